@@ -4,7 +4,7 @@
 """meted as a node's device plugin, between a kubelet of our own and a small API server (tests/plugin/node.py).
 
 Allocate: 100,000 calls over the plugin's socket, one after the other as the kubelet makes them, while the API server is away:
-it must be a look-up of what is known.
+it must be a look-up of what is known. Again on a node whose GPUs MIG divides into 14 parts.
 
 With 64 pods bound and seen by the watch: what meted has in memory, without the simulated machine's pages (bench/daemon-size.py
 shows how), and the system calls that it begins in 5 s in which nothing happens. These are looks at the devices, every 5 s
@@ -32,8 +32,22 @@ from resident import memory_mib  # noqa: E402
 def allocate():
     with Node(devices="1xSIM", slots=100, overcommit="10000%") as node:
         node.api.away()
-        socket = node.kubelet.plugins + "/mete-gpu.sock"
-        subprocess.run([f"{BUILD}/bench/allocate_calls", socket, str(CALLS), node.id(0)], check=True)
+        print(called(node, node.id(0)), end="")
+
+
+def called(node, slot):
+    done = subprocess.run([f"{BUILD}/bench/allocate_calls", node.kubelet.plugins + "/mete-gpu.sock", str(CALLS), slot],
+                          check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
+
+
+def allocate_part():
+    """Two GPUs in seven parts each: the last part is asked for."""
+    with Node(devices="2xH100", slots=100, overcommit="10000%", environment={"METE_SIM_PARTS": "0:7x1g.10gb;1:7x1g.10gb"}) as node:
+        node.api.away()
+        parts = re.findall(r"device\.found index=\d+ uuid=(MIG-\S+)", node.log())
+        assert len(parts) == 14, parts
+        print("parts of GPUs: " + called(node, parts[-1] + "::0").replace("allocate_p99_ms", "allocate_mig_p99_ms"), end="")
 
 
 def switches(pid):
@@ -81,4 +95,5 @@ def idle():
 
 
 allocate()
+allocate_part()
 idle()

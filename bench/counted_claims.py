@@ -2,7 +2,7 @@
 """Pods whose share is a claim (`counted: claims`).
 
 burst  200 claims on a real node, allocated by us as kube-scheduler does it. The preparation of all is asked for at the same moment, by a caller in the
-       kubelet's place; meted reads the claims from the API server. The same again, four times. Then: how often the node's slices are written while nothing changes.
+       kubelet's place; meted reads the claims from the API server. The same again, four times, and whose the time of processors was. Then: how often the node's slices are written while nothing changes.
 claim_rate  1,000 pods with a claim each, of a tenth of a GPU, on 100 node objects of one GPU, with the real kube-scheduler, against pods without GPUs;
        the claims exist beforehand. Once with kube-scheduler as it is by default, whose client asks at most 50 times a second, and once without that bound.
 """
@@ -36,6 +36,20 @@ def call(here, socket, verb, claims):
     return sorted(float(words[0]) for words in answers)
 
 
+def spent(here):
+    """Of meted, the API server and etcd: milliseconds on a processor, and waiting for one, of all their threads."""
+    pids = {"meted": here.meted.pid, **{name: here.cluster.part(name) for name in ("apiserver", "etcd")}}
+    found = {}
+    for name, pid in pids.items():
+        rows = [line.split() for line in here.cluster.run("sh", "-c", f"cat /proc/{pid}/task/*/schedstat").splitlines()]
+        found[name] = tuple(sum(int(row[n]) for row in rows) / 1e6 for n in (0, 1))
+    return found
+
+
+def shares(before, after):
+    return ", ".join(f"{name} {after[name][0] - before[name][0]:.0f} ms and {after[name][1] - before[name][1]:.0f} waiting" for name in before)
+
+
 def versions(here):
     return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in here.slices()}
 
@@ -50,7 +64,9 @@ def burst():
         made = [allocate(here, DRIVER, n, device) for n in range(CLAIMS)]
         bursts = []
         for n in range(AGAIN + 1):
-            bursts.append((call(here, socket, "prepare", made), os.getloadavg()[0]))
+            was = spent(here)
+            times = call(here, socket, "prepare", made)
+            bursts.append((times, os.getloadavg()[0], shares(was, spent(here))))
             if n < AGAIN:
                 call(here, socket, "unprepare", made)
         before = versions(here)
@@ -58,9 +74,10 @@ def burst():
         writes = sum(before.get(name) != version for name, version in versions(here).items())
         call(here, socket, "unprepare", made)
         here.cluster.ask("DELETE", here.all)
-    for times, load in bursts:
-        print(f"{CLAIMS} claims at once: first {times[0]:.1f} ms, median {statistics.median(times):.1f} ms, longest {times[-1]:.1f} ms, load {load:.0f}")
-    p99 = [times[len(times) - 1 - len(times) // 100] for times, _ in bursts]
+    for times, load, processors in bursts:
+        print(f"{CLAIMS} claims at once: first {times[0]:.1f} ms, median {statistics.median(times):.1f} ms, longest {times[-1]:.1f} ms, load {load:.0f}; "
+              f"on processors: {processors}")
+    p99 = [times[len(times) - 1 - len(times) // 100] for times, *_ in bursts]
     print(f"figure: prepare_p99_ms {p99[0]:.1f} ms")
     print(f"figure: prepare_p99_again_ms {statistics.median(p99[1:]):.1f} ms")
     print(f"figure: slice_writes_at_rest {writes} writes")

@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/file.h"
+#include "base/place.h"
 #include "cli/doctor.h"
 #include "cli/doctor_node.h"
 #include "cli/gpus.h"
@@ -99,6 +100,20 @@ void check_mps(struct patient *patient, struct finding *finding)
 
 /* ---- how the board is set -------------------------------------------------------------------- */
 
+/* meted notes each GPU whose mode it has set (plugin/mps/commands.c). */
+static bool is_metes_mps(void)
+{
+	DIR *folder = opendir(PLACE_SYSTEM "/mps");
+	const struct dirent *entry;
+	bool any = false;
+
+	while (folder && (entry = readdir(folder)))
+		any |= entry->d_name[0] != '.';
+	if (folder)
+		closedir(folder);
+	return any;
+}
+
 void check_mode(struct patient *patient, struct finding *finding)
 {
 	owned(gpus_close) struct gpus *gpus = NULL;
@@ -112,6 +127,12 @@ void check_mode(struct patient *patient, struct finding *finding)
 	for (unsigned i = 0; (mode = gpus_mode(gpus, i)) != -ENODEV; i++) {
 		if (mode == GPUS_UNSAID || mode == NVML_COMPUTEMODE_DEFAULT)
 			continue;
+		if (mode == NVML_COMPUTEMODE_EXCLUSIVE_PROCESS && is_metes_mps()) {
+			finding_set(
+				finding, FINDING_FINE,
+				"one process may use a GPU: the server of the MPS that meted runs");
+			continue;
+		}
 		finding_set(finding, FINDING_WRONG, "GPU %u is set to let %s process use it", i,
 			    mode == NVML_COMPUTEMODE_PROHIBITED ? "no" : "only one");
 		finding_advise(finding, "as root: nvidia-smi -i %u -c DEFAULT", i);

@@ -172,6 +172,12 @@ static bool check(const char *name, const char *text, struct migrate_said *said)
 	}
 	for (uint32_t i = 0; i < config->warnings; i++)
 		migrate_say(said, "%s", config->warning[i]);
+	if (config->as_nvidia.mps)
+		migrate_say(said,
+			    "%s: meted runs MPS's control daemons itself, and limits hold per pod: "
+			    "remove the DaemonSet of the control daemon, and mount %s into meted's "
+			    "pod under the same path",
+			    name, config->as_nvidia.mps_root);
 	return true;
 }
 

@@ -63,8 +63,10 @@ int mig_assert(const struct mig_nvml *nvml, const struct mig_spec *spec, bool mo
 	       struct fault *why)
 {
 	owned(free) struct mig_gpu *gpu = malloc(sizeof(*gpu));
-	int r = gpu ? 0 : fault_set(why, -ENOMEM, "out of memory");
+	int r = 0;
 
+	if (!gpu)
+		return fault_set(why, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; r == 0 && i < mig_count(nvml); i++) {
 		r = mig_read(nvml, i, gpu, why);
 		if (r == 0)

@@ -52,10 +52,12 @@ static int resolve(struct mig_nvml *nvml, struct fault *why)
 {
 #define CALL(symbol)                                                                               \
 	nvml->symbol = (__typeof__(nvml->symbol))dlsym(nvml->library, #symbol);                    \
-	if (!nvml->symbol)                                                                         \
-		return fault_set(why, -ENOSYS,                                                     \
-				 "the driver has no " #symbol ": it is too old for this (510 or "  \
-				 "newer is needed)");
+	if (!nvml->symbol) {                                                                       \
+		best_effort(fault_set(why, -ENOSYS,                                                \
+				      "the driver has no " #symbol                                 \
+				      ": it is too old for this (510 or newer is needed)"));       \
+		return -ENOSYS;                                                                    \
+	}
 	CALLS(CALL)
 #undef CALL
 	return 0;

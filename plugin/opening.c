@@ -19,14 +19,25 @@ enum {
 };
 
 /* meted's own driver, if it is below that root. */
-static const char *below_root(const struct plugin *p)
+static const char *below_root(const struct plugin *p, const char *root)
 {
-	const char *folder = p->host->driver_folder, *root = p->config->driver_root;
+	const char *folder = p->host->driver_folder;
 	size_t length = strlen(root);
 
 	if (!folder || strcmp(root, "/") == 0)
 		return folder;
 	return strncmp(folder, root, length) == 0 && folder[length] == '/' ? folder + length : NULL;
+}
+
+/* Where they are seen under one name here and on the host; NULL: where this program is installed. A
+ * file without `mete` has no key for it: deploy/ copies them there. */
+static const char *libraries_of(const struct plugin *p)
+{
+	static const char copied[] = "/var/lib/mete/current";
+
+	if (!p->config->as_nvidia.mps)
+		return p->config->libraries;
+	return access("/var/lib/mete/current/guest", F_OK) == 0 ? copied : NULL;
 }
 
 /* What a host sees of us, where we are in a container: the folder that our libraries were copied
@@ -36,7 +47,7 @@ static int look_for_driver(const struct plugin *p, struct inject_handout *ret_ha
 {
 	static const char *const guests[] = {"../guest", "../lib/mete/guest", NULL};
 	static const char *const hooks[] = {"../hook/mete-hook", "../lib/mete/mete-hook", NULL};
-	const char *copied = p->config->libraries;
+	const char *copied = libraries_of(p);
 	char guest[PATH_MAX], hook[PATH_MAX];
 	struct inject_machine machine = {
 		.driver_root = p->config->driver_root,
@@ -47,7 +58,11 @@ static int look_for_driver(const struct plugin *p, struct inject_handout *ret_ha
 	};
 	int r;
 
-	machine.driver_folder = below_root(p);
+	if (p->config->as_nvidia.mps && access(p->config->as_nvidia.inner_root, F_OK) == 0) {
+		machine.driver_root = p->config->as_nvidia.inner_root;
+		machine.host_driver_root = p->config->as_nvidia.driver_root;
+	}
+	machine.driver_folder = below_root(p, machine.driver_root);
 	machine.mounts_driver = p->config->mounts_driver;
 	if (p->config->host_driver_root)
 		machine.host_driver_root = p->config->host_driver_root;

@@ -74,3 +74,6 @@ uint64_t test_random_below(uint64_t bound); /* 0 .. bound - 1; bound > 0 */
 
 /* How often a property is tried: `usual`, times METE_TEST_SCALE (an integer) where it is set. */
 unsigned test_rounds(unsigned usual);
+/* The same of long random histories; a quarter of it in a sanitizer's build, which has been through
+ * every line by then. */
+unsigned test_histories(unsigned usual);

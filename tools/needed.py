@@ -22,7 +22,7 @@ FRESH = 3600  # seconds
 SOMEBODY = 61001  # a user who need not exist
 SEARCH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # where a user's shell does not look
 GROUPS = "/sys/fs/cgroup"
-CONTROLLERS = "cpu", "cpuset", "memory", "pids"  # that the kubelet wants for its pods
+CONTROLLERS = "cpu", "memory", "pids"  # that the kubelet wants for its pods; in version 1 also cpuset
 
 
 class Lacking(Exception):
@@ -132,12 +132,12 @@ def look_cgroup():
 
 
 def look_pod_groups():
-    """The kubelet wants these of either version, and can be in none of both (a hybrid has them in hierarchies of version 1)."""
+    """Of which version they are. (A hybrid has the controllers in hierarchies of version 1.)"""
     try:
         with open(GROUPS + "/cgroup.controllers") as file:
             controllers = file.read().split()
     except OSError:
-        version, places = "1", [f"{GROUPS}/{name}" for name in CONTROLLERS]
+        version, places = "1", [f"{GROUPS}/{name}" for name in ("cpuset", *CONTROLLERS)]
         absent = [place for place in places if not os.path.isdir(place)]
     else:
         version, places = "2", [GROUPS]

@@ -8,6 +8,7 @@ given a copy. A bundle that NODE_EXTRA_CA_CERTS names is in addition to what npm
 import configparser
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -145,6 +146,19 @@ def virtual_environment(folder, python=sys.executable):
 
 def pip(python, command, *arguments, **options):
     run([python, *PIP, command, "--retries", "1", "--timeout", "15", *arguments], **options)
+
+
+def kept_environment(name, packages, fetch, python=sys.executable):
+    """The interpreter of a virtual environment with these packages, which all trees of a user share in ~/.cache/mete. Where it is not there
+    yet, `fetch(action)` has it made."""
+    cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "mete")
+    of = subprocess.run([python, "-V"], text=True, capture_output=True, check=True).stdout + " ".join(packages)
+    folder = os.path.join(cache, f"venv-{name}-{hashlib.sha256(of.encode()).hexdigest()[:16]}")
+    with made_once(folder):
+        if not os.path.exists(folder + "/ready"):
+            fetch(lambda: pip(virtual_environment(folder, python), "install", *packages))
+            open(folder + "/ready", "w").close()
+    return folder + "/bin/python"
 
 
 def tool_pip():

@@ -65,18 +65,9 @@ class Run:
         return self
 
 
-def tinygrad_python(build):
+def tinygrad_python():
     """The interpreter of a virtual environment with tinygrad in it; Unavailable says why there can be none."""
-    folder = build.parent / "venv-tinygrad"
-
-    def make():
-        registries.pip(registries.virtual_environment(folder, "/usr/bin/python3"), "install", TINYGRAD, "numpy")
-
-    with registries.made_once(folder):
-        if not (folder / "ready").exists():
-            needed.fetch("pypi", TINYGRAD, make)
-            (folder / "ready").touch()
-    return folder / "bin" / "python"
+    return registries.kept_environment("tinygrad", [TINYGRAD, "numpy"], lambda make: needed.fetch("pypi", TINYGRAD, make), "/usr/bin/python3")
 
 
 def programs(build, only):
@@ -86,7 +77,7 @@ def programs(build, only):
     if only:
         return shown
     try:
-        python = tinygrad_python(build)
+        python = tinygrad_python()
     except registries.Unavailable as why:
         print(f"skipped: tinygrad: {why}")
         return shown

@@ -240,7 +240,7 @@ int model_look(struct model *model, struct remote *remote, const struct ps_filte
 	model->rows = rows;
 	ps_rows_free(&old);
 	if (remote->node)
-		r = ask_boards_at(model, remote, &model->trouble);
+		best_effort(ask_boards_at(model, remote, &model->trouble));
 	else
 		ask_boards(model);
 	remember(model);

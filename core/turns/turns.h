@@ -70,7 +70,11 @@
  *     tenants that wait for each other have no more than their parts in sum, and who is awaited
  *     without its doing loses nothing. Every now and then a turn is had alone: who then drains by
  *     itself waits for nobody any more. A tenant that is known to wait is given up like one that
- *     is coupled.
+ *     is coupled;
+ * 14. whoever was let in or comes along loses nothing of what it is owed, and stands in line again
+ *     after 16 turns' length at most, also where nobody else does. The drains of those who came
+ *     along count from when each was closed, so they do not add up. No drain becomes a turn while
+ *     somebody waits who was let in for it.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a look at who does not drain, and a turn of who waits
@@ -246,6 +250,7 @@ struct turns_tenant {
 	uint64_t idle_ns;	     /* since when; 0: it has not been seen idle yet */
 	uint64_t ending_ns;	     /* when its gates were closed, ... */
 	uint64_t closed_ns;	     /* ... and when they were last, after a step */
+	uint64_t along_ns;	     /* since when it has company */
 	uint64_t company_ns; /* when the turn ended since which one drains after the other */
 	uint64_t hung_ns;    /* when it was reported */
 	uint64_t overrun_ns; /* so long it usually drains */

@@ -36,9 +36,10 @@ void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_
 {
 	turns_line_remove(s);
 	turns_timer_set(&s->device->turns->timers, &s->tenant->timer, UINT64_MAX);
-	turns_seat_deactivate(s, false);
 	s->tenant->state = TURNS_ALONG;
 	s->leader = leader;
+	if (list_empty(&leader->along))
+		leader->tenant->along_ns = now_ns;
 	list_append(&leader->along, &s->along_link);
 	turns_seat_open(s, now_ns);
 }
@@ -71,6 +72,14 @@ void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
 	/* Who comes may itself await one that was passed over. */
 	while (take_one(leader, now_ns))
 		;
+}
+
+void turns_company_count(struct turns_tenant *t, uint64_t now_ns)
+{
+	const struct turns_seat *leader = turns_tenant_seat(t);
+
+	if (leader && !list_empty(&leader->along))
+		t->together += (uint32_t)((now_ns - t->along_ns) / t->turns->tuning.turn_ns);
 }
 
 bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns)
@@ -113,7 +122,7 @@ static void part(struct turns_seat *s, uint64_t now_ns)
 	if (!t->wants) {
 		turns_seat_entitle(s, false, now_ns);
 		turns_seat_floor(s, true, now_ns);
-		s->rested = true;
+		turns_seat_deactivate(s, true);
 	}
 	turns_tenant_enter(t, now_ns);
 }
@@ -237,7 +246,8 @@ static void inherit(struct turns_seat *s, uint64_t company_ns, uint64_t now_ns)
 	t->undrained = 1;
 	t->steps = t->trials = 0;
 	t->let_in = NULL;
-	t->ending_ns = t->closed_ns = now_ns;
+	t->ending_ns = s->closing_ns;
+	t->closed_ns = now_ns;
 	t->company_ns = company_ns;
 	turns_seat_activate(s);
 	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_look_ns(t));

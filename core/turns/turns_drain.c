@@ -74,6 +74,13 @@ static void drained_stray(struct turns_seat *s, uint64_t now_ns)
 	turns_device_serve(s->device, now_ns);
 }
 
+/* It stands in line, and what it had beside others has just used up its cap. */
+static void keep_cap(struct turns_tenant *t, uint64_t now_ns)
+{
+	if (turns_tenant_released(t, now_ns) > now_ns)
+		turns_tenant_withdraw(t, now_ns);
+}
+
 void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -92,6 +99,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 		t->lasts = true;
 		if (!turns_tenant_owes(t))
 			turns_tenant_unhang(t);
+		keep_cap(t, now_ns);
 		turns_tenant_enter(t, now_ns);
 	} else if (s->leader) {
 		turns_company_drained(s, now_ns);

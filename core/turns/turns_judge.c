@@ -9,6 +9,8 @@ enum {
 	GRACE_USUAL =
 		500, /* thousandths of the pauses that must be short for a pause to be waited for */
 	STEPS_DOUBLED = 8, /* each of these steps is twice as long as the one before */
+	COMPANY_TURNS = 16 /* so long a turn with company lasts at most: who comes along stands in
+			      no line, and so is no rival */
 };
 
 static bool is_contested(const struct turns_tenant *t)
@@ -21,6 +23,16 @@ static bool is_contested(const struct turns_tenant *t)
 			return true;
 	}
 	return t->forced;
+}
+
+static bool has_company(const struct turns_tenant *t)
+{
+	list_for_each(link, (struct list *)&t->seats)
+	{
+		if (!list_empty(&SEAT_OF_TENANT(link)->along))
+			return true;
+	}
+	return false;
 }
 
 /* The minimum over its devices. */
@@ -163,6 +175,14 @@ static uint64_t extend(struct turns_tenant *t, bool *ret_over, uint64_t now_ns)
 	return t->end_ns;
 }
 
+/* When a turn with company ends. */
+static uint64_t company_end(const struct turns_tenant *t)
+{
+	if (!has_company(t))
+		return UINT64_MAX;
+	return t->along_ns + COMPANY_TURNS * t->turns->tuning.turn_ns;
+}
+
 /* Whether the turn ends because the tenant is idle; if not, when to check again. */
 static bool ends_idle(struct turns_tenant *t, uint64_t now_ns, uint64_t *ret_at)
 {
@@ -195,7 +215,7 @@ void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns)
 static void judge_step(struct turns_tenant *t, uint64_t now_ns)
 {
 	turns_tenant_settle(t, now_ns);
-	if (!t->barred && !is_contested(t) && exhausted(t, now_ns) > now_ns) {
+	if (!t->barred && !is_contested(t) && !has_company(t) && exhausted(t, now_ns) > now_ns) {
 		t->stepping = false;
 		turns_tenant_begin(t, now_ns);
 	} else if (t->idle || now_ns >= t->end_ns) {
@@ -203,16 +223,6 @@ static void judge_step(struct turns_tenant *t, uint64_t now_ns)
 	} else {
 		turns_timer_set(&t->turns->timers, &t->timer, t->end_ns);
 	}
-}
-
-static bool has_company(const struct turns_tenant *t)
-{
-	list_for_each(link, (struct list *)&t->seats)
-	{
-		if (!list_empty(&SEAT_OF_TENANT(link)->along))
-			return true;
-	}
-	return false;
 }
 
 void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
@@ -229,7 +239,7 @@ void turns_tenant_judge(struct turns_tenant *t, uint64_t now_ns)
 	if (contested)
 		resume_turn(t, now_ns);
 	turns_tenant_settle(t, now_ns);
-	at = exhausted(t, now_ns);
+	at = least(exhausted(t, now_ns), company_end(t));
 	over = at <= now_ns;
 	at = least(at, turns_company_keep_caps(t, now_ns));
 	if (t->idle && !contested && at == UINT64_MAX && !has_company(t)) {

@@ -149,6 +149,8 @@ void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_
 /* Its turn begins, or a tenant has joined the line: those it awaits come along. Returns true if the
  * seat that has joined the line does. */
 void turns_company_begin(struct turns_tenant *t, uint64_t now_ns);
+/* Its turn ends: one that was long counts as several. */
+void turns_company_count(struct turns_tenant *t, uint64_t now_ns);
 bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns);
 /* Its turn, or their moment, ends: the gates of those that came along close. */
 void turns_company_close(struct turns_seat *leader, uint64_t now_ns);

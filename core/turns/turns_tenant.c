@@ -249,6 +249,7 @@ void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 	t->undrained = 0;
 	t->closed_ns = now_ns;
 	if (!t->stepping) {
+		turns_company_count(t, now_ns);
 		t->ending_ns = t->company_ns = now_ns;
 		t->steps = t->trials = 0;
 		t->let_in = NULL;

@@ -258,12 +258,6 @@ bool dra_finish(struct dra *dra)
 	return true;
 }
 
-void dra_disown(struct plugin *p)
-{
-	if (p->host->carried)
-		registration_free(take(*p->host->carried));
-}
-
 void dra_close(struct dra *dra)
 {
 	if (!dra)

@@ -5,7 +5,6 @@
 #include "plugin/dra/dra.h"
 #include "plugin/dra/journal.h"
 #include "plugin/dra/queue.h"
-#include "plugin/dra/register.h"
 #include "plugin/dra/unseen.h"
 
 struct publish;
@@ -44,6 +43,10 @@ void dra_place(const struct dra *dra, struct claim_device devices[HOST_DEVICES],
 	       struct config_share *portion, struct claim_place *ret_place);
 
 /* register.c */
+struct registration;
+/* "gpu.DOMAIN". -EINVAL with a sentence: the domain is too long. */
+must_check int registration_name(const struct config *config, char ret_driver[80],
+				 struct fault *why);
 void register_open(struct dra *dra);
 void register_close(struct dra *dra);
 /* Does the kubelet know us? */
@@ -79,7 +82,8 @@ must_check int prepare_undo(struct dra *dra, struct journal_claim *entry, struct
 bool prepare_is_done(const struct journal_claim *entry);
 must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *entry,
 				 struct fault *why);
-/* Finishes what an earlier meted began, and removes files that belong to no claim. */
+/* prepare_restore.c: finishes what an earlier meted began, and removes files that belong to no
+ * claim. */
 void prepare_restore(struct dra *dra);
 
 /* adjust.c */

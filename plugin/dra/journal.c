@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/dra/journal.h"
 
+#include <limits.h>
 #include <string.h>
 #include <time.h>
 
@@ -62,16 +63,73 @@ int journal_take(struct journal_claim *entry)
 	return 0;
 }
 
+void journal_add(struct journal *journal, struct journal_claim *entry)
+{
+	list_append(&journal->all, &entry->link);
+	journal->count++;
+}
+
+static bool has_line(const char *lines, const char *line)
+{
+	const char *at = lines ? strstr(lines, line) : NULL;
+
+	while (at && at != lines && at[-1] != '\n')
+		at = strstr(at + 1, line);
+	return at;
+}
+
+/* A dot in front: it is no record. */
+#define ANNOUNCED ".announced"
+
+int journal_announce(struct journal *journal, const char *kind, const char *cdi_folder,
+		     struct fault *why)
+{
+	owned(free) char *line = NULL, *lines = NULL;
+	int r;
+
+	if (asprintf(&line, "%s %s\n", kind, cdi_folder) < 0)
+		line = NULL;
+	if (line && has_line(journal->announced, line))
+		return 0;
+	if (!line ||
+	    asprintf(&lines, "%s%s", journal->announced ? journal->announced : "", line) < 0)
+		lines = NULL;
+	r = records_write_unsynced(journal->folder, ANNOUNCED, lines, why);
+	if (r < 0)
+		return r;
+	free(journal->announced);
+	journal->announced = take(lines);
+	return 0;
+}
+
+void journal_each_announced(const struct journal *journal,
+			    void (*seen)(void *owner, const char *kind, const char *cdi_folder),
+			    void *owner)
+{
+	owned(free) char *lines = journal->announced ? strdup(journal->announced) : NULL;
+	char *rest = lines, *line;
+
+	while ((line = strsep(&rest, "\n"))) {
+		char *folder = strchr(line, ' ');
+
+		if (!folder)
+			continue;
+		*folder = '\0';
+		seen(owner, line, folder + 1);
+	}
+}
+
 int journal_write(struct journal *journal, struct journal_claim *entry, const struct host *host,
 		  struct fault *why)
 {
 	owned(free) char *text = journal_describe(entry, journal->boot, host);
 	int r = records_write_unsynced(journal->folder, entry->claim->uid, text, why);
 
-	if (r < 0 || list_linked(&entry->link))
+	if (r < 0)
 		return r;
-	list_append(&journal->all, &entry->link);
-	journal->count++;
+	entry->recorded = true;
+	if (!list_linked(&entry->link))
+		journal_add(journal, entry);
 	return 0;
 }
 
@@ -110,9 +168,20 @@ static int read_one(void *owner, const char *name, const char *text, size_t size
 	/* Its containers ended with that boot; the kubelet prepares again what starts now. */
 	if (*journal->boot && strcmp(boot, journal->boot) != 0)
 		entry->phase = JOURNAL_ENDING;
-	list_append(&journal->all, &entry->link);
-	journal->count++;
+	entry->recorded = true;
+	journal_add(journal, entry);
 	return 0;
+}
+
+static void read_announced(struct journal *journal)
+{
+	char path[PATH_MAX];
+	size_t size;
+
+	snprintf(path, sizeof(path), "%s/" ANNOUNCED, journal->folder);
+	/* Where it cannot be read now, only the usual place is looked through. */
+	if (file_slurp(path, 64 << 10, &journal->announced, &size) < 0)
+		journal->announced = NULL;
 }
 
 static void read_boot(struct journal *journal)
@@ -136,6 +205,7 @@ int journal_open(struct journal *journal, const char *folder, const struct host 
 	if (!journal->folder)
 		return fault_set(why, -ENOMEM, "out of memory");
 	read_boot(journal);
+	read_announced(journal);
 	return records_open(folder, &reader, &reading, why);
 }
 
@@ -145,5 +215,6 @@ void journal_close(struct journal *journal)
 		return;
 	list_for_each(link, &journal->all)
 		journal_free(list_entry(link, struct journal_claim, link));
+	free(take(journal->announced));
 	free(take(journal->folder));
 }

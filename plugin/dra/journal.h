@@ -2,8 +2,9 @@
 /*
  * The claims that are prepared on this node, each with a record (a file, FOLDER/<UID>, replaced
  * atomically) that holds everything needed to answer the kubelet again and to undo the preparation
- * when the claim itself is gone. A record says first that the preparation has begun, then that it
- * is done; a claim whose record says anything but "done" when meted starts is undone.
+ * when the claim itself is gone. A record says that the preparation is done, or that it is being
+ * undone, which is finished when meted starts. A claim that is being prepared has none yet: where
+ * its CDI file may be is written down once for all claims (`.announced`, lines "KIND FOLDER").
  *
  * Records are JSON without a checksum: a newer meted may add members, and an older one ignores
  * them. They are not synced: they outlive meted, and mean nothing after a restart of the machine.
@@ -30,6 +31,7 @@ struct journal_claim {
 	uint32_t missings;	      /* devices of it that this meted does not have */
 	bool absent;		      /* its tenant cannot be joined, because a device is missing */
 	uint32_t tenant;	      /* 0: none was made yet */
+	bool recorded;		      /* there is a record of it */
 	bool joint;		      /* others may have the same one: joint.h */
 	char folder[HOST_FOLDER_MAX]; /* of the tenant's socket; not in the record */
 	char *kind, *cdi_folder;      /* of its CDI file */
@@ -49,6 +51,7 @@ struct journal {
 	char boot[40]; /* this boot's id; "": unknown */
 	struct list all;
 	uint32_t count;
+	char *announced; /* the lines, those of earlier meteds included; NULL: none */
 };
 
 /* Reads the records. Those of an earlier boot are removed: nothing of them is left but files. A
@@ -71,6 +74,16 @@ struct journal_claim *journal_make(struct claim *claim, const char *kind, const 
 void journal_free(struct journal_claim *entry);
 OWNED_POINTER(struct journal_claim, journal_free)
 
+/* Files of that kind, which no record names yet, may be in that folder from now on. Writes only
+ * what is new. */
+must_check int journal_announce(struct journal *journal, const char *kind, const char *cdi_folder,
+				struct fault *why);
+/* Calls for each place that was announced since the machine's start. */
+void journal_each_announced(const struct journal *journal,
+			    void (*seen)(void *owner, const char *kind, const char *cdi_folder),
+			    void *owner);
+/* Adds it, without a record. */
+void journal_add(struct journal *journal, struct journal_claim *entry);
 /* Writes its record as it is now, and adds it if it is new. */
 must_check int journal_write(struct journal *journal, struct journal_claim *entry,
 			     const struct host *host, struct fault *why);

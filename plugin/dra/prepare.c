@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of preparing a claim, in order: the record that it has begun, the tenant, the CDI file,
- * and the record that it is done. If meted is killed in between, it leaves a record that is not
- * "done" (prepare_restore() undoes it), a tenant that nobody keeps, or a CDI file whose name is in
- * the record. Undoing goes the other way: the record that it ends, the CDI file, the tenant, and
- * the record itself, which therefore outlives everything that it names.
+ * The steps of preparing a claim, in order: the tenant, the CDI file, and the record that it is
+ * done. Before the first claim of a start, the journal has it in writing where files without a
+ * record may be. If meted is killed in between, it leaves a tenant that nobody keeps, or a CDI file
+ * that no record names (prepare_restore() removes it). Undoing goes the other way: the record that
+ * it ends, the CDI file, the tenant, and the record itself, which therefore outlives everything
+ * that it names.
  */
-#include <dirent.h>
-#include <limits.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -114,7 +113,8 @@ int prepare_undo(struct dra *dra, struct journal_claim *entry, struct fault *why
 
 	if (entry->phase != JOURNAL_ENDING) {
 		entry->phase = JOURNAL_ENDING;
-		r = journal_write(&dra->journal, entry, host, why);
+		if (entry->recorded)
+			r = journal_write(&dra->journal, entry, host, why);
 	}
 	if (r == 0)
 		r = inject_remove_cdi(entry->cdi_folder, entry->kind, entry->claim->uid, why);
@@ -166,13 +166,14 @@ static int begin(struct dra *dra, struct claim *claim, struct journal_claim **re
 {
 	struct journal_claim *entry =
 		journal_make(claim, dra->kind, dra->plugin->config->cdi_folder);
-	int r = entry ? journal_write(&dra->journal, entry, dra->plugin->host, why)
+	int r = entry ? journal_announce(&dra->journal, entry->kind, entry->cdi_folder, why)
 		      : fault_set(why, -ENOMEM, "out of memory");
 
 	if (r < 0) {
 		journal_free(entry);
 		return r;
 	}
+	journal_add(&dra->journal, entry);
 	*ret_entry = entry;
 	return 0;
 }
@@ -248,68 +249,4 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 	log_info("claim.prepared", "claim=%s/%s uid=%s tenant=%u devices=%u", claim->namespace,
 		 claim->name, claim->uid, entry->tenant, claim->devices);
 	return 0;
-}
-
-static void restore(struct dra *dra, struct journal_claim *entry)
-{
-	struct fault why;
-	int r;
-
-	if (entry->phase != JOURNAL_DONE)
-		r = prepare_undo(dra, entry, &why);
-	else
-		/* It is as it was where a device is missing, or its tenant cannot be joined now. */
-		r = *entry->folder && !entry->absent && dra->plugin->edits
-			    ? prepare_write_cdi(dra, entry, &why)
-			    : 0;
-	if (r < 0)
-		log_warning("claim.unrestored", "reason=%s", log_text(why.text).text);
-}
-
-/* "mete.dev-claim_<UID>.json", and what a killed writer left beside it. */
-static bool read_name(const struct dra *dra, const char *file, char ret_uid[CLAIM_UID])
-{
-	char prefix[100];
-	size_t length;
-
-	snprintf(prefix, sizeof(prefix), "%s-claim_", dra->plugin->config->domain);
-	length = strlen(prefix);
-	if (strncmp(file, prefix, length) != 0 || strcspn(file + length, ".") >= CLAIM_UID ||
-	    strncmp(file + length + strcspn(file + length, "."), ".json", 5) != 0)
-		return false;
-	snprintf(ret_uid, CLAIM_UID, "%.*s", (int)strcspn(file + length, "."), file + length);
-	return true;
-}
-
-/* Does it lead to a tenant of ours? Other metes may write beside us. An empty one is what a crash
- * of the machine left: files are not synced. */
-static bool is_ours(const struct dra *dra, const char *path)
-{
-	char ours[PLUGIN_PATH], tenants[PLUGIN_PATH];
-	owned(free) char *text = NULL;
-	size_t size;
-
-	snprintf(tenants, sizeof(tenants), "%.400s/tenants/", dra->plugin->host->place);
-	slots_on_host(dra->plugin, tenants, ours);
-	return file_slurp(path, 1 << 20, &text, &size) == 0 && (!size || strstr(text, ours));
-}
-
-void prepare_restore(struct dra *dra)
-{
-	const char *folder = dra->plugin->config->cdi_folder;
-	char path[PATH_MAX], uid[CLAIM_UID];
-	struct dirent *file;
-	DIR *files;
-
-	list_for_each(link, &dra->journal.all)
-		restore(dra, list_entry(link, struct journal_claim, link));
-	files = opendir(folder);
-	while (files && (file = readdir(files)))
-		if (read_name(dra, file->d_name, uid) && !journal_find(&dra->journal, uid) &&
-		    snprintf(path, sizeof(path), "%s/%s", folder, file->d_name) <
-			    (int)sizeof(path) &&
-		    is_ours(dra, path))
-			unlink(path);
-	if (files)
-		closedir(files);
 }

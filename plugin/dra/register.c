@@ -173,6 +173,12 @@ void registration_free(struct registration *reg)
 	free(reg);
 }
 
+void dra_disown(struct plugin *p)
+{
+	if (p->host->carried)
+		registration_free(take(*p->host->carried));
+}
+
 static bool is_reachable(const struct registration *reg)
 {
 	return grpc_server_is_reachable(reg->server) && grpc_server_is_reachable(reg->registry);

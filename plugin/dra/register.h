@@ -26,9 +26,6 @@ struct registration {
 	void *owner;
 };
 
-/* "gpu.DOMAIN". -EINVAL with a sentence: the domain is too long. */
-must_check int registration_name(const struct config *config, char ret_driver[80],
-				 struct fault *why);
 /* Of a stand-by. -ENOTUNIQ: its sockets would be those of the meted that serves. */
 must_check int registration_await(struct plugin *p, const char *driver, void (*told)(void *owner),
 				  void *owner, struct registration **ret_registration,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/dra/standby.h"
 
+#include "plugin/dra/inside.h"
 #include "plugin/dra/register.h"
 
 static void on_told(void *owner)

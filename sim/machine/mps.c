@@ -155,12 +155,14 @@ bool mps_may_begin(int device)
 {
 	uint32_t place = device_place(device);
 	const struct segment_process *self;
+	uint32_t mode;
 
 	join_once();
 	self = segment_self();
 	if (!self || place >= SETTINGS_DEVICES_MAX)
 		return true;
-	switch (segment_get()->compute_mode[place]) {
+	mode = segment_get()->compute_mode[place]; /* atomic: clang 14 has no switch over it */
+	switch (mode) {
 	case NVML_COMPUTEMODE_PROHIBITED:
 		return false;
 	case NVML_COMPUTEMODE_EXCLUSIVE_PROCESS:

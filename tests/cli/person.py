@@ -96,7 +96,7 @@ class At:
     """A tenant whose program has a context, and goes on until it is told to end."""
 
     def __init__(self, node, *options):
-        self.process = node.start("run", *options, "--", workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000")
+        self.process = node.start("run", *options, "--", workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000", "kernel_us=5000")
         self.process.stdout.readline()
 
 

@@ -30,6 +30,8 @@ def test_fish_completes_verbs_options_and_their_values():
             assert wanted == {word.rstrip("=") for word in fish.complete(f"mete {verb} --")}, verb
         assert fish.complete("mete run --class ") == ["batch", "interactive", "standard"]
         assert fish.complete("mete run --swap=") == ["--swap=auto", "--swap=off"]
+        columns = re.findall(r"^SORT\(\w+, +(\w+),", open(os.path.join(ROOT, "cli/top/sorts.def")).read(), re.M)
+        assert len(columns) > 5 and fish.complete("mete top --sort ") == sorted(columns)
         assert set(fish.complete("mete set a class=")) - {"class="} == {"class=batch", "class=interactive", "class=standard"}
         assert "true" in fish.complete("mete run --memory=4G -- tru")
 

@@ -423,11 +423,14 @@ def test_a_bundle_of_certificates_that_one_client_knows_serves_all():
         # Whoever keeps pip quiet is told so, too.
         with open(folder + "/quiet.conf", "w") as settings:
             settings.write("[global]\nquiet = 3\n")
-        for more in ({"PIP_CONFIG_FILE": "/dev/null", "PIP_QUIET": "1"}, {"PIP_CONFIG_FILE": folder + "/quiet.conf"}):
-            assert run("pypi", **more).stdout == refused.stdout, more
+        quiet = run("pypi", PIP_CONFIG_FILE=folder + "/quiet.conf", PIP_QUIET="1")
+        assert quiet.stdout == refused.stdout, quiet
         for name in ("SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE", "npm_config_cafile"):
-            reached = run("pypi", PIP_CONFIG_FILE="/dev/null", **{name: bundle})
-            assert (reached.returncode, reached.stdout) == (0, ""), (name, reached)
+            said = run("--run", "sh", "-c", "echo $REQUESTS_CA_BUNDLE", PIP_CONFIG_FILE="/dev/null", **{name: bundle})
+            assert said.stdout == bundle + "\n", (name, said)
+        # pip itself, which takes a second to start.
+        reached = run("pypi", PIP_CONFIG_FILE="/dev/null", npm_config_cafile=bundle)
+        assert (reached.returncode, reached.stdout) == (0, ""), reached
         # And from pip's own configuration to the others.
         with open(folder + "/pip.conf", "w") as settings:
             settings.write(f"[global]\ncert = {bundle}\n")

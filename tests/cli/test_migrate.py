@@ -57,6 +57,14 @@ def test_what_meted_would_refuse_is_refused_and_printed():
         assert "kind: Kustomization" in said.stdout
 
 
+def test_mps_is_carried_over_and_says_what_changes():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    said = mete("migrate", "--from", "nvidia", "-", input=text.replace("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}", 1))
+    assert said.returncode == 0, said
+    assert "#  * shared: meted runs MPS's control daemons itself, and limits hold per pod: remove the DaemonSet" in said.stdout, said.stdout
+    assert "mount /run/nvidia/mps into meted's pod" in said.stdout
+
+
 def test_a_drivers_folder_of_any_name_is_quoted():
     text = open(os.path.join(HERE, "chart.yaml")).read()
     before = "{name: NVIDIA_DRIVER_ROOT, value: /run/nvidia/driver}"

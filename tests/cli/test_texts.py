@@ -163,5 +163,12 @@ def test_every_column_of_ps_is_in_its_man_page():
     assert columns == explained, columns ^ explained
 
 
+def test_what_runs_where_is_said_once_of_each():
+    """Merges of branches that both changed a row have left it twice."""
+    table = open(os.path.join(ROOT, "docs/HACKING.md")).read().partition("### What runs where")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \|", table, re.M)
+    assert len(rows) > 10 and len(set(rows)) == len(rows), [row for row in rows if rows.count(row) > 1]
+
+
 if __name__ == "__main__":
     run(globals())

@@ -86,9 +86,11 @@ class Layer:
             with open(source, "rb") as file:
                 self.file(path, file.read(), os.stat(source).st_mode & 0o7777)
 
-    def libraries(self, program):
+    def libraries(self, program, without=None):
+        """What it is linked with, but for what is in the folder `without`."""
         for library in needed(program):
-            self.copy(inside(library), os.path.realpath(library))
+            if not without or not os.path.realpath(library).startswith(os.path.realpath(without) + "/"):
+                self.copy(inside(library), os.path.realpath(library))
 
     def libc(self):
         """All of glibc: an image that has any of it has the rest, too."""

@@ -14,6 +14,7 @@ EXAMPLES = sys.argv.pop(4)
 from movable_machine import *
 
 SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
+MOST_ROUNDS = 12 * SCALE  # in which all of a program's memory leaves and comes back
 SHARED, PROCESS, FAILED = 1, 32, 64
 
 
@@ -29,6 +30,9 @@ def same_while_moved(*program, least=1):
         process, rounds, most = machine.start(*program), 0, 0
         fake.wait(lambda: any(g.stated for g in fake.guests))
         while fake.guests:
+            if rounds == MOST_ROUNDS:
+                fake.wait(lambda: not fake.guests)
+                break
             guest = fake.guests[0]
             if not guest.movable()["resident"]:
                 time.sleep(0.001)
@@ -39,6 +43,8 @@ def same_while_moved(*program, least=1):
         assert process.returncode == 0, (out, error)
         assert checksum(out) == checksum(alone), (out, alone)
         assert rounds >= least, "nothing moved"
+        # It may be told that it waits: how soon depends on the machine.
+        error = re.sub(r"^mete: this program waits for .*\n", "", error, flags=re.M)
         assert not error, error
 
 

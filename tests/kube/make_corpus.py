@@ -14,6 +14,8 @@ import sys
 import tempfile
 import threading
 
+from test_grpc_peers import build as peer
+
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz", "corpus")
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM, END_HEADERS, PADDED = 1, 4, 8
@@ -213,9 +215,8 @@ def main(build):
         os.makedirs(os.path.join(CORPUS, "grpc_" + side), exist_ok=True)
     by_hand_server()
     by_hand_client()
-    for language, command in {"go": ["peer-go/peer"], "js": ["node", "peer-js/peer.js"],
-                              "python": ["peer-python/venv/bin/python", "peer-python/peer.py"]}.items():
-        record(build, language, [word if word == "node" else os.path.join(build, word) for word in command])
+    for language in "go", "js", "python":
+        record(build, language, peer(language, f"{build}/peer-{language}"))
 
 
 main(sys.argv[1])

@@ -60,11 +60,10 @@ def build(language, folder):
         if not fresh(folder, "js", ["package.json", "package-lock.json", "peer.js"]):
             fetch("npm", "grpc-js", lambda: registries.run(["npm", "ci", "--no-audit", "--no-fund"], 800, cwd=folder))
     else:
-        python = os.path.join(folder, "venv", "bin", "python")
+        fresh(folder, "python", ["requirements.txt", "peer.py"])
+        with open(os.path.join(folder, "requirements.txt")) as file:
+            python = registries.kept_environment("grpcio", ["--only-binary", ":all:", *file.read().split()], lambda make: fetch("pypi", "grpcio", make))
         command = [python, os.path.join(folder, "peer.py")]
-        if not fresh(folder, "python", ["requirements.txt", "peer.py"]):
-            fetch("pypi", "grpcio", lambda: registries.pip(registries.virtual_environment(os.path.join(folder, "venv")), "install",
-                                                           "--only-binary", ":all:", "-r", "requirements.txt", cwd=folder))
     open(os.path.join(folder, "built"), "w").close()
     return command
 

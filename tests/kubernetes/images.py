@@ -39,8 +39,6 @@ def work(build, folder):
 
 def python(build, folder):
     """Debian's Python, and tinygrad where PyPI can be reached."""
-    from pathlib import Path
-
     from registries import Unavailable
     from showcase import tinygrad_python
     layer = image.Layer()
@@ -50,13 +48,15 @@ def python(build, folder):
     layer.copy("usr/bin/" + os.path.basename(interpreter), interpreter)
     layer.link("usr/bin/python3", os.path.basename(interpreter))
     layer.libraries(interpreter)
-    layer.copy(library.strip("/"), library)
+    for name in sorted(os.listdir(library)):
+        if name != "__pycache__" and not name.startswith("config-"):  # what programs are linked with: 25 MB
+            layer.copy(f"{library.strip('/')}/{name}", os.path.join(library, name))
     extensions = os.path.join(library, "lib-dynload")
     for name in sorted(os.listdir(extensions)):
         layer.libraries(os.path.join(extensions, name))
     environment = ["PYTHONPATH=/opt/site", "PYTHONDONTWRITEBYTECODE=1", "CACHEDB=/tmp/tinygrad.db"]
     try:
-        virtual = tinygrad_python(Path(build))
+        virtual = tinygrad_python()
     except Unavailable:
         virtual = None
     if virtual:
@@ -66,7 +66,7 @@ def python(build, folder):
             if name.startswith(("tinygrad", "numpy")):
                 layer.copy("opt/site/" + name, os.path.join(site, name))
         for library in glob.glob(site + "/numpy/**/*.so", recursive=True):
-            layer.libraries(library)
+            layer.libraries(library, without=site)  # it has them by then
         layer.copy("opt/tinygrad_train.py", os.path.join(HERE, "..", "..", "examples", "tinygrad_train.py"))
     image.write(PYTHON, os.path.join(folder, "python.tar"), layer, environment)
 

@@ -10,7 +10,7 @@ from harness import GIB, MIB, Answer, node, pod, run, seen_by, until
 
 COUNTED = "counted: amounts\nshare: {memory: 25%}"
 CHEAP = {"hostNetwork": True, "automountServiceAccountToken": False, "enableServiceLinks": False}
-PODS = int(os.environ.get("METE_SUMS_PODS", "60"))
+PODS = int(os.environ.get("METE_SUMS_PODS", "40"))
 
 
 def asking(memory=None, milli=None, gpus=1, command=("seen", "hold=1"), **more):

@@ -27,6 +27,7 @@ VALUES = [
     (["priorityClassName=gpu-nodes"], {POD + "priorityClassName": "gpu-nodes"}),
     (["runtimeClassName=nvidia"], {POD + "runtimeClassName": "nvidia"}),
     (['updateStrategy={"type":"OnDelete","rollingUpdate":null}'], {"DaemonSet/mete.spec.updateStrategy": {"type": "OnDelete"}}),
+    (['updateStrategy={"rollingUpdate":{"maxUnavailable":"25%"}}'], {"DaemonSet/mete.spec.updateStrategy": {"rollingUpdate": {"maxUnavailable": "25%"}}}),
     (['resources={"limits":{"memory":"1Gi"}}'], {METED + "resources.limits.memory": "1Gi", METED + "resources.requests.cpu": "50m"}),
     (['installResources={"limits":{"memory":"64Mi"}}'], {INSTALL + "resources.limits.memory": "64Mi"}),
     (['podAnnotations={"a":"b"}'], {"DaemonSet/mete.spec.template.metadata.annotations.a": "b"}),

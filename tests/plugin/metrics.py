@@ -46,7 +46,7 @@ class Metrics:
         environment = dict(os.environ, METE_SOCKET=folder + "/guest.sock", METE_DRIVER=sys.argv[2],
                            LD_LIBRARY_PATH=BUILD + "/guest/12.9/lib",
                            CUDA_VISIBLE_DEVICES=self.node.uuid[device], **self.node.environment)
-        program = subprocess.Popen([BUILD + "/examples/steady", "seconds=600", *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        program = subprocess.Popen([BUILD + "/examples/steady", "seconds=600", *words, "kernel_us=5000"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         try:
             yield program
         finally:

@@ -34,11 +34,18 @@ def mps(replicas=2, devices="2xSIM", start=True, api=False, **more):
                 await_ready(node)
             yield node
         finally:
-            for device in range(8):
-                pid = daemon(node, device)
-                if pid:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+            if node.meted and node.meted.process.poll() is None:
+                node.end()  # before the daemons: it would start them again
+            end_daemons(node)
+
+
+def end_daemons(node):
+    """Those below its root, whatever they have left there."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if f"CUDA_MPS_PIPE_DIRECTORY={node.root}/".encode() in file.read():
+                    os.kill(int(pid), signal.SIGKILL)
 
 
 def await_ready(node):
@@ -51,8 +58,6 @@ def pipe(node, device=0):
 
 def daemon(node, device=0):
     """The pid of a daemon, by what it has left."""
-    if device >= len(getattr(node, "uuid", [])):
-        return None
     with contextlib.suppress(FileNotFoundError, ValueError), open(pipe(node, device) + "/nvidia-cuda-mps-control.pid") as file:
         return int(file.read())
     return None

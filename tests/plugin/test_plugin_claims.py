@@ -286,5 +286,27 @@ def test_meted_ends_while_claims_wait():
             assert caller.answer(name + "/again").startswith("ok "), caller.answer(name)
 
 
+def test_what_a_killed_meted_wrote_without_a_record_is_removed_wherever_it_is():
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok ")
+        node.meted.kill()
+        with open(f"{node.place}/claims/.announced") as file:
+            assert file.read() == f"mete.dev/claim {node.cdi}\n"
+        elsewhere = node.folder + "/former cdi"
+        os.mkdir(elsewhere)
+        (kept,) = os.listdir(node.cdi)
+        for folder in (node.cdi, elsewhere):  # as after a death between this file and its record
+            shutil.copy(f"{node.cdi}/{kept}", f"{folder}/{kept.replace('c0', 'c1')}")
+        with open(f"{elsewhere}/{kept.replace('c0', 'c2')}", "w") as file:
+            file.write("another mete's")
+        with open(f"{node.place}/claims/.announced", "a") as file:
+            file.write(f"mete.dev/claim {elsewhere}\n")
+        node.start()
+        until(lambda: os.listdir(node.cdi) == [kept] and os.listdir(elsewhere) == [kept.replace("c0", "c2")], lambda: (os.listdir(node.cdi), os.listdir(elsewhere)))
+        assert {row.name for row in node.tenants()} == {"ns/c0"}
+
+
 if __name__ == "__main__":
     run(globals())

@@ -30,7 +30,7 @@ def stranger_in(node, uid, command=None, hierarchy=None):
     """A program on device 0 that no guest announced, in a cgroup that is called as a pod's."""
     group = make_group(uid, hierarchy)
     environment = dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **node.environment)
-    program = subprocess.Popen(command or [BUILD + "/examples/steady", "seconds=600"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    program = subprocess.Popen(command or [BUILD + "/examples/steady", "seconds=600", "kernel_us=50000"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open(group + "/cgroup.procs", "w") as file:
         file.write(str(program.pid))
     return program, group

@@ -114,16 +114,16 @@ def store_bytes(pid):
 
 
 def until(what, otherwise="it never happened"):
-    """For what nobody tells us of: looks until what() is true, and returns what it was. A look that takes long (a program that is started) is
-    made less often: others need the processors."""
-    end = time.monotonic() + PATIENCE
+    """For what nobody tells us of: looks until what() is true, and returns what it was. Looks become rarer, up to 20 ms apart, the longer it
+    takes, and those that take long themselves (a program that is started) up to 50 ms: others need the processors."""
+    began = time.monotonic()
     while True:
-        began = time.monotonic()
+        looked = time.monotonic()
         if answer := what():
             return answer
         now = time.monotonic()
-        assert now < end, otherwise() if callable(otherwise) else otherwise
-        time.sleep(min(max(0.001, 3 * (now - began)), 0.05))
+        assert now < began + PATIENCE, otherwise() if callable(otherwise) else otherwise
+        time.sleep(max(0.001, min((now - began) / 20, 0.02), min(3 * (now - looked), 0.05)))
 
 
 def become(uid):

@@ -170,7 +170,7 @@ static void expect_books_right(void)
 
 TEST(whoever_is_killed_the_books_equal_what_the_living_hold)
 {
-	unsigned kills = test_rounds(KILLS);
+	unsigned kills = test_histories(KILLS);
 
 	sim_folder_make();
 	setenv("METE_SIM_DEVICES", "2xSIM", 1);

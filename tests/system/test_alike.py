@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Alike tenants (core/alike.h) while meted is killed, a tenant is suspended, or memory moves.
 
-As test_swap.py, whose node and programs these are. Kernels of 0.1 ms beside kernels of 10 ms lead to turns; a program that
+As test_swap.py, whose node and programs these are. Kernels of 0.5 ms beside kernels of 10 ms lead to turns; a program that
 rests computes nothing until it is told to go on.
 """
 from test_swap import *
@@ -40,7 +40,7 @@ def alike_node(**more):
 
 
 def pair(node, *options, memory=16):
-    return Load(node, "short", 100, memory, *options), Load(node, "long", 10000, memory, *options)
+    return Load(node, "short", 500, memory, *options), Load(node, "long", 10000, memory, *options)
 
 
 def by_turns(node):

@@ -88,7 +88,7 @@ def test_openmp():
 
 def test_tinygrad():
     try:
-        python = tinygrad_python(Path(BUILD))
+        python = tinygrad_python()
     except Unavailable as why:
         raise Skipped(why) from None
     with tempfile.TemporaryDirectory(prefix="mete-tinygrad-") as folder:

@@ -71,6 +71,50 @@ TEST(a_record_says_all_that_undoing_needs)
 	expect_eq(read->missings, 0);
 }
 
+static char seen[200];
+
+static void on_announced(void *owner, const char *kind, const char *folder)
+{
+	expect(owner == seen);
+	snprintf(seen + strlen(seen), sizeof(seen) - strlen(seen), "%s in %s;", kind, folder);
+}
+
+static void reopen(struct journal *journal, const char *folder)
+{
+	struct fault why;
+
+	expect_eq(journal_open(journal, folder, &host, &why), 0);
+	*seen = '\0';
+}
+
+TEST(where_files_without_a_record_may_be_is_written_once_and_known_to_the_next)
+{
+	char folder[] = "/tmp/mete-XXXXXX", path[60];
+	struct journal journal;
+	struct fault why;
+
+	expect(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/.announced", folder);
+	reopen(&journal, folder);
+	expect_eq(journal_announce(&journal, "mete.dev/claim", "/var/run/cdi", &why), 0);
+	expect_eq(unlink(path), 0);
+	expect_eq(journal_announce(&journal, "mete.dev/claim", "/var/run/cdi", &why), 0);
+	expect_eq(access(path, F_OK), -1);
+	expect_eq(journal_announce(&journal, "mete.dev/claim", "/var/run/c d", &why), 0);
+	expect_eq(journal_announce(&journal, "e.dev/claim", "/var/run/cdi", &why), 0);
+	journal_close(&journal);
+
+	reopen(&journal, folder);
+	journal_each_announced(&journal, on_announced, seen);
+	expect_str(seen, "mete.dev/claim in /var/run/cdi;mete.dev/claim in /var/run/c d;"
+			 "e.dev/claim in /var/run/cdi;");
+	expect_eq(unlink(path), 0);
+	expect_eq(journal_announce(&journal, "e.dev/claim", "/var/run/cdi", &why), 0);
+	expect_eq(access(path, F_OK), -1);
+	journal_close(&journal);
+	expect_eq(rmdir(folder), 0);
+}
+
 TEST(devices_are_found_by_name_wherever_they_are_now)
 {
 	static const struct host_device turned[] = {{.uuid = UUID}};

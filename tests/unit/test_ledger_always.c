@@ -320,7 +320,7 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 				       .recall_ns = RECALL_NS,
 				       .look_ns = LOOK_NS};
 	owned(free) void *memory = malloc(ledger_size(&limits));
-	unsigned rounds = test_rounds(2000);
+	unsigned rounds = test_histories(2000);
 
 	expect(memory != NULL);
 	for (unsigned round = 0; round < rounds; round++) {

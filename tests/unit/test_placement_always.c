@@ -171,7 +171,7 @@ static void step(void)
 
 TEST(nothing_is_promised_twice_and_incremental_equals_from_scratch)
 {
-	for (unsigned round = test_rounds(150); round > 0; round--) {
+	for (unsigned round = test_histories(150); round > 0; round--) {
 		struct placement_request asked_again[3];
 
 		world_given();
@@ -189,7 +189,7 @@ TEST(nothing_is_promised_twice_and_incremental_equals_from_scratch)
 
 TEST(a_refusal_names_a_constraint_that_binds)
 {
-	for (unsigned round = test_rounds(150); round > 0; round--) {
+	for (unsigned round = test_histories(150); round > 0; round--) {
 		world_given();
 		for (int i = 0; i < 40; i++) {
 			struct placement_request request = world_request(1);
@@ -203,7 +203,7 @@ TEST(a_refusal_names_a_constraint_that_binds)
 
 TEST(a_pod_of_several_containers_is_refused_only_where_nothing_fits)
 {
-	for (unsigned round = test_rounds(150); round > 0; round--) {
+	for (unsigned round = test_histories(150); round > 0; round--) {
 		world_given();
 		for (int i = 0; i < 40; i++) {
 			struct placement_request request = world_request(4);
@@ -290,7 +290,7 @@ static void expect_victims(const struct placement_request *request,
 
 TEST(victims_make_room_and_none_of_them_could_stay)
 {
-	for (unsigned round = test_rounds(60); round > 0; round--) {
+	for (unsigned round = test_histories(60); round > 0; round--) {
 		world_given();
 		for (int i = 0; i < 60; i++) {
 			struct placement_request request = world_request(2);

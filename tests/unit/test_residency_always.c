@@ -299,7 +299,7 @@ static void fill(struct guest *g, uint64_t bytes)
 
 TEST(whoever_wants_is_in_a_set_within_the_bound)
 {
-	unsigned rounds = test_rounds(12);
+	unsigned rounds = test_histories(12);
 
 	for (unsigned round = 0; round < rounds; round++) {
 		uint64_t capacity = 10 * CHUNK + below(10 * CHUNK), longest = 0;

@@ -86,7 +86,7 @@ static char any_byte(void)
 
 TEST(whatever_it_was_it_is_valid_plain_and_no_longer_and_stays_so)
 {
-	for (unsigned round = test_rounds(200000); round > 0; round--) {
+	for (unsigned round = test_histories(200000); round > 0; round--) {
 		char was[64], is[64], again[64];
 		size_t size = test_random_below(sizeof(was));
 		uint32_t point[64];

@@ -59,7 +59,10 @@ static void come_or_go(struct tenant *t)
 		return;
 	}
 	memset(t, 0, sizeof(*t));
-	m.tenants[(size_t)(t - m.tenants) ^ 1].arrivals = 0;
+	for (unsigned i = 0; i < TENANTS; i++) {
+		if (m.group || i == ((size_t)(t - m.tenants) ^ 1))
+			m.tenants[i].arrivals = 0;
+	}
 	t->there = 1;
 	t->share = any_share();
 	t->nature = m.natures ? (enum nature)(below(4) ? 0 : below(3)) : PLAIN;
@@ -109,14 +112,15 @@ static int can_drain(const struct seat *s)
 
 static void rest(struct seat *s)
 {
-	uint64_t drain = m.now - s->closed;
+	uint64_t drain = m.now - s->ending;
 
 	if (can_drain(s)) {
 		s->drained = 1;
-		if (drain > s->longest_drain)
+		if (!s->owing && drain > s->longest_drain)
 			s->longest_drain = drain;
 		if (drain > m.longest_drain)
 			m.longest_drain = drain;
+		close_owed(s);
 		close_span(s);
 		tenant_of(s)->looked = 0;
 		turns_drained(&s->at, s->stands, m.now);
@@ -207,13 +211,26 @@ static void give_a_verdict(unsigned d)
 	turns_govern(&m.devices[d], m.unfair[d], m.now);
 }
 
+static void let_all_want(void)
+{
+	FOR_SEATS(s)
+	{
+		if (below(4))
+			want(s);
+		pump();
+	}
+}
+
 static void step(void)
 {
 	struct tenant *t = &m.tenants[below(TENANTS)];
 	struct seat *s = &t->seats[below(DEVICES)];
-	uint64_t dice = below(100);
+	/* A group is left alone for the most part, so that it is found, and gets on. */
+	uint64_t dice = m.group && below(8) ? 99 : below(100);
 
-	if (dice < 2)
+	if (dice == 99 && m.group)
+		let_all_want();
+	else if (dice < 2)
 		come_or_go(t);
 	else if (dice < 4 && t->there)
 		set_live(t);
@@ -228,7 +245,7 @@ static void step(void)
 	pump();
 	let_rest();
 	if (below(3) == 0)
-		pass(m.now + below(4) * below(3 * MS));
+		pass(m.now + below(4) * below((m.group ? 12 : 3) * MS));
 	expect_nobody_starves();
 }
 
@@ -266,15 +283,16 @@ static void expect_an_end(void)
 	expect(!"nobody waits for ever");
 }
 
-static void begin(int restarts, int verdicts, int meet)
+static void begin(int restarts, int verdicts, int meet, int group)
 {
 	memset(&m, 0, sizeof(m));
 	m.verdicts = verdicts;
 	m.now = m.start = 1 + below(1000000) * MS;
 	m.restarts = restarts;
 	m.natures = below(2) == 0;
-	m.multi = below(2) == 0;
+	m.multi = below(2) == 0 && !group;
 	m.meet = meet;
+	m.group = group;
 	turns_init(&m.turns, &tuning);
 	for (unsigned d = 0; d < DEVICES; d++)
 		turns_device_init(&m.turns, &m.devices[d], 2 * d + 1);
@@ -285,10 +303,10 @@ static void begin(int restarts, int verdicts, int meet)
 }
 
 /* `restarts`: who joins with an open gate may have work in flight. `verdicts`: turns_govern().
- * `meet`: many wait for each other. */
-static void history(int restarts, int verdicts, int meet)
+ * `meet`: many wait for each other. `group`: all of those do, on one device. */
+static void history(int restarts, int verdicts, int meet, int group)
 {
-	begin(restarts, verdicts, meet);
+	begin(restarts, verdicts, meet, group);
 	for (int i = 0; i < STEPS; i++)
 		step();
 	expect_an_end();
@@ -310,17 +328,17 @@ TEST(histories_that_broke_a_law_once_break_it_no_more)
 
 	for (size_t i = 0; i < ARRAY_SIZE(begun); i++) {
 		test_random_restart(begun[i]);
-		history(false, false, false);
+		history(false, false, false, false);
 	}
 }
 
 TEST(the_laws_hold_after_every_step_of_any_history)
 {
 	uint64_t opened = 0, reopened = 0, reports = 0, checks = 0, granted = 0, given_up = 0;
-	uint64_t awaited = 0, along = 0;
+	uint64_t awaited = 0, along = 0, chains = 0;
 
 	for (unsigned round = 0; round < test_rounds(800); round++) {
-		history(true, round % 2, round % 3 == 0);
+		history(true, round % 2, round % 3 == 0, round % 6 == 0);
 		opened += m.governed;
 		granted += m.granted[0];
 		reopened += m.reopened;
@@ -329,8 +347,9 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 		checks += m.checks;
 		awaited += m.awaited;
 		along += m.along;
+		chains += m.chains;
 	}
 	/* It was no empty word. */
 	expect(opened > 1000 && reopened > 10 && reports > 3 && given_up > 10 && checks > 100 &&
-	       granted > MS && awaited > 10 && along > 100);
+	       granted > MS && awaited > 10 && along > 100 && chains > 100);
 }

@@ -57,6 +57,25 @@ TEST(who_is_alone_takes_no_turns_whatever_was_said_before)
 	expect_eq(seats[0].gate, TURNS_OPENED);
 }
 
+TEST(tenants_that_run_at_once_take_no_turns_whatever_their_shares_say)
+{
+	const struct turns_share more = {
+		.weight = 300, .cap_milli = 500, .class = SHARE_INTERACTIVE};
+
+	two_alike();
+	turns_set(&tenants[0], &more, 2);
+	expect(actions() > 0 && device.governed);
+	turns_at_once(&device, true, 3);
+	expect(actions() > 0 && !device.governed && !turns_alike(&device));
+	expect(seats[0].gate == TURNS_OPENED && seats[1].gate == TURNS_OPENED);
+	expect(turns_deadline(&turns) == UINT64_MAX);
+	turns_bar(&seats[0], true, 4);
+	expect(actions() > 0 && device.governed);
+	turns_bar(&seats[0], false, 5);
+	turns_at_once(&device, false, 6);
+	expect(device.governed);
+}
+
 TEST(where_turns_would_change_nothing_nothing_is_gated)
 {
 	struct turns_share share = {.weight = 100, .cap_milli = 1000, .class = SHARE_STANDARD};

@@ -69,9 +69,16 @@ PLANTED = [
      "who comes along pays for it"),
     ("account", "\tif (turns_cap_milli(s) < MILLI)\n\t\tallow(s, ns, now_ns);\n", "",
      "who comes along has no cap"),
+    ("company", "\ts->tenant->state = TURNS_ALONG;\n\ts->leader = leader;\n",
+     "\tturns_seat_deactivate(s, false);\n\ts->tenant->state = TURNS_ALONG;\n\ts->leader = leader;\n",
+     "who is let in for a moment loses what it is owed"),
+    ("company", "\tt->ending_ns = s->closing_ns;\n", "\tt->ending_ns = now_ns;\n", "the drains of a group add up"),
+    ("judge", "!is_contested(t) && !has_company(t) &&", "!is_contested(t) &&", "a drain becomes a turn as all others were let in for it"),
+    ("judge", "\tif (!has_company(t))\n\t\treturn UINT64_MAX;\n", "\tif (t)\n\t\treturn UINT64_MAX;\n",
+     "a turn with company has no end where nobody else is"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
 
-planted.check("turns", PLANTED, tests=("test_turns_always", "test_turns", "test_turns_await"), seeds=("1", "2"),
+planted.check("turns", PLANTED, tests=("test_turns_always", "test_turns", "test_turns_await", "test_turns_company"), seeds=("1", "2"),
               world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])

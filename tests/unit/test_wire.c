@@ -32,6 +32,24 @@ TEST(a_frame_is_little_endian_and_says_its_length)
 	expect(memcmp(frame, expected, sizeof(expected)) == 0);
 }
 
+TEST(a_header_alone_says_how_long_its_frame_is)
+{
+	struct wire_message message = credit_ask();
+	size_t length = wire_encode(&message, frame);
+
+	expect_eq(wire_length(frame), length);
+	frame[6] = WIRE_HEADER - 1; /* shorter than itself */
+	expect_eq(wire_length(frame), 0);
+	frame[6] = 1;
+	frame[7] = WIRE_FRAME_MAX >> 8; /* by one longer than any */
+	expect_eq(wire_length(frame), 0);
+	frame[7] = 0;
+	frame[6] = WIRE_HEADER;
+	expect_eq(wire_length(frame), WIRE_HEADER);
+	frame[0] ^= 1; /* something else */
+	expect_eq(wire_length(frame), 0);
+}
+
 TEST(what_was_encoded_is_decoded)
 {
 	struct wire_message message = credit_ask(), back;

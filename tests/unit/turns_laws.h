@@ -9,9 +9,11 @@
 static inline void forget_spans(struct seat *s)
 {
 	s->first_span = s->span;
-	s->longest_drain = 0;
+	s->longest_drain = s->longest_owed = 0;
 	if (s->opened)
 		s->opened = m.now;
+	if (s->owing)
+		s->owing = m.now;
 }
 
 static inline void forget_device(unsigned d)
@@ -39,9 +41,10 @@ static inline void expect_cap(struct seat *s)
 		const struct span *p = &s->spans[i % SPANS];
 
 		if (p->to > from)
-			sum += p->to - (p->from > from ? p->from : from);
+			sum += (p->to - (p->from > from ? p->from : from)) / p->part;
 	}
-	expect(sum <= cap * MS + tuning.burst_ns + s->longest_drain + US);
+	expect(sum <=
+	       cap * MS + tuning.burst_ns + s->longest_drain + s->longest_owed / BESIDE + US);
 	m.checks++;
 }
 
@@ -54,10 +57,24 @@ static inline void end_grant(struct seat *s)
 	expect(m.granted[s->device] <= m.now - m.start);
 }
 
+static inline void add_span(struct seat *s, uint64_t from, uint64_t part)
+{
+	if (from && s->span - s->first_span < SPANS)
+		s->spans[s->span++ % SPANS] = (struct span){from, m.now, part};
+}
+
+/* Law 12: what has ended by itself is charged in part. */
+static inline void close_owed(struct seat *s)
+{
+	add_span(s, s->owing, BESIDE);
+	if (s->owing && m.now - s->owing > s->longest_owed)
+		s->longest_owed = m.now - s->owing;
+	s->owing = 0;
+}
+
 static inline void close_span(struct seat *s)
 {
-	if (s->opened && s->span - s->first_span < SPANS)
-		s->spans[s->span++ % SPANS] = (struct span){s->opened, m.now};
+	add_span(s, s->opened, 1);
 	s->opened = 0;
 	end_grant(s);
 	expect_cap(s);
@@ -115,6 +132,7 @@ static inline void on_open(struct seat *s)
 	s->open = 1;
 	s->began = m.now;
 	s->excused = s->reported = s->let_in = 0;
+	s->owing = 0;
 	if (s->drained || !s->opened)
 		s->opened = m.now;
 	else
@@ -162,23 +180,24 @@ static inline void on_late(struct seat *s)
 	s->let_in =
 		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
 	turns_late(&s->at, at_gate, m.now);
-	/* Or another tenant was, for which it may wait. */
-	s->let_in &= !t->at.let_in;
+	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any. */
+	s->let_in &= !t->at.let_in && !t->at.alone;
 }
 
 /* Others run beside what it has on the device, and beside what came along with it. Its cap is of
- * what it had until then; the rest law 12 charges. */
+ * what it had until then, and of a part of the rest. */
 static inline void excuse(void)
 {
 	FOR_SEATS(s)
 	{
-		uint64_t drain = m.now - s->closed;
+		uint64_t drain = m.now - s->ending;
 
-		if (s->at.gate != TURNS_OWING)
+		if (s->at.gate != TURNS_OWING || s->owing)
 			continue;
-		if (!s->excused && drain > s->longest_drain)
+		if (s->opened && drain > s->longest_drain)
 			s->longest_drain = drain;
 		close_span(s);
+		s->owing = m.now;
 		s->excused = 1;
 		end_grant(s);
 	}
@@ -335,6 +354,49 @@ static inline void expect_bounded_drains(void)
 	}
 }
 
+/* Somebody could run, or is let in for a moment only. */
+static inline int waits_beside(const struct turns_seat *holder)
+{
+	FOR_SEATS(s)
+	{
+		if (m.devices[s->device].holder != holder || &s->at == holder)
+			continue;
+		if (s->at.leader || (could_run(s) && s->at.lined))
+			return 1;
+	}
+	return 0;
+}
+
+/* Law 14: however many have come along and drain one after the other, and whoever was let in; and
+ * nobody's drain becomes a turn meanwhile. */
+static inline void expect_no_chain_of_drains(unsigned d)
+{
+	const struct turns_seat *holder = m.devices[d].holder;
+	int runs = holder && holder->tenant->state == TURNS_RUNNING && !holder->tenant->stepping;
+
+	if (m.multi)
+		return;
+	if (!holder || !waits_beside(holder)) {
+		m.kept[d] = 0;
+	} else if (runs) {
+		expect(!m.kept[d] || m.kept_from[d] != holder || m.kept_turns[d] != holder->turns);
+		m.kept[d] = 0;
+	} else if (!m.kept[d]) {
+		m.kept[d] = m.now;
+		m.chains++;
+	}
+	m.kept_from[d] = holder;
+	m.kept_turns[d] = holder ? holder->turns : 0;
+	expect(!m.kept[d] || m.now - m.kept[d] <= 2 * tuning.hang_ns + tuning.beside_ns);
+}
+
+/* Law 14. */
+static inline void expect_company_ends(const struct seat *s)
+{
+	if (s->at.leader && s->open)
+		expect(m.now - s->began <= COMPANY_TURNS * tuning.turn_ns);
+}
+
 /* It runs on all of its devices or is about to end; and who has work in flight is not idle. */
 static inline void expect_together(const struct tenant *t)
 {
@@ -373,10 +435,12 @@ static inline void expect_laws(void)
 		FOR_SEATS(s)
 		{
 			open += s->device == d && s->open && !s->at.leader;
+			expect_company_ends(s);
 			if (s->device == d && could_run(s))
 				expect_busy(s);
 		}
 		expect(open <= 1);
+		expect_no_chain_of_drains(d);
 	}
 	if (!timers)
 		expect(turns_deadline(&m.turns) == UINT64_MAX); /* law 10 */

@@ -18,6 +18,8 @@ enum {
 	TENANTS = 7,
 	STEPS = 400,
 	SPANS = 512, /* remembered of a seat */
+	COMPANY_TURNS = 16,
+	BESIDE = 2, /* law 12 */
 };
 
 #define US 1000ull
@@ -27,7 +29,7 @@ enum {
 enum nature { PLAIN, COUPLED, HANGS, MEETS };
 
 struct span {
-	uint64_t from, to;
+	uint64_t from, to, part; /* part: one of so many of it is charged */
 };
 
 struct seat {
@@ -42,7 +44,8 @@ struct seat {
 	uint64_t began;			/* its gate was opened, or opened again */
 	uint64_t ending;		/* its turn ended */
 	uint64_t granted;		/* since: its turn; 0: it has none */
-	uint64_t longest_drain;
+	uint64_t owing;			/* since: its drain was given up; 0: it was not */
+	uint64_t longest_drain, longest_owed;
 	struct span spans[SPANS];
 	unsigned span, first_span;
 };
@@ -61,9 +64,12 @@ static struct {
 	struct turns_device devices[DEVICES];
 	struct tenant tenants[TENANTS + 1]; /* pairs; the last one is never there */
 	uint64_t now, start, longest_drain, granted[DEVICES];
-	int natures, multi, meet, restarts, was_governed[DEVICES];
+	uint64_t kept[DEVICES]; /* since when others wait for a drain there; 0: they do not */
+	const struct turns_seat *kept_from[DEVICES];
+	uint64_t kept_turns[DEVICES];
+	int natures, multi, meet, group, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
-	uint64_t opened, reopened, given_up, reports, checks, governed, awaited, along;
+	uint64_t opened, reopened, given_up, reports, checks, governed, awaited, along, chains;
 } m;
 
 static const struct turns_tuning tuning = {
@@ -111,30 +117,37 @@ static inline int stands(const struct tenant *t)
 	return 0;
 }
 
-/* Who waits for whom. */
-static inline struct tenant *partner_of(const struct tenant *t)
+/* Who waits for whom: pairs, or all in one group. */
+static inline int waits_for(const struct tenant *t, const struct tenant *other)
 {
-	size_t i = (size_t)(t - m.tenants) ^ 1;
-
-	return t->nature == MEETS && i < TENANTS && m.tenants[i].there &&
-			       m.tenants[i].nature == MEETS
-		       ? &m.tenants[i]
-		       : NULL;
+	if (t == other || t->nature != MEETS || !other->there || other->nature != MEETS)
+		return 0;
+	return m.group || ((size_t)(t - m.tenants) ^ 1) == (size_t)(other - m.tenants);
 }
 
 static inline void arrive(struct tenant *t)
 {
-	const struct tenant *partner = partner_of(t);
+	int waits = 0;
 
-	if (partner && t->arrivals <= partner->arrivals)
-		t->arrivals++;
+	for (unsigned i = 0; i < TENANTS; i++) {
+		const struct tenant *other = &m.tenants[i];
+
+		if (!waits_for(t, other))
+			continue;
+		if (other->arrivals < t->arrivals)
+			return;
+		waits = 1;
+	}
+	t->arrivals += (uint64_t)waits;
 }
 
 static inline int is_met(const struct tenant *t)
 {
-	const struct tenant *partner = partner_of(t);
-
-	return !partner || partner->arrivals >= t->arrivals;
+	for (unsigned i = 0; i < TENANTS; i++) {
+		if (waits_for(t, &m.tenants[i]) && m.tenants[i].arrivals < t->arrivals)
+			return 0;
+	}
+	return 1;
 }
 
 static inline int is_governed(const struct seat *s)

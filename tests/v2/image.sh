@@ -27,7 +27,7 @@ add_kernel() { # NEW ROOT
 	cp -a "$kernel/lib/modules" "$2/usr/lib/"
 	chroot "$2" depmod "${package#linux-image-}" || return
 	cp "$2/bin/busybox" "$start/"
-	modules='virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk'
+	modules='virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk'
 	for module in $modules; do
 		find "$kernel/lib/modules" -name "$module.ko" -exec cp {} "$start/" \;
 	done

@@ -14,11 +14,13 @@ kubernetes=$(grep '^kubernetes' build/v2/tests)
 others=$(grep -v '^kubernetes' build/v2/tests)
 if [ -n "$others" ]; then
 	# shellcheck disable=SC2086
-	meson test -C build/plain --no-rebuild --print-errorlogs --logbase v2 --num-processes 2 -t "$METE_V2_SLOWER" $others || failed=1
+	meson test -C build/plain --no-rebuild --print-errorlogs --logbase v2 --num-processes 2 -t "$METE_V2_SLOWER" $others >build/v2/said 2>&1 || failed=1
+	cat build/v2/said
 fi
 if [ -n "$kubernetes" ]; then
 	# shellcheck disable=SC2086
-	LOGBASE=v2-kubernetes tools/test-kubernetes -t "$METE_V2_SLOWER" $kubernetes || failed=1
+	LOGBASE=v2-kubernetes tools/test-kubernetes -t "$METE_V2_SLOWER" $kubernetes >build/v2/said 2>&1 || failed=1
+	cat build/v2/said
 fi
 cp build/plain/meson-logs/v2*.json build/plain/meson-logs/v2*.txt "$out" 2>/dev/null
 cp -r build/v2/seen "$out" 2>/dev/null

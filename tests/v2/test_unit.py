@@ -43,8 +43,8 @@ def keep(name, text):
 
 
 def install():
-    """mete, its unit with the simulated GPU in the place of a driver, and two people."""
-    words(sys.executable, ROOT + "/tools/install", "--built", BUILD)
+    """mete, its unit with the simulated GPU in the place of a driver, and two people. tools/test-v2 has left what is installed."""
+    words("cp", "-a", ROOT + "/build/v2/installed/.", "/")
     os.mkdir(SIM)
     os.chmod(SIM, 0o1777)
     place = "/etc/systemd/system/meted.service.d"
@@ -64,7 +64,7 @@ def held(user, *options):
     """A tenant of a user's that stays until its stdin is closed, in a group of its own as a login's programs are."""
     settings = [f"--setenv={name}={value}" for name, value in SETTINGS.items()]
     process = subprocess.Popen(["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={user}", *settings, METE, "run", *options, "--", "sh", "-c",
-                                "cat /proc/self/cgroup; echo here; read word"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                "cat /proc/self/cgroup; echo here; exec cat"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process.group = process.stdout.readline()
     assert process.stdout.readline() == "here\n"
     return process
@@ -106,7 +106,7 @@ def test_each_users_programs_are_tenants_of_the_units_meted():
 
 def test_a_program_of_a_user_gets_its_limit_and_no_more():
     done = subprocess.run(["setpriv", "--reuid=alice", "--regid=alice", "--init-groups", METE, "run", "--memory", "256M", "--report", "--",
-                           PREFIX + "/lib/mete/examples/hoarder"], text=True, capture_output=True, env=dict(os.environ, **SETTINGS), cwd="/")
+                           BUILD + "/examples/hoarder"], text=True, capture_output=True, env=dict(os.environ, **SETTINGS), cwd="/")
     assert done.returncode == 0 and "hoarder ok" in done.stdout and "the limit of 256MiB is reached" in done.stderr, done
 
 

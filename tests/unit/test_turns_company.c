@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gates that are open in another tenant's turn: what that takes of the others, for how long. */
+#include "tests/unit/turns_sliced.h"
+
+enum { LOOK_NS = 250000 };
+
+/* Since when none of the neighbours, who follow the group, has had a turn of its own. */
+struct waiting {
+	uint64_t since, longest_ns;
+};
+
+static void look(struct waiting *w, unsigned group)
+{
+	for (unsigned i = group; i < m.programs; i++) {
+		const struct turns_seat *s = &m.program[i].seat;
+
+		if (s->gate == TURNS_OPENED && !s->leader)
+			w->since = m.now;
+	}
+	w->longest_ns = most(w->longest_ns, m.now - w->since);
+}
+
+/* What has never ended ends at last, so long after it was closed in its own right. */
+static void end_what_is_held(uint64_t after_ns)
+{
+	for (unsigned i = 0; i < m.programs; i++) {
+		struct program *p = &m.program[i];
+
+		if (p->kind == HOLDS && m.device.holder == &p->seat &&
+		    p->seat.gate == TURNS_CLOSING && m.now - p->tenant.ending_ns >= after_ns)
+			p->queued = 0;
+	}
+}
+
+/* A group beside two greedy neighbours. */
+static struct program *given_group(enum kind kind, unsigned members, unsigned ahead,
+				   uint32_t weight)
+{
+	struct program *neighbour;
+
+	given(false);
+	for (unsigned i = 0; i < members; i++)
+		add(kind, weight, 100 * US)->ahead = ahead;
+	neighbour = add(GREEDY, 100, 1 * MS);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	return neighbour;
+}
+
+/* Returns the longest time in which no neighbour had a turn. */
+static uint64_t run_group(unsigned members, uint64_t held_ns, uint64_t length_ns)
+{
+	struct waiting waiting = {.since = m.now};
+
+	for (uint64_t end = m.now + length_ns; m.now < end;) {
+		run(LOOK_NS);
+		end_what_is_held(held_ns);
+		look(&waiting, members);
+	}
+	return waiting.longest_ns;
+}
+
+/* Who was let in for a moment had waited for long, and that was forgotten by it. */
+TEST(who_is_let_in_keeps_what_it_is_owed)
+{
+	for (unsigned members = 1; members <= 6; members++) {
+		struct program *n = given_group(HOLDS, members, 1000000, 10);
+
+		run(5000 * MS);
+		forget_what_they_had();
+		run(20000 * MS);
+		expect(had(n, 20000 * MS) >= 10000.0 / (200 + 10 * members) - 5);
+		expect(n->gap_ns <= 500 * MS);
+	}
+}
+
+/* All neighbours were let in during its drain. Nobody stood in line then, and its next step was
+ * taken for a turn without rivals, for ever. (A second is what it takes to report one that hangs.)
+ */
+TEST(a_group_that_launches_ahead_does_not_keep_the_device)
+{
+	for (unsigned members = 2; members <= 6; members++) {
+		given_group(MEETS, members, 4, 100);
+		expect(run_group(members, UINT64_MAX, 20000 * MS) <= 5000 * MS);
+	}
+}
+
+/* Each holds the device after the other one as it drains, and each drains just in time. */
+TEST(the_drains_of_a_group_do_not_add_up)
+{
+	for (unsigned members = 2; members <= 6; members++) {
+		given_group(HOLDS, members, 1, 100);
+		expect(run_group(members, 900 * MS, 25000 * MS) <= 2000 * MS);
+		expect_eq(m.hung, 0);
+	}
+}
+
+/* The second program stands in no line while it comes along, so that the turn had no end. */
+static void expect_its_part(struct program *b)
+{
+	forget_what_they_had();
+	run(10000 * MS);
+	expect(had(b, 10000 * MS) >= 10000.0 / 110 - 5);
+}
+
+TEST(who_waits_for_another_takes_no_time_of_it_though_nobody_stands_in_line)
+{
+	struct program *a, *b;
+
+	given(false);
+	a = add(FOLLOWS, 10, 100 * US);
+	b = add(GREEDY, 100, 1 * MS);
+	begin();
+	run(3000 * MS);
+	expect(a->tenant.awaits[0] == &b->tenant);
+	expect_its_part(b);
+	expect(a->done > 10);
+}
+
+TEST(two_that_wait_no_more_have_turns_alone_though_nobody_stands_in_line)
+{
+	struct program *a, *b;
+
+	given(false);
+	a = add(MEETS, 10, 100 * US);
+	b = add(MEETS, 100, 100 * US);
+	begin();
+	run(3000 * MS);
+	expect(a->tenant.awaits[0] == &b->tenant && b->tenant.awaits[0] == &a->tenant);
+	a->kind = b->kind = GREEDY;
+	a->ahead = b->ahead = 4;
+	run(20000 * MS);
+	expect(!b->tenant.awaits[0]);
+	expect_its_part(b);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For the tests of tenants that wait for each other: a device of one processor, which its contexts
+ * have in slices of 2 ms, and programs that launch kernels on it.
+ */
+#pragma once
+
+#include "core/turns/turns.h"
+
+#include "base/least.h"
+#include "tests/test.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+enum { PROGRAMS = 8, STEP_NS = 50 * 1000, SLICE_STEPS = 40 };
+
+enum kind {
+	GREEDY, /* kernels of `kernel_ns`, always several in flight */
+	LONG,	/* one at a time, of up to that */
+	EVEN,	/* one at a time */
+	MEETS,	/* one that lasts until all programs of that kind have begun theirs; then a pause */
+	FOLLOWS, /* one that lasts until the second program has ended another one */
+	HOLDS,	 /* what it has launched never ends, and takes nothing of the device */
+};
+
+struct program {
+	enum kind kind;
+	uint32_t weight, cap_milli;
+	uint64_t kernel_ns;
+	unsigned ahead; /* launches that may be in flight */
+
+	struct turns_tenant tenant;
+	struct turns_seat seat, second;
+	struct turns_seat *at; /* where it launches */
+	bool open, drained, stands, busy;
+	unsigned queued;
+	uint64_t begun, done; /* kernels */
+	uint64_t left_ns;     /* of the one that has begun */
+	uint64_t followed;    /* kernels that the second program had ended then */
+	uint64_t free_at;     /* its next launch */
+	uint64_t had_ns;
+	uint64_t last_end_ns, gap_ns;
+};
+
+static struct {
+	struct turns turns;
+	struct turns_device device, second;
+	struct program program[PROGRAMS];
+	unsigned programs, running, slice;
+	bool bare;
+	uint64_t now;
+	unsigned found, beside, hung;
+} m;
+
+static inline void given(bool bare)
+{
+	memset(&m, 0, sizeof(m));
+	m.bare = bare;
+	m.now = 1000 * MS;
+}
+
+static inline struct program *add(enum kind kind, uint32_t weight, uint64_t kernel_ns)
+{
+	struct program *p = &m.program[m.programs++];
+
+	*p = (struct program){
+		.kind = kind, .weight = weight, .cap_milli = 1000, .kernel_ns = kernel_ns};
+	p->ahead = kind == GREEDY ? 4 : 1;
+	return p;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static inline uint64_t length_of(const struct program *p)
+{
+	if (p->kind == LONG)
+		return 1 + test_random_below(p->kernel_ns);
+	return p->kernel_ns;
+}
+
+static inline void launch(struct program *p)
+{
+	if (p->queued == p->ahead || p->free_at > m.now)
+		return;
+	if (!p->open) {
+		if (!p->stands)
+			turns_wants(p->at, m.now);
+		p->stands = true;
+		return;
+	}
+	p->stands = false;
+	p->queued++;
+	if (!p->busy && !m.bare)
+		turns_wants(p->at, m.now);
+	p->busy = true;
+	if (p->kind == MEETS && p->ahead == 1)
+		p->free_at = UINT64_MAX; /* until its kernel has ended */
+}
+
+static inline bool is_met(const struct program *p)
+{
+	if (p->kind == FOLLOWS)
+		return m.program[1].done > p->followed;
+	if (p->kind != MEETS)
+		return true;
+	for (unsigned i = 0; i < m.programs; i++) {
+		if (m.program[i].kind == MEETS && m.program[i].begun < p->begun)
+			return false;
+	}
+	return true;
+}
+
+static inline void end_kernel(struct program *p)
+{
+	p->queued--;
+	p->done++;
+	p->gap_ns = most(p->gap_ns, m.now - p->last_end_ns);
+	p->last_end_ns = m.now;
+	p->free_at = p->kind == MEETS ? m.now + test_random_below(5 * MS) : m.now;
+}
+
+static inline void compute(struct program *p)
+{
+	p->had_ns += STEP_NS;
+	if (p->begun == p->done) {
+		p->begun++;
+		p->left_ns = length_of(p);
+		p->followed = m.program[1].done;
+	}
+	p->left_ns -= least(p->left_ns, STEP_NS);
+	if (!p->left_ns && is_met(p))
+		end_kernel(p);
+}
+
+static inline bool uses_the_device(const struct program *p)
+{
+	return p->queued && p->kind != HOLDS;
+}
+
+static inline void device(void)
+{
+	for (unsigned i = 0; i < m.programs; i++) {
+		if (m.slice && uses_the_device(&m.program[m.running]))
+			break;
+		m.running = (m.running + 1) % m.programs;
+		m.slice = SLICE_STEPS;
+	}
+	if (!uses_the_device(&m.program[m.running]))
+		return;
+	m.slice--;
+	compute(&m.program[m.running]);
+}
+
+static inline void say(struct program *p)
+{
+	if (p->queued || m.bare)
+		return;
+	if (!p->open && !p->drained) {
+		p->drained = true;
+		p->busy = false;
+		turns_drained(p->at, p->stands, m.now);
+	} else if (p->open && p->busy && p->free_at > m.now) {
+		p->busy = false;
+		turns_idle(p->at, m.now);
+	}
+}
+
+/* ---- meted ----------------------------------------------------------------------------------- */
+
+static inline void act(const struct turns_action *action)
+{
+	struct program *p = action->seat->owner;
+
+	if (action->seat != p->at)
+		return;
+	switch (action->verb) {
+	case TURNS_OPEN:
+		p->open = true;
+		p->drained = false;
+		if (!p->stands && !p->queued)
+			turns_idle(p->at, m.now);
+		break;
+	case TURNS_CLOSE:
+		p->open = false;
+		break;
+	case TURNS_LATE:
+		turns_late(p->at, p->stands, m.now);
+		break;
+	case TURNS_AWAITS:
+		m.found++;
+		break;
+	case TURNS_BESIDE:
+		m.beside++;
+		break;
+	case TURNS_REPORT:
+		m.hung++;
+		break;
+	case TURNS_COUPLED:
+	case TURNS_UNCOUPLED:
+	case TURNS_SUSPEND:
+	case TURNS_KILL:
+		break;
+	}
+}
+
+static inline void pump(void)
+{
+	struct turns_action action;
+
+	turns_tick(&m.turns, m.now);
+	while (turns_next(&m.turns, &action))
+		act(&action);
+}
+
+static inline void begin(void)
+{
+	turns_init(&m.turns, &turns_usual);
+	turns_device_init(&m.turns, &m.device, 0);
+	turns_device_init(&m.turns, &m.second, 1);
+	for (unsigned i = 0; i < m.programs; i++) {
+		struct program *p = &m.program[i];
+		struct turns_share share = {.weight = p->weight,
+					    .weighted = true,
+					    .cap_milli = p->cap_milli,
+					    .class = SHARE_STANDARD};
+
+		p->at = &p->seat;
+		p->open = m.bare;
+		p->drained = true;
+		p->last_end_ns = m.now;
+		if (m.bare)
+			continue;
+		turns_tenant_init(&m.turns, &p->tenant, &share);
+		turns_join(&p->seat, &p->tenant, &m.device, p, false, m.now);
+		pump();
+	}
+}
+
+static inline void run(uint64_t length_ns)
+{
+	for (uint64_t end = m.now + length_ns; m.now < end; m.now += STEP_NS) {
+		for (unsigned i = 0; i < m.programs; i++)
+			launch(&m.program[i]);
+		pump();
+		device();
+		for (unsigned i = 0; i < m.programs; i++) {
+			say(&m.program[i]);
+			pump();
+		}
+	}
+}
+
+/* ---- what is seen ---------------------------------------------------------------------------- */
+
+/* In hundredths of the time given. */
+static inline double had(const struct program *p, uint64_t of_ns)
+{
+	return 100.0 * (double)p->had_ns / (double)of_ns;
+}
+
+static inline void forget_what_they_had(void)
+{
+	for (unsigned i = 0; i < m.programs; i++)
+		m.program[i].had_ns = m.program[i].gap_ns = 0;
+}
