@@ -61,7 +61,16 @@ static int step(struct rights *rights)
 
 void rights_go_on(struct rights *rights)
 {
-	if (step(rights) != RIGHTS_LATER)
+	uint64_t now_ns = loop_now_ns();
+	bool later = step(rights) == RIGHTS_LATER;
+
+	if (!later)
+		rights->later_ns = 0;
+	else if (!rights->later_ns)
+		rights->later_ns = now_ns;
+	/* Who has waited for long is refused, though something is still asked: a slow server's
+	 * words may be forgotten as fast as they come. */
+	if (!later || now_ns - rights->later_ns > RIGHTS_PATIENCE_S * second_ns)
 		rights->table->settled(rights->table->owner);
 }
 

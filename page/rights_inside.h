@@ -28,6 +28,7 @@ struct rights {
 	struct rights_thing *thing[RIGHTS_THINGS];
 	uint32_t things, streams;
 	uint64_t used_ns;
+	uint64_t later_ns; /* since when an answer has been lacking; 0: none is */
 };
 
 /* Need not be asked again. */
