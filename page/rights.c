@@ -142,12 +142,32 @@ static bool may_ask(struct rights_table *table, uint64_t now_ns)
 	return true;
 }
 
-/* Whose place may be taken: one's that nobody knows, or that has not asked for long. */
+/* Has somebody as many tokens as this one's owner that were used since? */
+static bool is_surplus(const struct rights *rights)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < RIGHTS_MOST; i++) {
+		const struct rights *other = rights->table->known[i];
+
+		n += other && other->name && other->used_ns >= rights->used_ns &&
+		     strcmp(other->name, rights->name) == 0;
+	}
+	return n > RIGHTS_EACH;
+}
+
+/* Whose place may be taken: one's that nobody knows, who sees nothing here, has many others, or has
+ * not asked for long. */
 static bool is_idle(const struct rights *rights, uint64_t now_ns)
 {
-	if (rights->streams || rights->who.asked)
+	uint64_t most_ns = rights->table->looks->host->believed_ns;
+
+	if (rights->streams || rights->who.asked || rights_asks(rights))
 		return false;
-	return !rights->user || now_ns - rights->used_ns > rights->table->looks->host->believed_ns;
+	if (most_ns > RIGHTS_IDLE_S * second_ns)
+		most_ns = RIGHTS_IDLE_S * second_ns;
+	return !rights->user || now_ns - rights->used_ns > most_ns || !rights_any(rights, now_ns) ||
+	       is_surplus(rights);
 }
 
 static bool is_before(const struct rights *a, const struct rights *b)

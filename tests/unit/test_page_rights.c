@@ -200,3 +200,45 @@ TEST(nobody_waits_long_for_a_server_whose_words_are_forgotten_as_fast_as_they_co
 	expect_eq(enter("alice", (RIGHTS_PATIENCE_S + 1) * (uint64_t)SECOND), -EIO);
 	end();
 }
+
+/* One user says ever new tokens, as many as there are places. */
+static void given_alice_has_them_all(uint32_t with_namespaces, int node)
+{
+	char token[64];
+
+	begin(with_namespaces);
+	for (uint32_t i = 0; i < RIGHTS_MOST; i++) {
+		snprintf(token, sizeof(token), "alice-%u", i);
+		now_ns += SECOND;
+		expect_eq(enter(token, 0), RIGHTS_LATER);
+		answer_after(0, true, 0);
+		answer_after(0, false, node);
+	}
+}
+
+static void expect_that_bob_enters(void)
+{
+	for (uint32_t i = 0; i < RIGHTS_MOST; i++)
+		expect(table.known[i] != NULL);
+	now_ns += SECOND;
+	expect_eq(enter("bob", 0), RIGHTS_LATER);
+	answer_after(0, true, 0);
+	answer_after(0, false, 0);
+	expect_eq(enter("bob", 0), 0);
+}
+
+TEST(nobody_takes_all_places_with_tokens_that_are_his)
+{
+	given_alice_has_them_all(1, 0);
+	expect_that_bob_enters();
+	/* What she said last is known still. */
+	expect_eq(enter("alice-23", 0), 0);
+	end();
+}
+
+TEST(who_sees_nothing_here_keeps_nobody_out)
+{
+	given_alice_has_them_all(0, RIGHT_NO);
+	expect_that_bob_enters();
+	end();
+}
