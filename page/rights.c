@@ -192,12 +192,16 @@ static struct rights **place(struct rights_table *table, bool stranger, uint64_t
 	return found;
 }
 
-static uint32_t count_strangers(const struct rights_table *table)
+/* Whose owner is not known: while that is asked, or not. */
+static uint32_t count_unknown(const struct rights_table *table, bool is_asked)
 {
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < RIGHTS_MOST; i++)
-		n += table->known[i] && !table->known[i]->user;
+	for (size_t i = 0; i < RIGHTS_MOST; i++) {
+		const struct rights *rights = table->known[i];
+
+		n += rights && !rights->user && !rights->who.asked == !is_asked;
+	}
 	return n;
 }
 
@@ -205,10 +209,11 @@ static int make(struct rights_table *table, const char *token, uint64_t now_ns,
 		struct rights **ret_rights)
 {
 	/* Whoever says tokens that nobody knows has few of the places. */
-	struct rights **at = place(table, count_strangers(table) >= RIGHTS_STRANGERS, now_ns);
+	bool stranger = count_unknown(table, false) >= RIGHTS_STRANGERS;
+	struct rights **at = place(table, stranger, now_ns);
 	struct rights *rights;
 
-	if (!at || !may_ask(table, now_ns))
+	if (!at || count_unknown(table, true) >= RIGHTS_NEW || !may_ask(table, now_ns))
 		return -EBUSY;
 	rights = calloc(1, sizeof(*rights));
 	if (!rights)

@@ -242,3 +242,46 @@ TEST(who_sees_nothing_here_keeps_nobody_out)
 	expect_that_bob_enters();
 	end();
 }
+
+TEST(newcomers_are_no_strangers_while_it_is_asked_who_they_are)
+{
+	static const char *const users[] = {"ada", "bob", "carol", "dora", "eve", "frank"};
+
+	begin(1);
+	for (size_t i = 0; i < ARRAY_SIZE(users); i++)
+		expect_eq(enter(users[i], 0), RIGHTS_LATER);
+	answer_after(0, true, 0);
+	answer_after(0, false, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(users); i++)
+		expect_eq(enter(users[i], 0), 0);
+	end();
+}
+
+TEST(strangers_have_few_of_the_places)
+{
+	char token[64];
+	uint32_t known = 0;
+
+	begin(1);
+	for (uint32_t i = 0; i < 2 * RIGHTS_MOST; i++) {
+		snprintf(token, sizeof(token), "guess-%u", i);
+		now_ns += SECOND;
+		expect_eq(enter(token, 0), RIGHTS_LATER);
+		answer_after(0, true, RIGHT_NO);
+		expect_eq(enter(token, 0), RIGHTS_STRANGER);
+	}
+	for (size_t i = 0; i < RIGHTS_MOST; i++)
+		known += table.known[i] != NULL;
+	expect_eq(known, RIGHTS_STRANGERS);
+	/* All at once they have more, but not all. */
+	for (uint32_t i = 0; i < 2 * RIGHTS_NEW; i++) {
+		snprintf(token, sizeof(token), "other-%u", i);
+		now_ns += SECOND;
+		expect_eq(enter(token, 0), i < RIGHTS_NEW ? RIGHTS_LATER : -EBUSY);
+	}
+	known = 0;
+	for (size_t i = 0; i < RIGHTS_MOST; i++)
+		known += table.known[i] != NULL;
+	expect(known <= RIGHTS_NEW + RIGHTS_STRANGERS);
+	end();
+}
