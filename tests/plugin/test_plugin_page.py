@@ -218,6 +218,23 @@ def test_a_stream_ends_when_the_right_is_gone():
             assert stays.until(lambda name, data: any(row.get("name") == more.title() for row in data["tenants"]))
 
 
+def test_one_viewer_leaves_streams_for_others():
+    """All come from one host, as they do through a proxy."""
+    cluster = Cluster(team={pods("a")}, one={pods("b", "theirs")})
+    cluster.tokens["token-of-twin"] = "team"  # another token of the same user's
+    with Page(cluster, believed="60m") as node:
+        two(node)
+        streams = [node.stream(user) for user in ("team", "twin", "team", "twin")]
+        answer = node.said_by("team", "/v1/events")
+        assert (answer.status, answer.body) == (503, "you have four streams of this node already: close one of them\n"), answer.body
+        node.stream("one").close()
+        streams.pop().close()
+        node.stream("team").close()
+        for stream in streams:
+            assert stream.next()
+            stream.close()
+
+
 def test_without_the_api_servers_word_nothing_is_shown():
     cluster = Cluster(team={pods("a")})
     with Page(cluster) as node:
