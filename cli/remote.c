@@ -152,11 +152,31 @@ void remote_close(struct remote *remote)
 /* ---- a pod's share ----------------------------------------------------------------------------
  */
 
-bool remote_is_pods(const char *tenant)
+/* A name of a namespace, a pod or a container, as Kubernetes has them (RFC 1123). */
+static bool is_kubernetes_name(const char *text, size_t size)
 {
-	const char *pod = strchr(tenant, '/'), *container = pod ? strchr(pod + 1, '/') : NULL;
+	static const char ends[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 
-	return container && container[1] && !strchr(container + 1, '/');
+	return size && size <= REMOTE_NAME_MOST && strchr(ends, text[0]) &&
+	       strchr(ends, text[size - 1]) &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-") >= size;
+}
+
+bool remote_is_pods(const struct wire_tenant_row *tenant)
+{
+	const char *part = tenant->name.text;
+
+	/* One within another chose its name itself, and so does whoever starts a program. */
+	if (tenant->outer)
+		return false;
+	for (int slashes = 2; slashes >= 0; slashes--) {
+		size_t size = strcspn(part, "/");
+
+		if (!is_kubernetes_name(part, size) || !part[size] != !slashes)
+			return false;
+		part += size + 1;
+	}
+	return true;
 }
 
 int remote_annotate(const struct remote *remote, const char *tenant, char *const *typed, int count,
@@ -173,7 +193,7 @@ int remote_annotate(const struct remote *remote, const char *tenant, char *const
 	container = rest;
 	begin(&words, remote, "annotate");
 	for (const char *const *word =
-		     (const char *const[]){"pod", "-n", space, "--overwrite", pod, NULL};
+		     (const char *const[]){"pod", "-n", space, "--overwrite", "--", pod, NULL};
 	     *word; word++)
 		add(&words, *word);
 	for (int i = 0; i < count && i < (int)ARRAY_SIZE(mark); i++) {

@@ -32,8 +32,9 @@ must_check int remote_connect(struct remote *remote, struct fault *why);
 must_check int remote_check(struct remote *remote, int r, struct fault *why);
 void remote_close(struct remote *remote);
 
-/* Whether that tenant is a container of a pod, by its name NAMESPACE/POD/CONTAINER. */
-bool remote_is_pods(const char *tenant);
+/* Whether that tenant is a container of a pod, by its name NAMESPACE/POD/CONTAINER, which has
+ * nothing in it then that kubectl could take for an option. */
+bool remote_is_pods(const struct wire_tenant_row *tenant);
 /* Changes its share as kubectl mete does: as annotations of its pod for that container, with the
  * person's own right to patch the pod. Each field is typed as KEY=VALUE. */
 must_check int remote_annotate(const struct remote *remote, const char *tenant, char *const *typed,

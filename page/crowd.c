@@ -259,6 +259,22 @@ static struct crowd *gather(struct crowds *crowds, const struct sight *sight)
 	return crowd;
 }
 
+/* How many viewers does that user of the cluster have, with whatever tokens? Not those who have
+ * left, which is noticed at the next tick. */
+static uint32_t count_viewers(const struct crowds *crowds, const struct rights *rights)
+{
+	uint32_t n = 0;
+
+	for (const struct crowd *crowd = crowds->first; crowd; crowd = crowd->next) {
+		if (!crowd->sight.rights ||
+		    strcmp(rights_name(crowd->sight.rights), rights_name(rights)) != 0)
+			continue;
+		for (const struct viewer *v = crowd->viewers; v; v = v->next)
+			n += !http_stream_is_alone(&v->stream);
+	}
+	return n;
+}
+
 bool crowds_watched(const struct crowds *crowds)
 {
 	return crowds->first || crowds->lingers;
@@ -278,9 +294,13 @@ void crowds_close(struct crowds *crowds, void (*closed)(struct loop_timer *timer
 
 int crowds_join(struct crowds *crowds, const struct sight *sight, struct http_stream **ret_stream)
 {
-	struct viewer *viewer = calloc(1, sizeof(*viewer));
-	struct crowd *crowd = viewer ? find(crowds, sight) : NULL;
+	struct viewer *viewer;
+	struct crowd *crowd;
 
+	if (sight->rights && count_viewers(crowds, sight->rights) >= CROWD_VIEWERS_EACH)
+		return -EBUSY;
+	viewer = calloc(1, sizeof(*viewer));
+	crowd = viewer ? find(crowds, sight) : NULL;
 	if (viewer && looks_gather(crowds->looks, false) == 0) {
 		if (!crowd && looks_may_begin(crowds->looks, sight) == 0)
 			crowd = gather(crowds, sight);

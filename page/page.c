@@ -62,12 +62,28 @@ static void answer_text(int r, char *text, struct http_answer *ret_answer)
 	ret_answer->size = strlen(text);
 }
 
+static void say(struct http_answer *ret_answer, unsigned status, const char *sentence)
+{
+	ret_answer->status = status;
+	ret_answer->body = strdup(sentence);
+	ret_answer->size = ret_answer->body ? strlen(sentence) : 0;
+}
+
 static void answer_events(struct page_server *p, const struct sight *sight,
 			  struct http_answer *ret_answer)
 {
+	int r = crowds_join(&p->crowds, sight, &ret_answer->stream);
+
 	ret_answer->headers = figure_headers;
+	if (r == -EBUSY)
+		say(ret_answer, 503,
+		    "you have four streams of this node already: close one of them\n");
+	else if (r < 0)
+		ret_answer->status = 503;
+	if (r < 0)
+		return;
 	ret_answer->type = "text/event-stream";
-	ret_answer->status = crowds_join(&p->crowds, sight, &ret_answer->stream) == 0 ? 200 : 503;
+	ret_answer->status = 200;
 }
 
 /* The rest of the path behind a prefix; NULL: it has another one, or nothing follows. */
@@ -96,13 +112,6 @@ static void answer_figures(struct page_server *p, const struct sight *sight, con
 	else if ((name = behind(path, "/v1/devices/")) != NULL)
 		r = looks_device(&p->looks, sight, name, &text);
 	answer_text(r, text, ret_answer);
-}
-
-static void say(struct http_answer *ret_answer, unsigned status, const char *sentence)
-{
-	ret_answer->status = status;
-	ret_answer->body = strdup(sentence);
-	ret_answer->size = ret_answer->body ? strlen(sentence) : 0;
 }
 
 /* Whose token it is, and what he may see: false if that is refused, or not known yet. */

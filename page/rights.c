@@ -61,7 +61,16 @@ static int step(struct rights *rights)
 
 void rights_go_on(struct rights *rights)
 {
-	if (step(rights) != RIGHTS_LATER)
+	uint64_t now_ns = loop_now_ns();
+	bool later = step(rights) == RIGHTS_LATER;
+
+	if (!later)
+		rights->later_ns = 0;
+	else if (!rights->later_ns)
+		rights->later_ns = now_ns;
+	/* Who has waited for long is refused, though something is still asked: a slow server's
+	 * words may be forgotten as fast as they come. */
+	if (!later || now_ns - rights->later_ns > RIGHTS_PATIENCE_S * second_ns)
 		rights->table->settled(rights->table->owner);
 }
 
@@ -133,12 +142,32 @@ static bool may_ask(struct rights_table *table, uint64_t now_ns)
 	return true;
 }
 
-/* Whose place may be taken: one's that nobody knows, or that has not asked for long. */
+/* Has somebody as many tokens as this one's owner that were used since? */
+static bool is_surplus(const struct rights *rights)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < RIGHTS_MOST; i++) {
+		const struct rights *other = rights->table->known[i];
+
+		n += other && other->name && other->used_ns >= rights->used_ns &&
+		     strcmp(other->name, rights->name) == 0;
+	}
+	return n > RIGHTS_EACH;
+}
+
+/* Whose place may be taken: one's that nobody knows, who sees nothing here, has many others, or has
+ * not asked for long. */
 static bool is_idle(const struct rights *rights, uint64_t now_ns)
 {
-	if (rights->streams || rights->who.asked)
+	uint64_t most_ns = rights->table->looks->host->believed_ns;
+
+	if (rights->streams || rights->who.asked || rights_asks(rights))
 		return false;
-	return !rights->user || now_ns - rights->used_ns > rights->table->looks->host->believed_ns;
+	if (most_ns > RIGHTS_IDLE_S * second_ns)
+		most_ns = RIGHTS_IDLE_S * second_ns;
+	return !rights->user || now_ns - rights->used_ns > most_ns || !rights_any(rights, now_ns) ||
+	       is_surplus(rights);
 }
 
 static bool is_before(const struct rights *a, const struct rights *b)
@@ -163,12 +192,16 @@ static struct rights **place(struct rights_table *table, bool stranger, uint64_t
 	return found;
 }
 
-static uint32_t count_strangers(const struct rights_table *table)
+/* Whose owner is not known: while that is asked, or not. */
+static uint32_t count_unknown(const struct rights_table *table, bool is_asked)
 {
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < RIGHTS_MOST; i++)
-		n += table->known[i] && !table->known[i]->user;
+	for (size_t i = 0; i < RIGHTS_MOST; i++) {
+		const struct rights *rights = table->known[i];
+
+		n += rights && !rights->user && !rights->who.asked == !is_asked;
+	}
 	return n;
 }
 
@@ -176,10 +209,11 @@ static int make(struct rights_table *table, const char *token, uint64_t now_ns,
 		struct rights **ret_rights)
 {
 	/* Whoever says tokens that nobody knows has few of the places. */
-	struct rights **at = place(table, count_strangers(table) >= RIGHTS_STRANGERS, now_ns);
+	bool stranger = count_unknown(table, false) >= RIGHTS_STRANGERS;
+	struct rights **at = place(table, stranger, now_ns);
 	struct rights *rights;
 
-	if (!at || !may_ask(table, now_ns))
+	if (!at || count_unknown(table, true) >= RIGHTS_NEW || !may_ask(table, now_ns))
 		return -EBUSY;
 	rights = calloc(1, sizeof(*rights));
 	if (!rights)

@@ -11,6 +11,9 @@
 enum {
 	RIGHTS_MOST = 24,	  /* tokens that are known at a time */
 	RIGHTS_STRANGERS = 4,	  /* ... of them, whose owner was never known */
+	RIGHTS_NEW = 12,	  /* ... of whom that is still asked */
+	RIGHTS_EACH = 4,	  /* ... of them, that one user keeps where others need theirs */
+	RIGHTS_IDLE_S = 30,	  /* so long a token that nobody says keeps its place from others */
 	RIGHTS_THINGS = 512,	  /* pods, claims and namespaces of which one's rights are known */
 	RIGHTS_AT_ONCE = 4,	  /* questions about one's rights */
 	RIGHTS_TOKEN_MOST = 8192, /* bytes */

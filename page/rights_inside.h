@@ -28,6 +28,7 @@ struct rights {
 	struct rights_thing *thing[RIGHTS_THINGS];
 	uint32_t things, streams;
 	uint64_t used_ns;
+	uint64_t later_ns; /* since when an answer has been lacking; 0: none is */
 };
 
 /* Need not be asked again. */
@@ -43,6 +44,8 @@ void rights_expire(struct rights *rights, uint64_t now_ns);
 /* Asks what is due of the pods and claims that there are. RIGHTS_LATER, 0, -EIO, -ENOMEM. */
 must_check int rights_step_things(struct rights *rights, uint64_t now_ns);
 void rights_drop_things(struct rights *rights);
+/* A question about what he may get is under way. */
+bool rights_asks(const struct rights *rights);
 bool rights_any(const struct rights *rights, uint64_t now_ns);
 /* One answer has come. */
 void rights_go_on(struct rights *rights);

@@ -294,6 +294,11 @@ int rights_step_things(struct rights *rights, uint64_t now_ns)
 	return step.later ? RIGHTS_LATER : step.failed ? -EIO : 0;
 }
 
+bool rights_asks(const struct rights *rights)
+{
+	return rights->node.asked || count_asked(rights);
+}
+
 bool rights_any(const struct rights *rights, uint64_t now_ns)
 {
 	if (rights_hold_good(&rights->node, now_ns))

@@ -78,6 +78,9 @@ int sight_look(const struct sight *sight, const struct ps_rows *rows, struct ps_
 	seen.count = 0;
 	seen.room = rows->count;
 	seen.flat = true;
+	/* Sentences for the node's owner: who holds a GPU's mark, for example. */
+	if (sight->rights && !all)
+		seen.daemon.trouble.text[0] = '\0';
 	seen.row = calloc(rows->count + 1, sizeof(seen.row[0]));
 	if (!seen.row)
 		return -ENOMEM;

@@ -25,7 +25,7 @@ bool sight_all(const struct sight *sight);
 bool sight_same(const struct sight *a, const struct sight *b);
 
 /* Copies what it sees of `rows` to *ret_rows, which ps_rows_free() frees. What names others in a
- * row that is seen (who is waited for, who encloses it, who picked a device) is zero there.
- * -ENOMEM. */
+ * row that is seen (who is waited for, who encloses it, who picked a device) is zero there. A
+ * node's trouble is only for who sees all of the node. -ENOMEM. */
 must_check int sight_look(const struct sight *sight, const struct ps_rows *rows,
 			  struct ps_rows *ret_rows);

@@ -84,7 +84,7 @@ static int set_typed(struct remote *remote, const struct wire_tenant_row *tenant
 	int r;
 
 	/* meted follows a pod's annotations, and would undo what was set beside them. */
-	if (remote->node && remote_is_pods(tenant->name.text))
+	if (remote->node && remote_is_pods(tenant))
 		return remote_annotate(remote, tenant->name.text, typed, count, why);
 	r = reach(remote, tenant, &own, &admin, why);
 	if (r < 0)
@@ -111,7 +111,7 @@ static void set(struct remote *remote, const struct wire_tenant_row *tenant, cha
 		return;
 	if (set_typed(remote, tenant, typed, count, &why) < 0)
 		snprintf(said, ACTS_SAID, "%.250s", why.text);
-	else if (remote->node && remote_is_pods(tenant->name.text))
+	else if (remote->node && remote_is_pods(tenant))
 		snprintf(said, ACTS_SAID,
 			 "%.100s: annotated; what meted does not accept is an event of the pod",
 			 tenant->name.text);

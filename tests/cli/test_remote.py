@@ -142,6 +142,39 @@ def test_top_shows_boards_and_tenants_and_acts_on_them():
         until(lambda: all(process.poll() is not None for process in api.processes), "the relay never ended")
 
 
+def test_a_name_that_somebody_chose_is_no_word_for_kubectl():
+    """`--all` in the place of a pod's name would change all pods of the namespace."""
+    with cluster() as (node, api, far):
+        At(node, "--name", "default/--all/c")
+        with screen(far, columns=120) as top:
+            top.wait(r"^ *1 +default/--all/c ")
+            top.press("s")
+            top.wait("^set .* default/--all/c:")
+            top.type("weight=300")
+            top.press("Enter")
+            top.wait("default/--all/c: set")
+            assert node.ps()["tenants"][0]["fields"]["weight"] == "300" and not api.patches
+            top.press("q")
+            top.wait("^status=0")
+
+
+def test_a_part_of_a_share_is_no_pod_whatever_it_is_called():
+    with cluster() as (node, api, far):
+        inner = node.start("run", "--quiet", "--name", "outer", "--memory", "1G", "--", METE, "run", "--quiet", "--memory", "256M", "--name", "default/train/c", "--",
+                           workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000", "kernel_us=5000")
+        inner.stdout.readline()
+        with screen(far, "--sort", "id", columns=120) as top:
+            top.wait(r"^ *2 +default/train/c ")
+            top.press("Down", "s")
+            top.wait("^set .* default/train/c:")
+            top.type("weight=300")
+            top.press("Enter")
+            top.wait("default/train/c: set")
+            top.press("q")
+            top.wait("^status=0")
+        assert [row["fields"]["weight"] for row in node.ps()["tenants"] if row["name"] == "default/train/c"] == ["300"] and not api.patches
+
+
 def test_a_connection_that_breaks_is_made_anew():
     with cluster() as (node, api, far):
         At(node, "--name", "train")

