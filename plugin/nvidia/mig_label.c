@@ -9,6 +9,7 @@
  */
 #include "plugin/nvidia/mig_label.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -165,9 +166,11 @@ static const char *who(void *owner, const char *uuid)
 
 static int read_spec(struct mig_label *label, struct mig_spec *spec)
 {
+	/* It may be a link, as are all files of a ConfigMap. */
+	owned(close) int fd = open(label->file, O_RDONLY | O_CLOEXEC);
 	owned(free) char *text = NULL;
 	size_t size;
-	int r = file_slurp(label->file, MIG_SPEC_BYTES_MAX, &text, &size);
+	int r = fd < 0 ? -errno : file_slurp_from(fd, MIG_SPEC_BYTES_MAX, &text, &size);
 
 	if (r < 0)
 		return fault_set(&label->why, r, "%.200s: %s", label->file, strerror(-r));

@@ -63,8 +63,11 @@ class Machine(Node):
         return super().__enter__()
 
     def write(self, text):
-        with open(self.file, "w") as out:
+        """As a ConfigMap's volume has it: a link."""
+        with open(self.file + ".data", "w") as out:
             out.write(text)
+        if not os.path.islink(self.file):
+            os.symlink(self.file + ".data", self.file)
 
     def mig(self, act, name=None, *more, **environment):
         return self.mete("mig", act, "-f", self.file, *(["-c", name] if name else []), *more, **environment)

@@ -43,8 +43,9 @@ class Labelled(Node):
         super().__init__(start=False, devices="2xH100", labels=labels, **({"resource": "nvidia.com/gpu", "slots": 2} if mode == "mete" else {}), **more)
         self.labels = labels
         self.mig_file = self.folder + "/mig.yaml"
-        with open(self.mig_file, "w") as file:
+        with open(self.folder + "/mig.data", "w") as file:
             file.write(text)
+        os.symlink("mig.data", self.mig_file)  # as are the files of a ConfigMap
         self.options += ["--mig-config", self.mig_file]
         self.environment.update(KUBELET_SOCKET=self.kubelet.plugins + "/kubelet.sock", KUBECONFIG=self.folder + "/kubeconfig", NODE_NAME=NODE)
         if mode == "nvidia":
