@@ -18,6 +18,7 @@
 #include "plugin/dra/dra.h"
 #include "plugin/kubelet/allocated.h"
 #include "plugin/nodes.h"
+#include "plugin/sums/seats.h"
 
 #define LABEL  "nvidia.com/mig.config"
 #define STATE  LABEL ".state"
@@ -72,7 +73,10 @@ static void hold_back(struct mig_label *label, bool held)
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		p->offer[i].dividing = held;
 	serve_changed(p);
+	seats_changed(p);
 	nodes_changed(p->nodes);
+	if (!held)
+		prestart_consider(p);
 }
 
 /* What a division has taken is unhealthy by then. */
