@@ -187,6 +187,24 @@ def test_nobody_loses_a_device():
                 node.await_states("pending", "failed", "success", "pending", "success")
 
 
+def test_nobody_loses_a_device_that_is_shared_out_otherwise_now():
+    """The kubelet's record has its id from when it was given whole."""
+    with Labelled() as node:
+        node.kubelet.ask("turn", "nvidia.com/gpu")
+        node.start()
+        node.kubelet.hear("registered nvidia.com/gpu")
+        device = sorted(node.kubelet.await_devices(lambda now: len(healthy(now)) == 2))[0]
+        pod = node.pod("holds").admit(device)
+        node.kubelet.entries.clear()
+        write_entry(node, pod, device)
+        node.write({"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}, "flags": {"migStrategy": "mixed"}})
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
+        node.relabel("all-1g.10gb")
+        node.await_states("pending", "failed")
+        node.await_event("it is in use by pod holds, and would have to go")
+        node.assert_that("all-disabled")
+
+
 def write_entry(node, pod, device):
     """The kubelet's own record names the resource."""
     rows = [{"PodUID": pod.uid, "ContainerName": "main", "ResourceName": "nvidia.com/gpu", "DeviceIDs": {"-1": [device]}, "AllocResp": ""}]
@@ -194,11 +212,16 @@ def write_entry(node, pod, device):
 
 
 def test_nobody_gets_a_device_meanwhile():
-    with Labelled() as node:
+    for mode in MODES:
+        nobody_gets_a_device_meanwhile(mode)
+
+
+def nobody_gets_a_device_meanwhile(mode):
+    with Labelled(mode=mode) as node:
         node.kubelet.ask("turn", "nvidia.com/gpu")
         node.start()
         node.kubelet.hear("registered nvidia.com/gpu")
-        node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
+        devices = sorted(node.kubelet.await_devices(lambda now: len(healthy(now)) == (4 if mode == "mete" else 2)))
         told, patch = threading.Event(), node.api.patch_node
 
         def slow(body):
@@ -209,9 +232,19 @@ def test_nobody_gets_a_device_meanwhile():
         try:
             node.relabel("unknown")
             node.kubelet.await_devices(lambda now: not healthy(now))
+            # The kubelet has decided it a moment ago.
+            if mode == "mete":
+                pod = node.pod("late").admit(devices[0])
+                refused = pod.refusal()
+                assert refused.startswith(f"device {devices[0].split('::')[0]} may be divided by MIG just now"), refused
+            else:
+                refused = node.kubelet.refusal(node.kubelet.begin("allocate", devices[0]))
+                assert refused.endswith(f"device {devices[0]} may be divided by MIG just now"), refused
         finally:
             told.set()
-        node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == len(devices))
+        if mode == "mete":
+            pod.start()
 
 
 def test_an_api_server_that_refuses_hears_it_later():
