@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One GPU's control daemon: when something is due, whether its process lives, and what is said. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +59,16 @@ static void watch_process(struct mps_gpu *gpu)
 {
 	char path[MPS_PATH + 96];
 	owned(free) char *text = NULL;
+	owned(close) int file = -1;
 	struct mps_watch *watch;
 	size_t size;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%.47s/pipe/nvidia-cuda-mps-control.pid", gpu->root,
 		 uuid_of(gpu));
-	if (file_slurp(path, PID_MOST, &text, &size) < 0 || atoi(text) <= 0)
+	/* Containers can write there: what is no plain file must not keep us waiting. */
+	file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (file < 0 || file_slurp_from(file, PID_MOST, &text, &size) < 0 || atoi(text) <= 0)
 		return;
 	fd = (int)syscall(SYS_pidfd_open, atoi(text), 0);
 	if (fd < 0)
