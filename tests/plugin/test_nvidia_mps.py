@@ -125,6 +125,38 @@ def test_each_gpu_has_a_daemon_with_the_limits_of_a_replica():
             assert int(limit[:-1]) == device_mib(node) // 3
 
 
+JOIN = """
+import socket
+with socket.socket(socket.AF_UNIX) as control:
+    control.connect("control")
+    control.sendall(b"join\\n")
+    print(control.recv(1000).decode())
+"""
+
+
+def test_programs_of_any_user_get_to_the_daemon():
+    with mps(devices="1xSIM") as node:
+        # In a container the folder is mounted: whether the ones above it are open does not matter there.
+        other = subprocess.run(["/usr/bin/python3", "-c", JOIN], cwd=pipe(node), user=65534, group=65534, extra_groups=[], text=True, capture_output=True)
+        assert other.stdout.startswith("ok "), other
+        with open(f"/proc/{daemon(node)}/status") as file:
+            assert "\nUmask:\t0022\n" in file.read(), "and to what it makes later"
+
+
+def test_a_pid_that_a_container_has_replaced_holds_up_nobody():
+    with mps(devices="1xSIM") as node:
+        path = pipe(node) + "/nvidia-cuda-mps-control.pid"
+        pid = daemon(node)
+        os.remove(path)
+        os.mkfifo(path)
+        node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 4}]))
+        node.await_log(f"mps.ready uuid={node.uuid[0]}", times=2)
+        node.kubelet.await_devices(lambda now: len(now) == 4 and set(now.values()) == {"Healthy"})
+        os.remove(path)
+        with open(path, "w") as file:
+            file.write(str(pid))
+
+
 def test_several_replicas_are_that_many_times_a_part():
     with mps(4, failRequestsGreaterThanOne=False, renameByDefault=True) as node:
         assert node.registered.startswith("registered nvidia.com/gpu.shared ")
