@@ -198,6 +198,26 @@ def test_nobody_loses_a_gpu_that_he_uses():
         applied(here.mig("apply", "all-enabled"))
 
 
+ENABLE = """
+import ctypes
+nvml, device, activation = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.c_int()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(device)) == 0
+assert nvml.nvmlDeviceSetMigMode(device, 1, ctypes.byref(activation)) == 0
+print(activation.value)
+"""
+
+
+def test_a_mode_that_waits_for_a_reset_is_called_off():
+    with Machine() as here:
+        process = program_on(here, "1")
+        done = subprocess.run([sys.executable, "-c", ENABLE], env=here.environment, text=True, capture_output=True)
+        assert done.stdout == "19\n", done  # NVML_ERROR_IN_USE: it is noted
+        process.communicate("\n\n", timeout=240)
+        refused(here.mig("assert", "all-disabled"), "GPU 1", "MIG is enabled by the next reset, and shall not be", status=1)
+        applied(here.mig("apply", "all-disabled"))
+        applied(here.mig("assert", "all-disabled"))
+
+
 def test_a_tenant_without_a_process_on_it_counts():
     with Machine() as here:
         applied(here.mig("apply", "half"))
