@@ -168,8 +168,11 @@ void mps_gpu_did(struct mps_gpu *gpu, bool well)
 	mps_did(&gpu->machine, well, loop_now_ns());
 	if (well && command == MPS_START)
 		log_info("mps.started", "uuid=%s", uuid_of(gpu));
-	if (well && command == MPS_UNMODE)
+	if (well && command == MPS_UNMODE) {
 		log_info("mps.undone", "uuid=%s", uuid_of(gpu));
+		mps_gpu_want(gpu); /* perhaps below another root */
+		return;
+	}
 	mps_gpu_pump(gpu);
 }
 

@@ -311,6 +311,22 @@ def test_what_is_wanted_no_more_is_undone_by_the_next_meted():
         assert not os.listdir(node.place + "/mps")
 
 
+def test_another_root_is_that_of_another_daemon():
+    with mps(devices="1xSIM") as node, in_use(node):
+        first = daemon(node)
+        node.meted.process.kill()
+        node.meted.wait()
+        node.write({**node.file_of(), "flags": {"mpsRoot": node.root + "/b"}})
+        node.restart()
+        node.await_log(f"mps.undone uuid={node.uuid[0]}")
+        until(lambda: not os.path.exists(f"/proc/{first}/exe"), "it runs still")
+        node.await_log(f"mps.ready uuid={node.uuid[0]} root={node.root}/b")
+        await_ready(node)
+        assert modes(node) == ["Exclusive_Process"]
+        with open(f"{node.place}/mps/{node.uuid[0]}") as file:
+            assert file.read() == node.root + "/b\n"
+
+
 def test_other_replicas_are_other_limits_at_once():
     with mps() as node:
         content = node.file_of()
