@@ -18,6 +18,26 @@ static const char *uuid_of(const struct mps_gpu *gpu)
 	return gpu->hub->plugin->host->device[gpu->device].uuid;
 }
 
+/* ---- its containers ------------------------------------------------------------------------ */
+
+static void tell_containers(struct mps_gpu *gpu)
+{
+	struct plugin *p = gpu->hub->plugin;
+
+	list_for_each(link, &p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		for (uint32_t i = 0; i < b->devices; i++)
+			if (b->device[i] == gpu->device)
+				best_effort(events_container(
+					p, b, "MPSControlEnded",
+					"the MPS control daemon of its GPU has ended, and is "
+					"started "
+					"again: if its programs report errors, start them again"));
+	}
+}
+
 /* ---- its process --------------------------------------------------------------------------- */
 
 static void on_watch_closed(struct loop_watch *loop_watch)
@@ -48,8 +68,10 @@ static void on_ended(struct loop_watch *loop_watch, unused int events)
 	if (!gpu)
 		return;
 	mps_gpu_unwatch(gpu);
-	if (gpu->machine.wanted)
+	if (gpu->machine.wanted) {
 		log_warning("mps.ended", "uuid=%s", uuid_of(gpu));
+		tell_containers(gpu);
+	}
 	mps_gone(&gpu->machine, loop_now_ns());
 	mps_gpu_pump(gpu);
 }
@@ -89,24 +111,6 @@ static void watch_process(struct mps_gpu *gpu)
 
 /* ---- what is said -------------------------------------------------------------------------- */
 
-static void tell_containers(struct mps_gpu *gpu)
-{
-	struct plugin *p = gpu->hub->plugin;
-
-	list_for_each(link, &p->bindings.all)
-	{
-		const struct binding *b = list_entry(link, struct binding, link);
-
-		for (uint32_t i = 0; i < b->devices; i++)
-			if (b->device[i] == gpu->device)
-				best_effort(events_container(
-					p, b, "MPSControlEnded",
-					"the MPS control daemon of its GPU has ended, and is "
-					"started "
-					"again: if its programs report errors, start them again"));
-	}
-}
-
 static void say(struct mps_gpu *gpu)
 {
 	struct plugin *p = gpu->hub->plugin;
@@ -128,7 +132,6 @@ static void say(struct mps_gpu *gpu)
 		events_node_well(p, "MPSControlReady", what.text);
 	} else if (gpu->machine.wanted) {
 		events_node(p, "MPSControlEnded", what.text);
-		tell_containers(gpu);
 	}
 	if (!ready)
 		mps_gpu_unwatch(gpu);

@@ -52,6 +52,13 @@ def await_ready(node):
     return node.kubelet.await_devices(lambda now: now and all(health == "Healthy" for health in now.values()))
 
 
+def await_asked(node, times):
+    """The kubelet may have an earlier meted's word; this one has asked its daemons."""
+    for uuid in node.uuid:
+        node.await_log(f"mps.ready uuid={uuid}", times=times)
+    await_ready(node)
+
+
 def pipe(node, device=0):
     return f"{node.root}/{node.uuid[device]}/pipe"
 
@@ -271,11 +278,11 @@ def test_the_next_meted_takes_the_daemons_over():
         node.meted.process.kill()
         node.meted.wait()
         node.restart()
-        await_ready(node)
+        await_asked(node, 2)
         assert (daemon(node, 0), daemon(node, 1)) == before
         node.end()
         node.restart()
-        await_ready(node)
+        await_asked(node, 3)
         assert (daemon(node, 0), daemon(node, 1)) == before
 
 
@@ -325,6 +332,22 @@ def test_another_root_is_that_of_another_daemon():
         assert modes(node) == ["Exclusive_Process"]
         with open(f"{node.place}/mps/{node.uuid[0]}") as file:
             assert file.read() == node.root + "/b\n"
+
+
+def test_limits_that_change_are_no_end_of_a_daemon():
+    """Its pod hears of the end that comes after that, alone."""
+    with mps(api=True, devices="1xSIM") as node:
+        def told():
+            return [event for event in list(node.api.events) if event["reason"] == "MPSControlEnded" and event["involvedObject"]["name"] == "a"]
+        node.run("a", node.id(0))
+        node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 4}]))
+        node.await_log("mps.unready")
+        node.await_log(f"mps.ready uuid={node.uuid[0]}", times=2)
+        # What is said comes in the order in which it happened.
+        until(lambda: [event for event in list(node.api.events) if event["reason"] == "MPSControlReady"][1:], "the node was not told")
+        assert not told(), told()
+        os.kill(daemon(node), signal.SIGKILL)
+        until(told, "its pod was not told")
 
 
 def test_other_replicas_are_other_limits_at_once():
