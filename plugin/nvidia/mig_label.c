@@ -217,6 +217,8 @@ static void start(struct mig_label *label, enum step step)
 	label->step = step;
 	if (loop_work(label->plugin->host->loop, &label->work, run, on_finished) == 0)
 		return;
+	if (step == DIVIDES) /* it may not be tried again */
+		label->looks = LOOKS_AFTER;
 	label->step = RESTS;
 	label->doing[0] = '\0';
 	loop_arm(&label->again, AGAIN_S * 1000000000ull);
