@@ -72,7 +72,9 @@ class Labelled(Node):
             self.api.put("nodes", node)
 
     def states(self):
-        return [state for _, patch in self.api.patches if (state := patch.get("metadata", {}).get("labels", {}).get(STATE))]
+        """What was told, one after the other; twice the same is once: a meted that starts again may not know that it was heard."""
+        told = [state for _, patch in self.api.patches if (state := patch.get("metadata", {}).get("labels", {}).get(STATE))]
+        return [state for before, state in zip([None, *told], told) if state != before]
 
     def await_states(self, *states):
         until(lambda: self.states() == list(states), lambda: f"{self.states()} instead of {states}\n{self.log()[-3000:]}")
