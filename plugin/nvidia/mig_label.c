@@ -56,9 +56,11 @@ struct mig_label {
 	/* The thread's. */
 	int r;
 	struct fault why;
-	char shown[16]; /* what the node says of itself; "": nothing */
+	char shown[16];		   /* what the node says of itself; "": nothing */
+	const char *driver_folder; /* the host's; it outlives the plugin */
 	/* After close. */
 	uint32_t open; /* the timer, and the thread */
+	bool left;     /* the thread frees it: nobody waits for an answer of the driver */
 	void (*closed)(struct plugin *p);
 };
 
@@ -203,7 +205,7 @@ static void run(struct loop_work *work)
 
 	label->r = read_spec(label, &spec);
 	if (label->r == 0)
-		label->r = mig_open(label->plugin->host->driver_folder, &nvml, &label->why);
+		label->r = mig_open(label->driver_folder, &nvml, &label->why);
 	if (label->r < 0)
 		return;
 	label->r = label->step == DIVIDES ? mig_apply(nvml, &spec, false, &tenants, &label->why)
@@ -337,8 +339,9 @@ static void release(struct mig_label *label)
 
 	if (--label->open)
 		return;
-	cJSON_Delete(label->pods);
-	free(label);
+	cJSON_Delete(take(label->pods));
+	if (!label->left)
+		free(label);
 	closed(p);
 }
 
@@ -347,7 +350,14 @@ static void on_finished(struct loop_work *work)
 	struct mig_label *label = container_of(work, struct mig_label, work);
 	bool compared = label->step == COMPARES;
 
+	if (label->left && !label->open) {
+		free(label);
+		return;
+	}
+	label->left = false; /* the timer is open still */
 	if (label->closed) {
+		if (compared)
+			return;
 		release(label);
 		return;
 	}
@@ -417,6 +427,7 @@ int mig_label_open(struct plugin *p, const char *file, struct mig_label **ret_la
 	if (!label)
 		return fault_set(why, -ENOMEM, "out of memory");
 	label->plugin = p;
+	label->driver_folder = p->host->driver_folder;
 	snprintf(label->file, sizeof(label->file), "%s", file);
 	r = loop_timer_init(p->host->loop, &label->again, on_again);
 	if (r < 0) {
@@ -437,7 +448,9 @@ bool mig_label_close(struct mig_label *label, void (*closed)(struct plugin *p))
 	if (!label)
 		return false;
 	label->closed = closed;
-	label->open = 1 + (label->work.busy != 0);
+	/* A driver that hangs must not keep a meted that ends; one that divides shall finish it. */
+	label->left = label->work.busy && label->step == COMPARES;
+	label->open = 1 + (label->work.busy && !label->left);
 	if (label->asked)
 		api_forget(label->asked);
 	label->asked = NULL;

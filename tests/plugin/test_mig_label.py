@@ -249,6 +249,22 @@ def nobody_gets_a_device_meanwhile(mode):
             pod.start()
 
 
+def test_a_comparison_that_hangs_keeps_no_meted_that_ends():
+    """Here in its file; it may as well in the driver."""
+    with Labelled("all-disabled") as node:
+        os.remove(node.mig_file)
+        os.mkfifo(node.mig_file)
+        node.start()
+
+        def opened():
+            with contextlib.suppress(OSError):  # nobody reads it yet
+                return os.open(node.mig_file, os.O_WRONLY | os.O_NONBLOCK)
+            return None
+        fd = until(opened, "it does not read the file")
+        node.end()
+        os.close(fd)
+
+
 def test_an_api_server_that_refuses_hears_it_later():
     with Labelled() as node:
         node.kubelet.ask("turn", "nvidia.com/gpu")
