@@ -55,8 +55,9 @@ static int compare(const struct mig_spec *spec, const struct mig_gpu *gpu, bool 
 				       : "MIG is not enabled, and shall be");
 	if (wish->enabled != gpu->later)
 		return differs(why, gpu,
-			       gpu->later ? "MIG is enabled by the next reset, and shall not be"
-					  : "MIG is not enabled after the next reset, and shall be");
+			       gpu->later
+				       ? "MIG is enabled by the next reset, and shall not be"
+				       : "MIG is not enabled after the next reset, and shall be");
 	mig_gpu_is(gpu, &is);
 	if (!mode_only && !mig_wish_same(wish, &is))
 		return differs(why, gpu, "it has other parts than it shall have");
