@@ -270,6 +270,11 @@ static void on_finished(uv_work_t *request, int status)
 	work->finished(work);
 }
 
+bool loop_is_working(const struct loop *loop)
+{
+	return loop->uv.active_reqs.count > 0; /* we make no other requests of libuv's */
+}
+
 int loop_work(struct loop *loop, struct loop_work *work, void (*run)(struct loop_work *work),
 	      void (*finished)(struct loop_work *work))
 {

@@ -121,3 +121,5 @@ struct loop_work {
 must_check int loop_work(struct loop *loop, struct loop_work *work,
 			 void (*run)(struct loop_work *work),
 			 void (*finished)(struct loop_work *work));
+/* Any of the loop's. */
+bool loop_is_working(const struct loop *loop);

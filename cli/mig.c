@@ -5,6 +5,7 @@
  */
 #include "mig/apply.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 
@@ -35,15 +36,17 @@ static int read_spec(const struct cli_line *line, struct mig_spec *ret_spec, str
 {
 	const char *path = value_of(line, "config_file", "MIG_PARTED_CONFIG_FILE");
 	owned(free) char *text = NULL;
+	owned(close) int file = -1;
 	size_t size = 0;
-	int r;
+	int fd = STDIN_FILENO, r;
 
 	if (!path || !*path)
 		return fault_set(why, -EINVAL,
 				 "no configuration file: --config-file FILE is needed (- is "
 				 "standard input)");
-	r = strcmp(path, "-") == 0 ? file_slurp_from(STDIN_FILENO, MIG_SPEC_BYTES_MAX, &text, &size)
-				   : file_slurp(path, MIG_SPEC_BYTES_MAX, &text, &size);
+	if (strcmp(path, "-") != 0) /* it may be a link, as are all files of a ConfigMap */
+		fd = file = open(path, O_RDONLY | O_CLOEXEC);
+	r = fd < 0 ? -errno : file_slurp_from(fd, MIG_SPEC_BYTES_MAX, &text, &size);
 	if (r < 0)
 		return fault_set(why, r, "%s: %s", path, strerror(-r));
 	return mig_spec_parse(path, text, size,

@@ -53,6 +53,11 @@ static int compare(const struct mig_spec *spec, const struct mig_gpu *gpu, bool 
 		return differs(why, gpu,
 			       gpu->on ? "MIG is enabled, and shall not be"
 				       : "MIG is not enabled, and shall be");
+	if (wish->enabled != gpu->later)
+		return differs(why, gpu,
+			       gpu->later
+				       ? "MIG is enabled by the next reset, and shall not be"
+				       : "MIG is not enabled after the next reset, and shall be");
 	mig_gpu_is(gpu, &is);
 	if (!mode_only && !mig_wish_same(wish, &is))
 		return differs(why, gpu, "it has other parts than it shall have");
@@ -192,13 +197,21 @@ static int unmake(struct applying *a, const struct mig_part *part)
 	return say_used(a, part);
 }
 
+/* An earlier change waits for a reset: it shall not come about. */
+static int call_off(struct applying *a, const struct mig_wish *wish)
+{
+	int r = mig_set_mode(a->nvml, &a->gpu, wish->enabled, a->why);
+
+	return r == MIG_IN_USE ? 0 : r; /* it is noted all the same */
+}
+
 static int change_mode(struct applying *a, const struct mig_wish *wish)
 {
 	struct fault undone;
 	int r = 0;
 
 	if (a->gpu.on == wish->enabled)
-		return 0;
+		return a->gpu.later == wish->enabled ? 0 : call_off(a, wish);
 	for (uint32_t i = 0; r == 0 && i < a->gpu.parts; i++)
 		r = unmake(a, &a->gpu.part[i]);
 	if (r == 0)

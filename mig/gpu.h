@@ -43,6 +43,7 @@ struct mig_gpu {
 	char uuid[MIG_UUID_MAX], name[96];
 	struct mig_model model;
 	bool capable, on;
+	bool later; /* its mode after the next reset: another one than `on` waits for it */
 	uint32_t profiles, parts;
 	struct mig_profile profile[MIG_KINDS_MAX];
 	struct mig_part part[MIG_PARTS_MAX];

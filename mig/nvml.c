@@ -273,6 +273,7 @@ int mig_read(const struct mig_nvml *nvml, uint32_t index, struct mig_gpu *gpu, s
 	if (!gpu->capable)
 		return 0;
 	gpu->on = now == NVML_DEVICE_MIG_ENABLE;
+	gpu->later = later == NVML_DEVICE_MIG_ENABLE;
 	read_profiles(nvml, device, gpu);
 	return gpu->on ? read_parts(nvml, device, gpu, why) : 0;
 }

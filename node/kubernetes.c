@@ -328,11 +328,6 @@ void kubernetes_forget(struct daemon *d, struct right_asked *asked)
 		d->kubernetes->entry->forget(asked);
 }
 
-bool kubernetes_is_busy(const struct kubernetes *k)
-{
-	return k && k->health.work.busy;
-}
-
 bool kubernetes_is_leaving(const struct kubernetes *k)
 {
 	return k && k->leaving;

@@ -23,8 +23,6 @@ must_check bool kubernetes_succeed(struct kubernetes *k);
 must_check bool kubernetes_finish(struct kubernetes *k);
 /* Closed, but it has not ended: it may be telling the API server. */
 bool kubernetes_is_leaving(const struct kubernetes *k);
-/* A driver query on its behalf is in progress. */
-bool kubernetes_is_busy(const struct kubernetes *k);
 /* Questions to the API server: plugin/host.h. -ENOTCONN: this is no node of Kubernetes. */
 must_check int kubernetes_who(struct daemon *d, const char *token, const char *audience,
 			      right_told *told, void *owner, struct right_asked **ret_asked);

@@ -355,7 +355,7 @@ static void stop(struct daemon *d)
 		unlink(d->restore.journal.path);
 	/* A driver that does not answer blocks its thread, and would block our end. What the API
 	 * server is told is bounded, and must not depend on what the driver is doing just now. */
-	if (d->measure.work.busy || d->divided.work.busy || kubernetes_is_busy(d->kubernetes)) {
+	if (loop_is_working(&d->loop)) {
 		while (kubernetes_is_leaving(d->kubernetes) && loop_once(&d->loop))
 			;
 		if (!d->missing.again)

@@ -216,13 +216,21 @@ static void remember(struct plugin *p)
  * nothing would say why. */
 int health_check(const struct plugin *p, const struct binding *b, struct fault *why)
 {
-	for (uint32_t i = 0; i < b->devices; i++)
+	for (uint32_t i = 0; i < b->devices; i++) {
+		const char *uuid = p->host->device[b->device[i]].uuid;
+
 		if (health_is_gone(&p->health[b->device[i]]))
 			return fault_set(
 				why, -ENODEV,
 				"device %s is gone from the bus: the container starts when the "
 				"device is back and healthy, or elsewhere if its pod is deleted",
-				p->host->device[b->device[i]].uuid);
+				uuid);
+		if (p->offer[b->device[i]].dividing)
+			return fault_set(why, -EAGAIN,
+					 "device %s may be divided by MIG just now: the container "
+					 "starts after that, if the device is still there",
+					 uuid);
+	}
 	return 0;
 }
 

@@ -187,6 +187,7 @@ struct plugin_entry {
 	/* NULL: does nothing. */
 	void (*forget)(struct right_asked *asked);
 	/* It ends later, in the loop: within a few seconds, for which an API server may take to
-	 * answer. */
+	 * answer; while MIG divides GPUs, or a command of MPS runs, when that has ended. A thread
+	 * may go on after it, which uses the loop alone (loop_is_working()). */
 	void (*close)(struct plugin *plugin);
 };

@@ -23,12 +23,20 @@ static int check_health(const struct dra *dra, const struct claim *claim, struct
 {
 	const struct plugin *p = dra->plugin;
 
-	for (uint32_t i = 0; i < claim->devices; i++)
+	for (uint32_t i = 0; i < claim->devices; i++) {
+		const char *uuid = p->host->device[claim->of[i]].uuid;
+
 		if (health_is_gone(&p->health[claim->of[i]]))
 			return fault_set(why, -ENODEV,
 					 "device %s is gone from the bus: the container starts "
 					 "when the device is back and healthy",
-					 p->host->device[claim->of[i]].uuid);
+					 uuid);
+		if (p->offer[claim->of[i]].dividing)
+			return fault_set(why, -EAGAIN,
+					 "device %s may be divided by MIG just now: the container "
+					 "starts after that, if the device is still there",
+					 uuid);
+	}
 	return 0;
 }
 

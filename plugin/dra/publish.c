@@ -54,6 +54,8 @@ static void fill_taints(const struct plugin *p, uint32_t device, struct publish_
 			    &to->device.taint[n++]);
 	if (p->offer[device].cordoned)
 		to->device.taint[n++] = (struct slices_taint){"cordoned", NULL, "NoSchedule"};
+	if (p->offer[device].dividing)
+		to->device.taint[n++] = (struct slices_taint){"dividing", NULL, "NoSchedule"};
 }
 
 static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)

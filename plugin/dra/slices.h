@@ -21,7 +21,7 @@ enum {
 	SLICES_NAME = 64,		 /* of a device, with its NUL */
 	SLICES_POOL = 254,		 /* of a pool, and of a slice */
 	SLICES_VERSION = 32,
-	SLICES_TAINTS = 2, /* of a device */
+	SLICES_TAINTS = 3, /* of a device */
 };
 
 /* Why no new claim is placed on a device, or pods are evicted from it. */

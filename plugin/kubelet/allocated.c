@@ -40,7 +40,8 @@ static bool is_old(const struct plugin *p, const char *path)
 	return now.tv_sec - info.st_mtim.tv_sec > LAG_S;
 }
 
-void allocated_each(const struct plugin *p, allocated_found *found, void *owner)
+/* `all`: not the served resources alone. */
+static void each(const struct plugin *p, bool all, allocated_found *found, void *owner)
 {
 	struct looking l = {.plugin = p, .found = found, .owner = owner};
 	owned(free) char *text = NULL;
@@ -51,7 +52,18 @@ void allocated_each(const struct plugin *p, allocated_found *found, void *owner)
 	l.is_old = is_old(p, path);
 	if (file_slurp(path, CHECKPOINT_BYTES_MAX, &text, &size) < 0)
 		return;
-	for (uint32_t i = 0; i < p->servings; i++)
-		if (checkpoint_given(text, size, p->serving[i].resource, on_id, &l) < 0)
+	for (uint32_t i = 0; i < (all ? 1 : p->servings); i++)
+		if (checkpoint_given(text, size, all ? NULL : p->serving[i].resource, on_id, &l) <
+		    0)
 			log_debug("checkpoint.unread", "path=%s", path);
+}
+
+void allocated_each(const struct plugin *p, allocated_found *found, void *owner)
+{
+	each(p, false, found, owner);
+}
+
+void allocated_of_all(const struct plugin *p, allocated_found *found, void *owner)
+{
+	each(p, true, found, owner);
 }

@@ -14,3 +14,5 @@ typedef void allocated_found(void *owner, const struct pod *pod, const char *uid
 
 /* Only pods that have not ended. If the checkpoint cannot be read, nothing is known. */
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner);
+/* Likewise of every resource, also those that others offer, or that had another name. */
+void allocated_of_all(const struct plugin *p, allocated_found *found, void *owner);

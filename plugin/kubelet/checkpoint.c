@@ -55,7 +55,7 @@ static void say_ids(const cJSON *entry, const char *resource, checkpoint_id *fou
 		   *has[IDS_MAX];
 	size_t n;
 
-	if (!uid || !name || strcmp(name, resource) != 0 ||
+	if (!uid || !name || (resource && strcmp(name, resource) != 0) ||
 	    !read_ids(cJSON_GetObjectItemCaseSensitive(entry, "DeviceIDs"), has, &n))
 		return;
 	for (size_t i = 0; i < n; i++)

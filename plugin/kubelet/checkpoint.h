@@ -21,7 +21,7 @@ typedef void checkpoint_resource(void *owner, const char *resource);
 /* An id that a container has. */
 typedef void checkpoint_id(void *owner, const char *pod_uid, const char *id);
 
-/* -EINVAL: it is not a checkpoint. */
+/* -EINVAL: it is not a checkpoint. `resource`: NULL: any, of checkpoint_given(). */
 must_check int checkpoint_given(const char *text, size_t size, const char *resource,
 				checkpoint_id *found, void *owner);
 must_check int checkpoint_registered(const char *text, size_t size, checkpoint_resource *found,

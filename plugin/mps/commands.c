@@ -109,20 +109,26 @@ static void set_mode(struct mps_gpu *gpu, bool exclusive)
 
 /* ---- commands of the program --------------------------------------------------------------- */
 
+/* Programs of any user have to get to the pipe, whatever our umask is. */
+static int make_open_folder(const char *path)
+{
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return chmod(path, 0755) < 0 ? -errno : 0;
+}
+
 static int make_folders(const struct mps_gpu *gpu)
 {
 	const char *uuid = gpu->hub->plugin->host->device[gpu->device].uuid;
 	static const char *const below[] = {"", "/pipe", "/log"};
 	char path[MPS_PATH + 64];
+	int r = make_open_folder(gpu->root);
 
-	if (mkdir(gpu->root, 0755) < 0 && errno != EEXIST)
-		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(below); i++) {
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(below); i++) {
 		snprintf(path, sizeof(path), "%s/%.47s%s", gpu->root, uuid, below[i]);
-		if (mkdir(path, 0755) < 0 && errno != EEXIST)
-			return -errno;
+		r = make_open_folder(path);
 	}
-	return 0;
+	return r;
 }
 
 /* The daemon sees its own GPU alone, which is its device 0. */
@@ -203,14 +209,21 @@ static void on_finished(struct loop_work *work)
 	mps_hub_release(gpu->hub);
 }
 
-static void run_control(struct mps_gpu *gpu, const char *option, const char *input)
+static void run_control(struct mps_gpu *gpu, const char *input)
 {
 	struct mps_hub *hub = gpu->hub;
 
 	memset(&gpu->run, 0, sizeof(gpu->run));
 	set_environment(gpu);
-	gpu->run.words[0] = hub->control;
-	gpu->run.words[1] = option;
+	if (gpu->machine.runs == MPS_START) {
+		/* It leaves sockets and files for programs of other users. */
+		gpu->run.words[0] = "/bin/sh";
+		gpu->run.words[1] = "-c";
+		gpu->run.words[2] = "umask 022; exec \"$0\" -d";
+		gpu->run.words[3] = hub->control;
+	} else {
+		gpu->run.words[0] = hub->control;
+	}
 	snprintf(gpu->run.input, RUN_TEXT, "%s", input);
 	if (gpu->machine.runs == MPS_LIMIT)
 		say_limits(gpu);
@@ -232,7 +245,7 @@ static void start(struct mps_gpu *gpu)
 		mps_gpu_did(gpu, false);
 		return;
 	}
-	run_control(gpu, "-d", "");
+	run_control(gpu, "");
 }
 
 void mps_gpu_begin(struct mps_gpu *gpu, enum mps_command command)
@@ -245,16 +258,16 @@ void mps_gpu_begin(struct mps_gpu *gpu, enum mps_command command)
 		set_mode(gpu, false);
 		break;
 	case MPS_ASK:
-		run_control(gpu, NULL, "get_default_active_thread_percentage\n");
+		run_control(gpu, "get_default_active_thread_percentage\n");
 		break;
 	case MPS_START:
 		start(gpu);
 		break;
 	case MPS_LIMIT:
-		run_control(gpu, NULL, "");
+		run_control(gpu, "");
 		break;
 	case MPS_QUIT:
-		run_control(gpu, NULL, "quit\n");
+		run_control(gpu, "quit\n");
 		break;
 	case MPS_NOTHING:
 		break;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One GPU's control daemon: when something is due, whether its process lives, and what is said. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,26 @@ enum { PID_MOST = 64 };
 static const char *uuid_of(const struct mps_gpu *gpu)
 {
 	return gpu->hub->plugin->host->device[gpu->device].uuid;
+}
+
+/* ---- its containers ------------------------------------------------------------------------ */
+
+static void tell_containers(struct mps_gpu *gpu)
+{
+	struct plugin *p = gpu->hub->plugin;
+
+	list_for_each(link, &p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		for (uint32_t i = 0; i < b->devices; i++)
+			if (b->device[i] == gpu->device)
+				best_effort(events_container(
+					p, b, "MPSControlEnded",
+					"the MPS control daemon of its GPU has ended, and is "
+					"started "
+					"again: if its programs report errors, start them again"));
+	}
 }
 
 /* ---- its process --------------------------------------------------------------------------- */
@@ -47,8 +68,10 @@ static void on_ended(struct loop_watch *loop_watch, unused int events)
 	if (!gpu)
 		return;
 	mps_gpu_unwatch(gpu);
-	if (gpu->machine.wanted)
+	if (gpu->machine.wanted) {
 		log_warning("mps.ended", "uuid=%s", uuid_of(gpu));
+		tell_containers(gpu);
+	}
 	mps_gone(&gpu->machine, loop_now_ns());
 	mps_gpu_pump(gpu);
 }
@@ -58,13 +81,16 @@ static void watch_process(struct mps_gpu *gpu)
 {
 	char path[MPS_PATH + 96];
 	owned(free) char *text = NULL;
+	owned(close) int file = -1;
 	struct mps_watch *watch;
 	size_t size;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%.47s/pipe/nvidia-cuda-mps-control.pid", gpu->root,
 		 uuid_of(gpu));
-	if (file_slurp(path, PID_MOST, &text, &size) < 0 || atoi(text) <= 0)
+	/* Containers can write there: what is no plain file must not keep us waiting. */
+	file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (file < 0 || file_slurp_from(file, PID_MOST, &text, &size) < 0 || atoi(text) <= 0)
 		return;
 	fd = (int)syscall(SYS_pidfd_open, atoi(text), 0);
 	if (fd < 0)
@@ -84,24 +110,6 @@ static void watch_process(struct mps_gpu *gpu)
 }
 
 /* ---- what is said -------------------------------------------------------------------------- */
-
-static void tell_containers(struct mps_gpu *gpu)
-{
-	struct plugin *p = gpu->hub->plugin;
-
-	list_for_each(link, &p->bindings.all)
-	{
-		const struct binding *b = list_entry(link, struct binding, link);
-
-		for (uint32_t i = 0; i < b->devices; i++)
-			if (b->device[i] == gpu->device)
-				best_effort(events_container(
-					p, b, "MPSControlEnded",
-					"the MPS control daemon of its GPU has ended, and is "
-					"started "
-					"again: if its programs report errors, start them again"));
-	}
-}
 
 static void say(struct mps_gpu *gpu)
 {
@@ -124,7 +132,6 @@ static void say(struct mps_gpu *gpu)
 		events_node_well(p, "MPSControlReady", what.text);
 	} else if (gpu->machine.wanted) {
 		events_node(p, "MPSControlEnded", what.text);
-		tell_containers(gpu);
 	}
 	if (!ready)
 		mps_gpu_unwatch(gpu);
@@ -164,8 +171,11 @@ void mps_gpu_did(struct mps_gpu *gpu, bool well)
 	mps_did(&gpu->machine, well, loop_now_ns());
 	if (well && command == MPS_START)
 		log_info("mps.started", "uuid=%s", uuid_of(gpu));
-	if (well && command == MPS_UNMODE)
+	if (well && command == MPS_UNMODE) {
 		log_info("mps.undone", "uuid=%s", uuid_of(gpu));
+		mps_gpu_want(gpu); /* perhaps below another root */
+		return;
+	}
 	mps_gpu_pump(gpu);
 }
 

@@ -27,6 +27,7 @@ struct mps_gpu {
 	char said[RUN_TEXT];	    /* what was last logged about a failure */
 	uint32_t replicas, percent; /* that the daemon was told */
 	bool was_ready, one_only;
+	bool moves; /* it is wanted below another root, as soon as nothing is left below this one */
 };
 
 struct mps_hub {
@@ -48,6 +49,8 @@ void mps_find_control(const struct plugin *p, char ret_path[MPS_PATH]);
 /* gpu.c */
 void mps_gpu_open(struct mps_gpu *gpu, bool marked);
 void mps_gpu_did(struct mps_gpu *gpu, bool well);
+/* mps.c: from now on it runs, or not, as the configuration says. */
+void mps_gpu_want(struct mps_gpu *gpu);
 /* Does what is due. Called after every event. */
 void mps_gpu_pump(struct mps_gpu *gpu);
 void mps_gpu_unwatch(struct mps_gpu *gpu);

@@ -125,14 +125,17 @@ static int check(const struct mps_hub *hub, struct fault *why)
 	return r;
 }
 
-/* Of a daemon in another folder, or none, nothing is known. */
-static void want(struct mps_gpu *gpu)
+/* A former meted's daemon below another root ends first, where its record says that it is. */
+void mps_gpu_want(struct mps_gpu *gpu)
 {
 	struct plugin *p = gpu->hub->plugin;
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	uint64_t now = loop_now_ns();
 	bool wanted = alone->mps && p->offer[gpu->device].shared;
 
+	gpu->moves = wanted && gpu->machine.marked && *gpu->root &&
+		     strncmp(gpu->root, alone->mps_root, MPS_PATH - 1) != 0;
+	wanted &= !gpu->moves;
 	if (wanted) {
 		if (gpu->machine.wanted &&
 		    (gpu->replicas != alone->replicas || gpu->one_only != alone->one_only))
@@ -154,7 +157,7 @@ int mps_settle(struct mps_hub *hub, struct fault *why)
 	mps_find_control(p, hub->control);
 	r = p->config->as_nvidia.mps ? check(hub, why) : 0;
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
-		want(&hub->gpu[i]);
+		mps_gpu_want(&hub->gpu[i]);
 	return r;
 }
 
@@ -162,7 +165,9 @@ int mps_settle(struct mps_hub *hub, struct fault *why)
 
 bool mps_is_open(const struct mps_hub *hub, uint32_t device)
 {
-	return !hub || !hub->gpu[device].machine.wanted || hub->gpu[device].machine.ready;
+	const struct mps_gpu *gpu = hub ? &hub->gpu[device] : NULL;
+
+	return !gpu || (gpu->machine.wanted ? gpu->machine.ready : !gpu->moves);
 }
 
 int mps_check(const struct mps_hub *hub, const struct binding *b, struct fault *why)

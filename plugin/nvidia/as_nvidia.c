@@ -365,6 +365,12 @@ static int check(const struct serving *s, struct answer *g,
 		return fault_set(why, -ENODEV,
 				 "invalid allocation request for \"%s\": unknown device: %s",
 				 s->resource, words_show(said->devices_ids[wrong]).text);
+	for (uint32_t i = 0; i < g->count; i++)
+		if (p->offer[g->device[i]].dividing)
+			return fault_set(why, -EAGAIN,
+					 "invalid allocation request for \"%s\": device %s may be "
+					 "divided by MIG just now",
+					 s->resource, p->host->device[g->device[i]].uuid);
 	/* A client has one control daemon, and each GPU has its own. */
 	if (p->config->as_nvidia.mps && g->count != 1)
 		return fault_set(

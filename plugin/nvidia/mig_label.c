@@ -9,6 +9,7 @@
  */
 #include "plugin/nvidia/mig_label.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -17,6 +18,7 @@
 #include "plugin/dra/dra.h"
 #include "plugin/kubelet/allocated.h"
 #include "plugin/nodes.h"
+#include "plugin/sums/seats.h"
 
 #define LABEL  "nvidia.com/mig.config"
 #define STATE  LABEL ".state"
@@ -54,9 +56,11 @@ struct mig_label {
 	/* The thread's. */
 	int r;
 	struct fault why;
-	char shown[16]; /* what the node says of itself; "": nothing */
+	char shown[16];		   /* what the node says of itself; "": nothing */
+	const char *driver_folder; /* the host's; it outlives the plugin */
 	/* After close. */
 	uint32_t open; /* the timer, and the thread */
+	bool left;     /* the thread frees it: nobody waits for an answer of the driver */
 	void (*closed)(struct plugin *p);
 };
 
@@ -71,7 +75,10 @@ static void hold_back(struct mig_label *label, bool held)
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		p->offer[i].dividing = held;
 	serve_changed(p);
+	seats_changed(p);
 	nodes_changed(p->nodes);
+	if (!held)
+		prestart_consider(p);
 }
 
 /* What a division has taken is unhealthy by then. */
@@ -102,13 +109,26 @@ static void on_tenant(void *owner, const struct wire_tenant_row *row)
 	add_user(owner, row->device, "tenant", row->name.text);
 }
 
+/* Whole, or a replica of it: whatever the device is shared out as now. -1: of none. */
+static int device_of(const struct plugin *p, const char *id)
+{
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		size_t n = strlen(p->host->device[i].uuid);
+
+		if (strncmp(id, p->host->device[i].uuid, n) == 0 &&
+		    (!id[n] || strncmp(id + n, "::", 2) == 0))
+			return (int)i;
+	}
+	return -1;
+}
+
 /* Given by the kubelet, whether the container has started or not. Its record keeps what an ended
  * pod had until it gives something again. */
 static void on_given(void *owner, const struct pod *pod, const char *uid, const char *id)
 {
 	struct mig_label *label = owner;
 	const char *name = pod ? pod->name : json_text(label->pods, uid);
-	int device = offered_device(label->plugin, id);
+	int device = device_of(label->plugin, id);
 
 	if (device >= 0 && (name || !label->pods))
 		add_user(label, (uint32_t)device, "pod", name ? name : uid);
@@ -144,7 +164,7 @@ static void find_users(struct mig_label *label)
 		for (uint32_t i = 0; i < b->devices; i++)
 			add_user(label, b->device[i], "pod", b->pod);
 	}
-	allocated_each(p, on_given, label);
+	allocated_of_all(p, on_given, label);
 	p->host->rows(p->host->daemon, &reader);
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		if (p->dra && dra_has(p->dra, i))
@@ -165,9 +185,11 @@ static const char *who(void *owner, const char *uuid)
 
 static int read_spec(struct mig_label *label, struct mig_spec *spec)
 {
+	/* It may be a link, as are all files of a ConfigMap. */
+	owned(close) int fd = open(label->file, O_RDONLY | O_CLOEXEC);
 	owned(free) char *text = NULL;
 	size_t size;
-	int r = file_slurp(label->file, MIG_SPEC_BYTES_MAX, &text, &size);
+	int r = fd < 0 ? -errno : file_slurp_from(fd, MIG_SPEC_BYTES_MAX, &text, &size);
 
 	if (r < 0)
 		return fault_set(&label->why, r, "%.200s: %s", label->file, strerror(-r));
@@ -183,7 +205,7 @@ static void run(struct loop_work *work)
 
 	label->r = read_spec(label, &spec);
 	if (label->r == 0)
-		label->r = mig_open(label->plugin->host->driver_folder, &nvml, &label->why);
+		label->r = mig_open(label->driver_folder, &nvml, &label->why);
 	if (label->r < 0)
 		return;
 	label->r = label->step == DIVIDES ? mig_apply(nvml, &spec, false, &tenants, &label->why)
@@ -197,6 +219,8 @@ static void start(struct mig_label *label, enum step step)
 	label->step = step;
 	if (loop_work(label->plugin->host->loop, &label->work, run, on_finished) == 0)
 		return;
+	if (step == DIVIDES) /* it may not be tried again */
+		label->looks = LOOKS_AFTER;
 	label->step = RESTS;
 	label->doing[0] = '\0';
 	loop_arm(&label->again, AGAIN_S * 1000000000ull);
@@ -315,8 +339,9 @@ static void release(struct mig_label *label)
 
 	if (--label->open)
 		return;
-	cJSON_Delete(label->pods);
-	free(label);
+	cJSON_Delete(take(label->pods));
+	if (!label->left)
+		free(label);
 	closed(p);
 }
 
@@ -325,7 +350,14 @@ static void on_finished(struct loop_work *work)
 	struct mig_label *label = container_of(work, struct mig_label, work);
 	bool compared = label->step == COMPARES;
 
+	if (label->left && !label->open) {
+		free(label);
+		return;
+	}
+	label->left = false; /* the timer is open still */
 	if (label->closed) {
+		if (compared)
+			return;
 		release(label);
 		return;
 	}
@@ -395,6 +427,7 @@ int mig_label_open(struct plugin *p, const char *file, struct mig_label **ret_la
 	if (!label)
 		return fault_set(why, -ENOMEM, "out of memory");
 	label->plugin = p;
+	label->driver_folder = p->host->driver_folder;
 	snprintf(label->file, sizeof(label->file), "%s", file);
 	r = loop_timer_init(p->host->loop, &label->again, on_again);
 	if (r < 0) {
@@ -415,7 +448,9 @@ bool mig_label_close(struct mig_label *label, void (*closed)(struct plugin *p))
 	if (!label)
 		return false;
 	label->closed = closed;
-	label->open = 1 + (label->work.busy != 0);
+	/* A driver that hangs must not keep a meted that ends; one that divides shall finish it. */
+	label->left = label->work.busy && label->step == COMPARES;
+	label->open = 1 + (label->work.busy && !label->left);
 	if (label->asked)
 		api_forget(label->asked);
 	label->asked = NULL;

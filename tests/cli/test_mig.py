@@ -63,8 +63,11 @@ class Machine(Node):
         return super().__enter__()
 
     def write(self, text):
-        with open(self.file, "w") as out:
+        """As a ConfigMap's volume has it: a link."""
+        with open(self.file + ".data", "w") as out:
             out.write(text)
+        if not os.path.islink(self.file):
+            os.symlink(self.file + ".data", self.file)
 
     def mig(self, act, name=None, *more, **environment):
         return self.mete("mig", act, "-f", self.file, *(["-c", name] if name else []), *more, **environment)
@@ -193,6 +196,26 @@ def test_nobody_loses_a_gpu_that_he_uses():
         assert "mig-enabled: true" not in here.export(), "nor is the other one divided"
         process.communicate("\n\n", timeout=240)
         applied(here.mig("apply", "all-enabled"))
+
+
+ENABLE = """
+import ctypes
+nvml, device, activation = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.c_int()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(device)) == 0
+assert nvml.nvmlDeviceSetMigMode(device, 1, ctypes.byref(activation)) == 0
+print(activation.value)
+"""
+
+
+def test_a_mode_that_waits_for_a_reset_is_called_off():
+    with Machine() as here:
+        process = program_on(here, "1")
+        done = subprocess.run([sys.executable, "-c", ENABLE], env=here.environment, text=True, capture_output=True)
+        assert done.stdout == "19\n", done  # NVML_ERROR_IN_USE: it is noted
+        process.communicate("\n\n", timeout=240)
+        refused(here.mig("assert", "all-disabled"), "GPU 1", "MIG is enabled by the next reset, and shall not be", status=1)
+        applied(here.mig("apply", "all-disabled"))
+        applied(here.mig("assert", "all-disabled"))
 
 
 def test_a_tenant_without_a_process_on_it_counts():

@@ -43,8 +43,9 @@ class Labelled(Node):
         super().__init__(start=False, devices="2xH100", labels=labels, **({"resource": "nvidia.com/gpu", "slots": 2} if mode == "mete" else {}), **more)
         self.labels = labels
         self.mig_file = self.folder + "/mig.yaml"
-        with open(self.mig_file, "w") as file:
+        with open(self.folder + "/mig.data", "w") as file:
             file.write(text)
+        os.symlink("mig.data", self.mig_file)  # as are the files of a ConfigMap
         self.options += ["--mig-config", self.mig_file]
         self.environment.update(KUBELET_SOCKET=self.kubelet.plugins + "/kubelet.sock", KUBECONFIG=self.folder + "/kubeconfig", NODE_NAME=NODE)
         if mode == "nvidia":
@@ -71,7 +72,9 @@ class Labelled(Node):
             self.api.put("nodes", node)
 
     def states(self):
-        return [state for _, patch in self.api.patches if (state := patch.get("metadata", {}).get("labels", {}).get(STATE))]
+        """What was told, one after the other; twice the same is once: a meted that starts again may not know that it was heard."""
+        told = [state for _, patch in self.api.patches if (state := patch.get("metadata", {}).get("labels", {}).get(STATE))]
+        return [state for before, state in zip([None, *told], told) if state != before]
 
     def await_states(self, *states):
         until(lambda: self.states() == list(states), lambda: f"{self.states()} instead of {states}\n{self.log()[-3000:]}")
@@ -186,6 +189,24 @@ def test_nobody_loses_a_device():
                 node.await_states("pending", "failed", "success", "pending", "success")
 
 
+def test_nobody_loses_a_device_that_is_shared_out_otherwise_now():
+    """The kubelet's record has its id from when it was given whole."""
+    with Labelled() as node:
+        node.kubelet.ask("turn", "nvidia.com/gpu")
+        node.start()
+        node.kubelet.hear("registered nvidia.com/gpu")
+        device = sorted(node.kubelet.await_devices(lambda now: len(healthy(now)) == 2))[0]
+        pod = node.pod("holds").admit(device)
+        node.kubelet.entries.clear()
+        write_entry(node, pod, device)
+        node.write({"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}, "flags": {"migStrategy": "mixed"}})
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
+        node.relabel("all-1g.10gb")
+        node.await_states("pending", "failed")
+        node.await_event("it is in use by pod holds, and would have to go")
+        node.assert_that("all-disabled")
+
+
 def write_entry(node, pod, device):
     """The kubelet's own record names the resource."""
     rows = [{"PodUID": pod.uid, "ContainerName": "main", "ResourceName": "nvidia.com/gpu", "DeviceIDs": {"-1": [device]}, "AllocResp": ""}]
@@ -193,11 +214,16 @@ def write_entry(node, pod, device):
 
 
 def test_nobody_gets_a_device_meanwhile():
-    with Labelled() as node:
+    for mode in MODES:
+        nobody_gets_a_device_meanwhile(mode)
+
+
+def nobody_gets_a_device_meanwhile(mode):
+    with Labelled(mode=mode) as node:
         node.kubelet.ask("turn", "nvidia.com/gpu")
         node.start()
         node.kubelet.hear("registered nvidia.com/gpu")
-        node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
+        devices = sorted(node.kubelet.await_devices(lambda now: len(healthy(now)) == (4 if mode == "mete" else 2)))
         told, patch = threading.Event(), node.api.patch_node
 
         def slow(body):
@@ -208,9 +234,35 @@ def test_nobody_gets_a_device_meanwhile():
         try:
             node.relabel("unknown")
             node.kubelet.await_devices(lambda now: not healthy(now))
+            # The kubelet has decided it a moment ago.
+            if mode == "mete":
+                pod = node.pod("late").admit(devices[0])
+                refused = pod.refusal()
+                assert refused.startswith(f"device {devices[0].split('::')[0]} may be divided by MIG just now"), refused
+            else:
+                refused = node.kubelet.refusal(node.kubelet.begin("allocate", devices[0]))
+                assert refused.endswith(f"device {devices[0]} may be divided by MIG just now"), refused
         finally:
             told.set()
-        node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == len(devices))
+        if mode == "mete":
+            pod.start()
+
+
+def test_a_comparison_that_hangs_keeps_no_meted_that_ends():
+    """Here in its file; it may as well in the driver."""
+    with Labelled("all-disabled") as node:
+        os.remove(node.mig_file)
+        os.mkfifo(node.mig_file)
+        node.start()
+
+        def opened():
+            with contextlib.suppress(OSError):  # nobody reads it yet
+                return os.open(node.mig_file, os.O_WRONLY | os.O_NONBLOCK)
+            return None
+        fd = until(opened, "it does not read the file")
+        node.end()
+        os.close(fd)
 
 
 def test_an_api_server_that_refuses_hears_it_later():

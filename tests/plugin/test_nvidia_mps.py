@@ -52,6 +52,13 @@ def await_ready(node):
     return node.kubelet.await_devices(lambda now: now and all(health == "Healthy" for health in now.values()))
 
 
+def await_asked(node, times):
+    """The kubelet may have an earlier meted's word; this one has asked its daemons."""
+    for uuid in node.uuid:
+        node.await_log(f"mps.ready uuid={uuid}", times=times)
+    await_ready(node)
+
+
 def pipe(node, device=0):
     return f"{node.root}/{node.uuid[device]}/pipe"
 
@@ -123,6 +130,38 @@ def test_each_gpu_has_a_daemon_with_the_limits_of_a_replica():
             percent, limit = control(node, "get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0", device=device).split()
             assert percent == "33.3" and limit.endswith("M"), (percent, limit)
             assert int(limit[:-1]) == device_mib(node) // 3
+
+
+JOIN = """
+import socket
+with socket.socket(socket.AF_UNIX) as control:
+    control.connect("control")
+    control.sendall(b"join\\n")
+    print(control.recv(1000).decode())
+"""
+
+
+def test_programs_of_any_user_get_to_the_daemon():
+    with mps(devices="1xSIM") as node:
+        # In a container the folder is mounted: whether the ones above it are open does not matter there.
+        other = subprocess.run(["/usr/bin/python3", "-c", JOIN], cwd=pipe(node), user=65534, group=65534, extra_groups=[], text=True, capture_output=True)
+        assert other.stdout.startswith("ok "), other
+        with open(f"/proc/{daemon(node)}/status") as file:
+            assert "\nUmask:\t0022\n" in file.read(), "and to what it makes later"
+
+
+def test_a_pid_that_a_container_has_replaced_holds_up_nobody():
+    with mps(devices="1xSIM") as node:
+        path = pipe(node) + "/nvidia-cuda-mps-control.pid"
+        pid = daemon(node)
+        os.remove(path)
+        os.mkfifo(path)
+        node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 4}]))
+        node.await_log(f"mps.ready uuid={node.uuid[0]}", times=2)
+        node.kubelet.await_devices(lambda now: len(now) == 4 and set(now.values()) == {"Healthy"})
+        os.remove(path)
+        with open(path, "w") as file:
+            file.write(str(pid))
 
 
 def test_several_replicas_are_that_many_times_a_part():
@@ -229,11 +268,11 @@ def test_the_next_meted_takes_the_daemons_over():
         node.meted.process.kill()
         node.meted.wait()
         node.restart()
-        await_ready(node)
+        await_asked(node, 2)
         assert (daemon(node, 0), daemon(node, 1)) == before
         node.end()
         node.restart()
-        await_ready(node)
+        await_asked(node, 3)
         assert (daemon(node, 0), daemon(node, 1)) == before
 
 
@@ -266,6 +305,38 @@ def test_what_is_wanted_no_more_is_undone_by_the_next_meted():
         for pid in pids:
             until(lambda: not os.path.exists(f"/proc/{pid}/exe"), "it runs still")
         assert not os.listdir(node.place + "/mps")
+
+
+def test_another_root_is_that_of_another_daemon():
+    with mps(devices="1xSIM") as node, in_use(node):
+        first = daemon(node)
+        node.meted.process.kill()
+        node.meted.wait()
+        node.write({**node.file_of(), "flags": {"mpsRoot": node.root + "/b"}})
+        node.restart()
+        node.await_log(f"mps.undone uuid={node.uuid[0]}")
+        until(lambda: not os.path.exists(f"/proc/{first}/exe"), "it runs still")
+        node.await_log(f"mps.ready uuid={node.uuid[0]} root={node.root}/b")
+        await_ready(node)
+        assert modes(node) == ["Exclusive_Process"]
+        with open(f"{node.place}/mps/{node.uuid[0]}") as file:
+            assert file.read() == node.root + "/b\n"
+
+
+def test_limits_that_change_are_no_end_of_a_daemon():
+    """Its pod hears of the end that comes after that, alone."""
+    with mps(api=True, devices="1xSIM") as node:
+        def told():
+            return [event for event in list(node.api.events) if event["reason"] == "MPSControlEnded" and event["involvedObject"]["name"] == "a"]
+        node.run("a", node.id(0))
+        node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 4}]))
+        node.await_log("mps.unready")
+        node.await_log(f"mps.ready uuid={node.uuid[0]}", times=2)
+        # What is said comes in the order in which it happened.
+        until(lambda: [event for event in list(node.api.events) if event["reason"] == "MPSControlReady"][1:], "the node was not told")
+        assert not told(), told()
+        os.kill(daemon(node), signal.SIGKILL)
+        until(told, "its pod was not told")
 
 
 def test_other_replicas_are_other_limits_at_once():

@@ -72,6 +72,8 @@ TEST(all_ids_of_a_resource_are_said)
 	expect_str(seen.last, "u3 a::0");
 	expect_eq(checkpoint_given(record, strlen(record), "mete.dev/gpu", on_id, &seen), 0);
 	expect_eq(seen.count, 6);
+	expect_eq(checkpoint_given(record, strlen(record), NULL, on_id, &seen), 0);
+	expect_eq(seen.count, 12);
 	expect_eq(checkpoint_given("[]", 2, "mete.dev/gpu", on_id, &seen), -EINVAL);
 }
 
