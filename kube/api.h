@@ -36,6 +36,7 @@ struct api_request {
 	const char *body;    /* NULL: none. Copied */
 	uint64_t within_ns;  /* 0: 30 s */
 	size_t most_bytes;   /* of the answer: a longer one is a problem; 0: 16 MiB */
+	bool exact;	     /* an answer with \u0000 is none: cJSON's texts end there */
 };
 
 struct api_asked;

@@ -13,6 +13,7 @@ struct api_asked {
 	char *verb, *path, *content, *body;
 	uint64_t until_ns;
 	bool again; /* sent a second time, because the credentials' files had changed */
+	bool exact; /* as in the request */
 	bool over;  /* answered, or forgotten */
 	void (*answered)(void *owner, int status, const char *problem, const cJSON *object);
 	void *owner;
@@ -69,7 +70,8 @@ static void answer_whole(struct api_asked *asked)
 	struct api_transfer *transfer = &asked->transfer;
 	size_t size;
 	const char *text = api_stream_all(&asked->answer, &size);
-	cJSON *object = api_read_json(text, size);
+	bool cut = asked->exact && api_read_has_zero(text, size);
+	cJSON *object = cut ? NULL : api_read_json(text, size);
 	bool good = transfer->status >= 200 && transfer->status <= 299;
 	struct fault why;
 
@@ -144,6 +146,7 @@ int api_ask(struct api *api, const struct api_request *request,
 	asked->answer.most = request->most_bytes ? request->most_bytes : api->pace.most_bytes;
 	asked->answered = answered;
 	asked->owner = owner;
+	asked->exact = request->exact;
 	asked->until_ns = loop_now_ns() + within_ns;
 	r = loop_timer_init(api->loop, &asked->timer, on_later);
 	if (r < 0) {

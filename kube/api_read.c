@@ -20,6 +20,20 @@ cJSON *api_read_json(const char *text, size_t size)
 	return tree;
 }
 
+bool api_read_has_zero(const char *text, size_t size)
+{
+	static const char zero[] = "\\u0000";
+
+	for (const char *at = text, *end = text + size; at < end; at++) {
+		if (*at != '\\')
+			continue;
+		if ((size_t)(end - at) >= strlen(zero) && memcmp(at, zero, strlen(zero)) == 0)
+			return true;
+		at++; /* what it stands before, as another backslash */
+	}
+	return false;
+}
+
 static const char *version_of(const cJSON *object)
 {
 	const char *version =

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <cjson/cJSON.h>
 
 #include "base/fault.h"
@@ -18,6 +19,9 @@ enum {
 
 /* One complete value with nothing after it; NULL if it is not JSON. */
 cJSON *api_read_json(const char *text, size_t size);
+
+/* Has a text of it a zero byte, where cJSON would cut it? */
+bool api_read_has_zero(const char *text, size_t size);
 
 enum api_event_kind {
 	API_EVENT_SEEN, /* ADDED, MODIFIED */

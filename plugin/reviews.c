@@ -67,7 +67,8 @@ static int ask(struct plugin *p, const char *path, char *body, struct right_aske
 					    .path = path,
 					    .body = body,
 					    .within_ns = WITHIN_S * 1000000000ull,
-					    .most_bytes = ANSWER_MOST};
+					    .most_bytes = ANSWER_MOST,
+					    .exact = true};
 	int r = !p->api ? -ENOTCONN : !body || !review ? -ENOMEM : 0;
 
 	if (r == 0)

@@ -193,6 +193,16 @@ def test_a_name_that_a_tenant_chose_itself_shows_nothing():
         admin.close()
 
 
+def test_a_name_with_a_zero_byte_is_nobodys():
+    """Cut there, it would be the administrator's."""
+    cluster = Cluster(admin={NODE_RIGHT})
+    cluster.tokens["token-of-other"] = "admin\0x"
+    with Page(cluster) as node:
+        two(node)
+        answer = node.said_by("other", unsaid=True)
+        assert (answer.status, answer.body) == (503, UNSAID) and not cluster.count("subjectaccessreviews"), answer.body
+
+
 def test_a_stream_ends_when_the_right_is_gone():
     cluster = Cluster(team={pods("a")}, both={pods("a", "mine"), pods("b", "theirs")})
     with Page(cluster) as node:

@@ -43,7 +43,7 @@ class Planted(unittest.TestCase):
 
     @classmethod
     def compile(cls, path):
-        subprocess.run(CC + ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-I", ROOT, "-c", path, "-o", cls.object(path)],
+        subprocess.run(CC + ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-DSANITIZED=0", "-I", ROOT, "-c", path, "-o", cls.object(path)],
                        check=True)
 
     def passes(self, sources):

@@ -112,6 +112,21 @@ TEST(what_is_no_page_is_refused)
 	expect_eq(read_page(long_token), -EBADMSG);
 }
 
+static bool has_zero(const char *text)
+{
+	return api_read_has_zero(text, strlen(text));
+}
+
+TEST(a_zero_byte_in_a_text_is_noticed)
+{
+	expect(has_zero("{\"user\":\"admin\\u0000x\"}"));
+	expect(has_zero("\"\\\\\\u0000\""));
+	expect(!has_zero("\"\\\\u0000\"")); /* a backslash, and then these letters */
+	expect(!has_zero("\"u0000 \\u0001\""));
+	expect(!has_zero("\"\\u000"));
+	expect(!has_zero(""));
+}
+
 static struct fault said(const char *text)
 {
 	cJSON *status = api_read_json(text, strlen(text));
