@@ -44,8 +44,11 @@ static int read_spec(const struct cli_line *line, struct mig_spec *ret_spec, str
 		return fault_set(why, -EINVAL,
 				 "no configuration file: --config-file FILE is needed (- is "
 				 "standard input)");
-	if (strcmp(path, "-") != 0) /* it may be a link, as are all files of a ConfigMap */
-		fd = file = open(path, O_RDONLY | O_CLOEXEC);
+	if (strcmp(path, "-") != 0) {
+		/* It may be a link, as are all files of a ConfigMap. */
+		file = open(path, O_RDONLY | O_CLOEXEC);
+		fd = file;
+	}
 	r = fd < 0 ? -errno : file_slurp_from(fd, MIG_SPEC_BYTES_MAX, &text, &size);
 	if (r < 0)
 		return fault_set(why, r, "%s: %s", path, strerror(-r));

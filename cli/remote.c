@@ -34,6 +34,8 @@ static void begin(struct words *words, const struct remote *remote, const char *
 static int find_pod(const struct remote *remote, char ret_pod[REMOTE_NAME_MOST + 1],
 		    struct fault *why)
 {
+	static const char names[] = "jsonpath={range .items[*]}{.metadata.name} "
+				    "{.metadata.deletionTimestamp}{\"\\n\"}{end}";
 	char selector[REMOTE_NAME_MOST + 60], said[4096], *rest = said, *line;
 	struct words words;
 	int r;
@@ -43,10 +45,7 @@ static int find_pod(const struct remote *remote, char ret_pod[REMOTE_NAME_MOST +
 	for (const char *const *word =
 		     (const char *const[]){"pods", "-n", remote->space, "-l",
 					   "app.kubernetes.io/name=mete", "--field-selector",
-					   selector, "-o",
-					   "jsonpath={range .items[*]}{.metadata.name} "
-					   "{.metadata.deletionTimestamp}{\"\\n\"}{end}",
-					   NULL};
+					   selector, "-o", names, NULL};
 	     *word; word++)
 		add(&words, *word);
 	r = kubectl_run(words.word, said, sizeof(said), why);

@@ -34,17 +34,17 @@ void mps_limits(struct mps *m, uint64_t now_ns)
 		m->due_ns = now_ns;
 }
 
-static uint64_t pause_ns(uint32_t failures)
+/* After one that so many others went before. */
+static uint64_t pause_ns(uint32_t before)
 {
-	uint64_t ns = MPS_PAUSE_NS << (failures < DOUBLINGS ? failures - 1 : DOUBLINGS - 1);
+	uint64_t ns = MPS_PAUSE_NS << (before < DOUBLINGS ? before : DOUBLINGS - 1);
 
 	return ns < MPS_PAUSE_MOST_NS ? ns : MPS_PAUSE_MOST_NS;
 }
 
 static void fail(struct mps *m, uint64_t now_ns)
 {
-	m->failures++;
-	m->due_ns = now_ns + pause_ns(m->failures);
+	m->due_ns = now_ns + pause_ns(m->failures++);
 }
 
 /* The first one after a long time is replaced at once. */

@@ -197,8 +197,10 @@ static int ask_boards_at(struct model *model, struct remote *remote, struct faul
 {
 	owned(free) struct gpus_busy *busy = calloc(BUSY_MOST, sizeof(*busy));
 	struct wire_message ask = {.code = WIRE_board_ask};
-	int r = busy ? 0 : fault_set(why, -ENOMEM, "out of memory");
+	int r = 0;
 
+	if (!busy)
+		return fault_set(why, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < model->devices; i++) {
 		model->device[i].gauges = gpus_gauges(NULL, "");
 		wire_set_text(&ask.board_ask.name, ps_uuid(model->device[i].row).text);

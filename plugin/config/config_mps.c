@@ -86,7 +86,7 @@ static int take_limits(struct config_read *read)
 int config_take_mps(struct config_read *read)
 {
 	struct config_as_nvidia *alone = &read->config->as_nvidia;
-	const struct document_node *list, *slicing;
+	const struct document_node *list, *slicing = NULL;
 	int r = config_setting(read, rows, &list);
 
 	if (r < 0 || !list || (list->kind == DOCUMENT_LIST && !list->first))

@@ -188,7 +188,7 @@ static int read_spec(struct mig_label *label, struct mig_spec *spec)
 	/* It may be a link, as are all files of a ConfigMap. */
 	owned(close) int fd = open(label->file, O_RDONLY | O_CLOEXEC);
 	owned(free) char *text = NULL;
-	size_t size;
+	size_t size = 0;
 	int r = fd < 0 ? -errno : file_slurp_from(fd, MIG_SPEC_BYTES_MAX, &text, &size);
 
 	if (r < 0)
