@@ -135,7 +135,7 @@ static void end(void)
 {
 	rights_close(&table);
 	looks_close(&looks, on_closed);
-	uv_run(&loop.uv, UV_RUN_NOWAIT);
+	loop_done(&loop);
 }
 
 static void answer(struct right_asked *one, int r)
