@@ -133,15 +133,20 @@ esac
 '''
 
 
+def a_cluster(place, parts, kubectl):
+    """The environment of `mete migrate`, in which a program in kubectl's place answers with these parts."""
+    for name, part in {**parts, "kubectl": kubectl}.items():
+        with open(f"{place}/{name}", "w") as file:
+            file.write(part)
+    os.chmod(place + "/kubectl", 0o755)
+    return {"OBJECTS": place, "PATH": place + ":" + os.environ["PATH"]}
+
+
 def test_from_a_cluster_it_reads_the_same_through_kubectl():
     text = open(os.path.join(HERE, "chart.yaml")).read()
     parts = dict(zip(("daemonsets", "map", "nodes"), text.split("---\n")))
     with tempfile.TemporaryDirectory(prefix="mete-") as place:
-        for name, part in {**parts, "kubectl": KUBECTL}.items():
-            with open(f"{place}/{name}", "w") as file:
-                file.write(part)
-        os.chmod(place + "/kubectl", 0o755)
-        environment = {"OBJECTS": place, "PATH": place + ":" + os.environ["PATH"]}
+        environment = a_cluster(place, parts, KUBECTL)
         golden("chart.golden", migrate(environment=environment))
         asked = open(place + "/asked").read()
         assert asked.splitlines() == ["get daemonsets", "get configmap", "get nodes"], asked
@@ -172,11 +177,7 @@ def test_a_cluster_has_many_labelled_nodes_or_none():
     parts = dict(zip(("daemonsets", "map"), text.split("---\n")))
     label = "nvidia.com/device-plugin.config"
     with tempfile.TemporaryDirectory(prefix="mete-") as place:
-        for name, part in {**parts, "kubectl": TEMPLATES}.items():
-            with open(f"{place}/{name}", "w") as file:
-                file.write(part)
-        os.chmod(place + "/kubectl", 0o755)
-        environment = {"OBJECTS": place, "PATH": place + ":" + os.environ["PATH"]}
+        environment = a_cluster(place, parts, TEMPLATES)
 
         def said(nodes):
             with open(place + "/nodes.json", "w") as file:
