@@ -136,9 +136,9 @@ def made_once(folder):
 
 
 def virtual_environment(folder, python=sys.executable):
-    """Makes one anew; its interpreter."""
+    """Makes one anew; its interpreter. It links to the python itself: a link to it, as one in a build folder, may go before the environment does."""
     shutil.rmtree(folder, ignore_errors=True)
-    run([python, "-m", "venv", folder])
+    run([os.path.realpath(python), "-m", "venv", folder])
     if os.path.exists(site_configuration()):
         shutil.copy(site_configuration(), folder)
     return os.path.join(folder, "bin", "python")
@@ -148,6 +148,11 @@ def pip(python, command, *arguments, **options):
     run([python, *PIP, command, "--retries", "1", "--timeout", "15", *arguments], **options)
 
 
+def is_ready(folder):
+    """Whether the environment was made whole, and the Python that it links to is still there."""
+    return os.path.exists(folder + "/ready") and os.path.exists(folder + "/bin/python")
+
+
 def kept_environment(name, packages, fetch, python=sys.executable):
     """The interpreter of a virtual environment with these packages, which all trees of a user share in ~/.cache/mete. Where it is not there
     yet, `fetch(action)` has it made."""
@@ -155,7 +160,7 @@ def kept_environment(name, packages, fetch, python=sys.executable):
     of = subprocess.run([python, "-V"], text=True, capture_output=True, check=True).stdout + " ".join(packages)
     folder = os.path.join(cache, f"venv-{name}-{hashlib.sha256(of.encode()).hexdigest()[:16]}")
     with made_once(folder):
-        if not os.path.exists(folder + "/ready"):
+        if not is_ready(folder):
             fetch(lambda: pip(virtual_environment(folder, python), "install", *packages))
             open(folder + "/ready", "w").close()
     return folder + "/bin/python"
@@ -165,7 +170,7 @@ def tool_pip():
     """The interpreter of build/venv-pip: Debian's python3 has no pip of its own."""
     folder = os.path.join(ROOT, "build", "venv-pip")
     with made_once(folder):
-        if not os.path.exists(folder + "/ready"):
+        if not is_ready(folder):
             virtual_environment(folder)
             open(folder + "/ready", "w").close()
     return folder + "/bin/python"

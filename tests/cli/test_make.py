@@ -7,6 +7,7 @@ import io
 import ssl
 import threading
 import time
+import unittest.mock
 import zipfile
 
 from person import *
@@ -448,6 +449,26 @@ def test_a_pythons_own_pip_configuration_is_that_of_the_environments_it_makes():
         script = f"import sys; sys.path.insert(0, {os.path.join(ROOT, 'tools')!r}); import registries; print(registries.virtual_environment({folder + '/inner'!r}))"
         inner = subprocess.run([folder + "/outer/bin/python", "-c", script], text=True, capture_output=True, check=True).stdout.strip()
         assert open(os.path.dirname(os.path.dirname(inner)) + "/pip.conf").read() == open(folder + "/outer/pip.conf").read()
+
+
+def test_a_kept_environment_outlives_the_link_it_was_made_by_and_is_made_anew_where_its_python_went():
+    with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder), \
+            unittest.mock.patch.object(registries, "pip") as installed:
+        def kept():
+            made = registries.kept_environment("none", ["a package"], lambda make: make(), python=folder + "/python3")
+            subprocess.run([made, "-c", "import ssl"], check=True)
+            return made
+
+        os.symlink(sys.executable, folder + "/python3")  # as a build folder has one
+        kept()
+        os.rename(folder + "/python3", folder + "/moved")
+        os.symlink(folder + "/moved", folder + "/python3")
+        made = kept()
+        assert installed.call_count == 1
+        os.remove(made)
+        os.symlink(folder + "/gone", made)
+        assert kept() == made
+        assert installed.call_count == 2
 
 
 if __name__ == "__main__":

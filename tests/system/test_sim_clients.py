@@ -82,7 +82,7 @@ def make_environment(folder):
     python = os.path.join(folder, "bin", "python")
     stamp = os.path.join(folder, "packages")
     wanted = "\n".join(PACKAGES + [COMPILER])
-    if os.path.exists(stamp) and open(stamp).read() == wanted:
+    if os.path.exists(python) and os.path.exists(stamp) and open(stamp).read() == wanted:
         return python
     try:
         needed.fetch("pypi", "clients of NVML", lambda: registries.pip(registries.virtual_environment(folder), "install", *PACKAGES))
