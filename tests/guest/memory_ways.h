@@ -18,7 +18,7 @@
 
 enum {
 	MOST = 65536,
-	FILL = 3000, /* pieces of one size; the smallest ones do not come to the limit */
+	FILL = 3000,	   /* pieces of one size; the smallest ones do not come to the limit */
 	FILL_GRAPHS = 300, /* each is looked for among all */
 };
 
