@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/move/move_inside.h"
 
+#include "base/least.h"
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/move/store.h"
@@ -51,7 +52,7 @@ struct move_words move_hindrance(const struct residency_member *by)
 uint64_t move_budget(const struct daemon *d, uint32_t index)
 {
 	return beyond(beyond(d->move.stores.budget_bytes, stores_lost(&d->move.stores)) /
-			      d->devices,
+			      most(d->present, 1),
 		      d->device[index].kept_bytes);
 }
 

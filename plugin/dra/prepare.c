@@ -26,6 +26,11 @@ static int check_health(const struct dra *dra, const struct claim *claim, struct
 	for (uint32_t i = 0; i < claim->devices; i++) {
 		const char *uuid = p->host->device[claim->of[i]].uuid;
 
+		if (p->host->device[claim->of[i]].gone)
+			return fault_set(why, -ENODEV,
+					 "device %s is gone: MIG has divided its GPU in another "
+					 "way",
+					 uuid);
 		if (health_is_gone(&p->health[claim->of[i]]))
 			return fault_set(why, -ENODEV,
 					 "device %s is gone from the bus: the container starts "
