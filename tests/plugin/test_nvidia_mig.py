@@ -9,6 +9,7 @@ from meted import run
 
 SEVEN = "0:7x1g.10gb"
 PREFIX = "nvidia.com/"
+ROUNDS = 25 if os.environ.get("METE_SOAK") == "1" else 1  # of two divisions each
 
 
 @contextlib.contextmanager
@@ -164,7 +165,7 @@ def test_what_a_division_takes_is_offered_no_more_and_what_it_brings_back_is_the
     with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
         former = of(node, "3g.40gb")
         await_list(node, former)
-        for _ in range(2):
+        for _ in range(ROUNDS):
             apply(node, **{"1g.10gb": 7})
             node.kubelet.await_devices(lambda now: len(now) == 7 and set(now.values()) == {"Healthy"})
             assert not set(former) & set(node.kubelet.devices())
