@@ -61,6 +61,10 @@ void schedule_listen(struct tenant_device *at, uint64_t now);
 /* Every guest has acknowledged that the gate is closed. */
 void schedule_drained(struct tenant_device *at);
 
+/* move/move_store.c */
+/* Other devices are there: each has its part of the store. schedule_pump() follows. */
+void move_divided(struct daemon *d);
+
 /* move/move.c */
 /* The ledger's figures have changed. */
 void move_book_changed(struct daemon *d);

@@ -93,7 +93,9 @@ static int adopt(struct daemon *d, struct fault *why)
 	if (d->options.system)
 		terms_apply_all(d);
 	mark_again(d);
+	move_divided(d);
 	book_pump(d);
+	schedule_pump(d);
 	return kubernetes_divided(d, former, why);
 }
 

@@ -3,21 +3,17 @@
 
     TEST.py METED SIMULATOR BUILD
 """
-import http.server
 import json
 import os
-import queue
 import re
 import shutil
 import signal
 import socket
-import socketserver
 import stat
 import subprocess
 import sys
 import tempfile
 import threading
-import urllib.parse
 import urllib.request
 import uuid as uuids
 
@@ -26,130 +22,8 @@ BUILD = os.path.abspath(sys.argv[3])
 CALLER = os.path.join(BUILD, "tests", "plugin", "caller")
 sys.argv[1:] = [os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), *sys.argv[4:]]
 from meted import Admin, Daemon, GIB, Guest, MIB, PATIENCE, needed, require, until  # noqa: E402,F401
-
-RESOURCE = "mete.dev/gpu"
-NODE = "node-1"
-
-
-class Api:
-    """Pods, one node and events, as an API server has them: lists, watches, patches of the node's status."""
-
-    def __init__(self, labels=None):
-        self.lock = threading.Condition()
-        self.log = []  # (kind, type, object), of which the place + 1 is the version
-        self.oldest = 0  # watches from before are told 410
-        self.held = {}  # kind: the last version that is shown
-        self.lists_all = False  # lists have what is held, too
-        self.refused_lists, self.silent_lists = None, False  # as below, for lists that are read from now on
-        self.listings = []  # the queries of all lists
-        self.events, self.patches, self.connections = [], [], set()
-        self.refused = None  # a status, for all requests
-        self.silent = False  # requests are not answered
-        self.review = None  # likewise: review("tokenreviews" or "subjectaccessreviews", body)
-        self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection)
-        self.server = None
-        self.set_node(labels or {})
-        self.serve()
-
-    def serve(self, port=0):
-        self.server = Server(("127.0.0.1", port), Handler)
-        self.server.api = self
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-    def away(self):
-        """Nobody listens, and nobody is connected any more."""
-        server, self.server = self.server, None
-        server.shutdown()
-        server.server_close()
-        with self.lock:
-            for connection in list(self.connections):
-                try:
-                    connection.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-            self.lock.notify_all()
-
-    def back(self):
-        self.serve(self.port)
-
-    def close(self):
-        self.silent = self.silent_lists = False
-        if self.server:
-            self.away()
-
-    def add(self, kind, type, object):
-        with self.lock:
-            object["metadata"]["resourceVersion"] = str(len(self.log) + 1)
-            self.log.append((kind, type, json.loads(json.dumps(object))))
-            self.lock.notify_all()
-
-    def objects(self, kind, version):
-        found = {}
-        for at, type, object in self.log[:version]:
-            if at == kind:
-                found[object["metadata"]["uid"]] = None if type == "DELETED" else object
-        return [object for object in found.values() if object]
-
-    def shown(self, kind):
-        return self.held.get(kind, len(self.log))
-
-    def hold(self, kind="pods", lists=True):
-        """From now on nothing new is seen; without `lists`, by those who watch."""
-        with self.lock:
-            self.held[kind] = len(self.log)
-            self.lists_all = not lists
-
-    def release(self, kind="pods"):
-        with self.lock:
-            self.held.pop(kind)
-            self.lock.notify_all()
-
-    def forget(self):
-        """Who was away must list anew."""
-        with self.lock:
-            self.oldest = len(self.log)
-
-    def put(self, kind, object):
-        there = [at["metadata"]["uid"] for at in self.objects(kind, len(self.log))]
-        self.add(kind, "MODIFIED" if object["metadata"]["uid"] in there else "ADDED", object)
-
-    def set_node(self, labels):
-        """As the kubelet writes it: without what others have added."""
-        self.put("nodes", {"metadata": {"name": NODE, "uid": "node-uid", "labels": labels}, "status": {"capacity": {"cpu": "2"}}})
-
-    def node(self):
-        """A copy: what was told before stays as it was."""
-        return json.loads(json.dumps(self.objects("nodes", len(self.log))[0]))
-
-    def patch_node(self, patch):
-        with self.lock:
-            return self.patched(patch)
-
-    def patched(self, patch):
-        node = self.node()
-        if isinstance(patch, list):  # of RFC 6902: that an annotation is so, and that it goes
-            test, remove = patch
-            name = remove["path"].removeprefix("/metadata/annotations/").replace("~1", "/")
-            assert (test["op"], remove["op"], test["path"]) == ("test", "remove", remove["path"]), patch
-            if node["metadata"].get("annotations", {}).get(name) != test["value"]:
-                return None
-            del node["metadata"]["annotations"][name]
-            self.put("nodes", node)
-            return node
-        for part, values in patch["status"].items():
-            for name, value in values.items():
-                if value is None:
-                    node["status"].setdefault(part, {}).pop(name, None)
-                else:
-                    node["status"].setdefault(part, {})[name] = canonical(value)
-        for part, values in patch.get("metadata", {}).items():
-            node["metadata"].setdefault(part, {}).update(values)
-        self.put("nodes", node)
-        return node
-
-    def events_of(self, name):
-        return [event for event in self.events if event["involvedObject"]["name"] == name]
+from fake_api import *  # noqa: E402
+from kubelet import *  # noqa: E402
 
 
 def read_all(folder, read=lambda path: json.load(open(path))):
@@ -163,252 +37,6 @@ def read_all(folder, read=lambda path: json.load(open(path))):
         except ValueError:
             assert name.endswith(".new"), name
     return found
-
-
-def canonical(quantity):
-    value, units = int(quantity), iter(["", "k", "M", "G", "T", "P", "E"])
-    unit = next(units)
-    while value and value % 1000 == 0:
-        value, unit = value // 1000, next(units)
-    return f"{value}{unit}"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def setup(self):
-        super().setup()
-        self.server.api.connections.add(self.connection)
-
-    def finish(self):
-        self.server.api.connections.discard(self.connection)
-        super().finish()
-
-    def answer(self, object, code=200):
-        data = json.dumps(object).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def refuses(self):
-        api = self.server.api
-        with api.lock:
-            while api.silent:
-                api.lock.wait(1)
-        if not api.refused:
-            return False
-        self.answer({"kind": "Status", "code": api.refused, "message": "the test refuses"}, api.refused)
-        return True
-
-    def do_GET(self):
-        api, url = self.server.api, urllib.parse.urlsplit(self.path)
-        query = dict(urllib.parse.parse_qsl(url.query))
-        kind = url.path.rsplit("/", 1)[1]
-        if self.refuses():
-            return
-        if "/resourceclaims/" in url.path:
-            self.answer(*api.claim.one(url.path.split("/")[-3], kind, self.connection))
-            return
-        if kind == "resourceclaims":
-            self.answer(*api.claim.list(url.path.split("/")[-2], int(query["limit"]), self.connection))
-            return
-        if "watch" in query:
-            self.watch(kind, int(query["resourceVersion"]))
-            return
-        with api.lock:
-            version = len(api.log) if api.lists_all else api.shown(kind)
-            items = api.objects(kind, version)
-            api.listings.append((kind, query))
-            while api.silent_lists and self.server is api.server:
-                api.lock.wait(1)
-        if api.refused_lists:
-            self.answer({"kind": "Status", "code": api.refused_lists, "message": "the test refuses"}, api.refused_lists)
-            return
-        self.answer({"kind": "List", "metadata": {"resourceVersion": str(version)}, "items": items})
-
-    def watch(self, kind, version):
-        api = self.server.api
-        if version < api.oldest:
-            self.answer({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}, 410)
-            return
-        self.send_response(200)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        while True:
-            with api.lock:
-                while version >= api.shown(kind) and self.server is api.server:
-                    api.lock.wait(1)
-                changes, version = api.log[version:api.shown(kind)], max(version, api.shown(kind))
-            if self.server is not api.server:
-                self.close_connection = True
-                return
-            for at, type, object in changes:
-                if at == kind:
-                    line = json.dumps({"type": type, "object": object}).encode() + b"\n"
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
-            self.wfile.flush()
-
-    def body(self):
-        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-
-    def do_PATCH(self):
-        body = self.body()
-        if self.refuses():
-            return
-        if "/resourceclaims/" in self.path:
-            namespace, name = urllib.parse.urlsplit(self.path).path.split("/")[-4:-1:2]
-            self.answer(*self.server.api.claim.tell(namespace, name, body))
-            return
-        if not isinstance(body, list):
-            self.server.api.patches.append((self.path, body))
-        node = self.server.api.patch_node(body)
-        self.answer(node or {"kind": "Status", "code": 422, "message": "testing value failed"}, 200 if node else 422)
-
-    def do_POST(self):
-        body = self.body()
-        if self.refuses():
-            return
-        if "reviews" in self.path:
-            self.answer(*self.server.api.review(self.path.rsplit("/", 1)[1], body))
-            return
-        self.server.api.events.append(body)
-        self.answer(body, 201)
-
-    def log_message(self, *_):
-        pass
-
-
-class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def handle_error(self, request, client_address):
-        pass  # a peer that leaves is no news
-
-
-class Refused(Exception):
-    def __init__(self, line):
-        super().__init__(line)
-        code, self.sentence = (line.split(" ", 2) + [""])[1:3]
-        self.code = int(code)
-
-
-class Kubelet:
-    """fake_kubelet, its words and what happens to it; and the checkpoint file."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.plugins = folder + "/device-plugins"
-        for name in ("device-plugins", "pod-resources"):
-            os.makedirs(f"{folder}/{name}", exist_ok=True)
-        self.entries, self.checkpointed = {}, True
-        self.tags = iter(range(1 << 30))
-        self.start()
-
-    def start(self):
-        self.answers, self.happened = {}, []
-        self.lock = threading.Condition()
-        self.process = subprocess.Popen([BUILD + "/tests/plugin/fake_kubelet", self.folder], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, bufsize=1)
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
-        self.hear("ready")
-
-    def read(self):
-        for line in self.process.stdout:
-            tag, _, rest = line.rstrip("\n").partition(" ")
-            with self.lock:
-                if tag == "*":
-                    self.happened.append(rest)
-                else:
-                    self.answers[tag] = rest
-                self.lock.notify_all()
-        with self.lock:
-            self.answers = None
-            self.lock.notify_all()
-
-    def wait(self, what):
-        with self.lock:
-            assert self.lock.wait_for(lambda: self.answers is None or what(), PATIENCE), f"never: {self.happened[-20:]}"
-            assert self.answers is not None, "the kubelet has ended"
-            return what()
-
-    def hear(self, start):
-        """What happens next, or has happened and was not heard."""
-        def there():
-            return next((line for line in self.happened if line.startswith(start)), None)
-        line = self.wait(there)
-        with self.lock:
-            del self.happened[:self.happened.index(line) + 1]
-        return line
-
-    def begin(self, verb, *words):
-        tag = f"t{next(self.tags)}"
-        self.process.stdin.write(" ".join([tag, verb, *map(str, words)]) + "\n")
-        self.process.stdin.flush()
-        return tag
-
-    def answer(self, tag):
-        self.wait(lambda: tag in self.answers)
-        with self.lock:
-            answer = self.answers.pop(tag)
-        if answer.startswith("error "):
-            raise Refused(answer)
-        return answer
-
-    def answered(self, tag):
-        with self.lock:
-            return tag in self.answers
-
-    def ask(self, verb, *words):
-        return self.answer(self.begin(verb, *words))
-
-    def devices(self):
-        return dict(word.rsplit("=", 1) for word in self.ask("list").split())
-
-    def await_devices(self, are):
-        return until(lambda: (now := self.devices()) and are(now) and now, lambda: f"the devices are {self.devices()}")
-
-    def refusal(self, tag):
-        try:
-            return "not refused: " + self.answer(tag)
-        except Refused as refused:
-            return refused.sentence
-
-    def write_checkpoint(self, text=None):
-        rows = [{"PodUID": uid, "ContainerName": container, "ResourceName": RESOURCE, "DeviceIDs": {"-1": ids}, "AllocResp": ""}
-                for (uid, container), ids in self.entries.items()]
-        path = self.plugins + "/kubelet_internal_checkpoint"
-        with open(path + ".tmp", "w") as file:
-            file.write(json.dumps({"Data": {"PodDeviceEntries": rows, "RegisteredDevices": {}}, "Checksum": 1}) if text is None else text)
-        os.rename(path + ".tmp", path)
-
-    def give(self, pod, container, ids, listed=True):
-        """What follows Allocate: it is written down, and shown to who asks."""
-        if self.checkpointed:
-            self.entries[pod.uid, container] = list(ids)
-            self.write_checkpoint()
-        if listed:
-            self.ask("pod", pod.namespace, pod.name, container, *ids)
-
-    def take_back(self, pod, container):
-        self.entries.pop((pod.uid, container), None)
-        if self.checkpointed:
-            self.write_checkpoint()
-        self.ask("pod", pod.namespace, pod.name, container)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.reader.join()
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.stdin.close()
-            assert self.process.wait(timeout=PATIENCE) == 0
 
 
 class Pod:
@@ -479,7 +107,7 @@ class Node:
             os.mkdir(path)
         os.chmod(self.place, 0o711)
         self.api = Api(labels) if api else None
-        self.kubelet = Kubelet(self.folder + "/k")
+        self.kubelet = Kubelet(BUILD + "/tests/plugin/fake_kubelet", self.folder + "/k")
         self.file = self.folder + "/config.yaml"
         self.config = {"slots": 4, "kubelet-folder": self.kubelet.folder, "cdi-folder": self.cdi, "kubeconfig": "none", "node-name": NODE}
         if api:
