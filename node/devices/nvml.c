@@ -166,6 +166,7 @@ static int read_part(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu, uns
 		return r;
 	nvml->devices[nvml->count - 1].part_index = index;
 	nvml_read_part(nvml, part, &nvml->devices[nvml->count - 1].part);
+	nvml_read_place(nvml, gpu, gpu_instance, &nvml->devices[nvml->count - 1].part);
 	nvml->devices[nvml->count - 1].gpu_instance = (int)gpu_instance;
 	nvml->devices[nvml->count - 1].compute_instance = (int)compute_instance;
 	return 0;
