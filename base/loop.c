@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/loop.h"
+#include "base/loop_watch.h"
 
 #include <errno.h>
 #include <sys/timerfd.h>
@@ -7,7 +8,14 @@
 
 int loop_init(struct loop *loop)
 {
-	return uv_loop_init(&loop->uv);
+	int r = uv_loop_init(&loop->uv);
+
+	if (r < 0)
+		return r;
+	r = loop_watches_open(loop);
+	if (r < 0)
+		uv_loop_close(&loop->uv);
+	return r;
 }
 
 void loop_run(struct loop *loop)
@@ -30,61 +38,14 @@ void loop_done(struct loop *loop)
 	/* The loop calls close callbacks, so it must run once more. */
 	while (uv_run(&loop->uv, UV_RUN_ONCE) != 0) {
 	}
+	loop_watches_close(loop);
+	uv_run(&loop->uv, UV_RUN_NOWAIT);
 	uv_loop_close(&loop->uv);
 }
 
 uint64_t loop_now_ns(void)
 {
 	return uv_hrtime();
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events)
-{
-	struct loop_watch *watch = container_of(poll, struct loop_watch, poll);
-
-	/* The reader finds an error; it is not a third kind of event. */
-	watch->ready(watch, status < 0 ? LOOP_READ : events);
-}
-
-int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, int events,
-	       void (*ready)(struct loop_watch *watch, int events))
-{
-	int r = uv_poll_init(&loop->uv, &watch->poll, fd);
-
-	if (r < 0)
-		return r;
-	watch->ready = ready;
-	watch->fd = fd;
-	watch->open = 1;
-	loop_rewatch(watch, events);
-	return 0;
-}
-
-void loop_rewatch(struct loop_watch *watch, int events)
-{
-	if (!watch->open)
-		return;
-	if (events)
-		uv_poll_start(&watch->poll, events, on_poll);
-	else
-		uv_poll_stop(&watch->poll);
-}
-
-static void on_watch_closed(uv_handle_t *handle)
-{
-	struct loop_watch *watch = container_of(handle, struct loop_watch, handle);
-
-	if (watch->closed)
-		watch->closed(watch);
-}
-
-void loop_unwatch(struct loop_watch *watch, void (*closed)(struct loop_watch *watch))
-{
-	if (!watch->open)
-		return;
-	watch->open = 0;
-	watch->closed = closed;
-	uv_close(&watch->handle, on_watch_closed);
 }
 
 static void on_timer(uv_timer_t *timer)

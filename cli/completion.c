@@ -69,8 +69,12 @@ bool completion_wants_file(const struct cli_option *option)
 
 bool completion_of_tenant(const struct cli_command *command)
 {
-	const char *first = command->arguments + (command->arguments[0] == '[');
+	static const char options[] = "[OPTION]... ";
+	const char *first = command->arguments;
 
+	if (strncmp(first, options, strlen(options)) == 0)
+		first += strlen(options);
+	first += *first == '[';
 	return strncmp(first, "TENANT", 6) == 0;
 }
 

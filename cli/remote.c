@@ -132,20 +132,25 @@ int remote_connect(struct remote *remote, struct fault *why)
 	return connect_to(remote, pod, why);
 }
 
+int remote_reach(struct remote *remote, const char *who, struct fault *why)
+{
+	return remote->node ? remote_connect(remote, why)
+			    : admin_connect_for(&remote->admin, who, why);
+}
+
 int remote_check(struct remote *remote, int r, struct fault *why)
 {
 	/* A refusal is meted's answer. */
-	return r >= 0 || r == -EPERM ? r : explain(remote, r, why);
+	return !remote->node || r >= 0 || r == -EPERM ? r : explain(remote, r, why);
 }
 
 void remote_close(struct remote *remote)
 {
 	char last[8];
 
-	if (!remote->node)
-		return;
 	admin_close(&remote->admin);
-	kubectl_end(&remote->kubectl, last, sizeof(last));
+	if (remote->node)
+		kubectl_end(&remote->kubectl, last, sizeof(last));
 }
 
 /* ---- a pod's share ----------------------------------------------------------------------------

@@ -27,8 +27,12 @@ must_check int remote_read(struct remote *remote, const struct cli_line *line, s
 /* Nothing to do where it is connected already. What fails later is closed by remote_check(). */
 must_check int remote_connect(struct remote *remote, struct fault *why);
 
+/* The meted that the options mean, for a verb on the tenant `who`: that node's, or this machine's.
+ */
+must_check int remote_reach(struct remote *remote, const char *who, struct fault *why);
+
 /* After a request: where `r` is a failure of the connection, it is closed, and the sentence says of
- * which node, with what kubectl said. Returns r. */
+ * which node, with what kubectl said. Returns r. Of this machine's nothing is done. */
 must_check int remote_check(struct remote *remote, int r, struct fault *why);
 void remote_close(struct remote *remote);
 

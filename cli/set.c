@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 #include "base/words.h"
-#include "cli/admin.h"
 #include "cli/cli.h"
+#include "cli/remote.h"
 #include "view/ps_rows.h"
 #include "cli/sim_node.h"
 #include "cli/values.h"
@@ -173,12 +173,27 @@ int set_fields(struct admin *admin, const char *who, char *const *typed, int cou
 	return r < 0 ? r : ask(admin, who, wanted, count, why);
 }
 
-static int set_and_show(const struct cli_line *line, struct admin *admin,
+/* meted follows a pod's annotations, and would undo what was set beside them. */
+static int annotate(const struct remote *remote, const struct wire_tenant_row *tenant,
+		    char *const *typed, int count, struct fault *why)
+{
+	int r = remote_annotate(remote, tenant->name.text, typed, count, why);
+
+	if (r == 0)
+		printf("%s: annotated; what meted does not accept is an event of the pod\n",
+		       tenant->name.text);
+	return r;
+}
+
+static int set_and_show(const struct cli_line *line, struct remote *remote,
 			const struct assignment *wanted, int count, struct fault *why)
 {
 	struct wire_tenant_row before = {0}, after = {0};
+	struct admin *admin = &remote->admin;
 	int r = look(admin, line->argv[0], &before, why);
 
+	if (r == 0 && remote->node && remote_is_pods(&before))
+		return annotate(remote, &before, line->argv + 1, count, why);
 	/* Where there is none, meted has the sentence. */
 	if (r >= 0)
 		r = ask(admin, line->argv[0], wanted, count, why);
@@ -186,12 +201,12 @@ static int set_and_show(const struct cli_line *line, struct admin *admin,
 		r = look(admin, line->argv[0], &after, why);
 	if (r == 0 && after.tenant)
 		print_change(&before, &after, wanted, count);
-	return r < 0 ? r : 0;
+	return r < 0 ? remote_check(remote, r, why) : 0;
 }
 
 int set_main(const struct cli_line *line)
 {
-	owned(admin_close) struct admin admin = {.fd = -1};
+	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
 	int count = line->argc - 1;
 	struct assignment wanted[SHARE_FIELDS] = {0};
 	struct fault why;
@@ -200,13 +215,14 @@ int set_main(const struct cli_line *line)
 		return cli_complain(
 			line, CLI_USAGE,
 			"expected a tenant and KEY=VALUE, as in: mete set 1 memory=4GiB");
-	if (read_all(line->argv + 1, count, wanted, &why) < 0)
+	if (remote_read(&remote, line, &why) < 0 ||
+	    read_all(line->argv + 1, count, wanted, &why) < 0)
 		return cli_fail(line, CLI_USAGE, &why);
-	if (admin_connect_for(&admin, line->argv[0], &why) < 0)
+	if (remote_reach(&remote, line->argv[0], &why) < 0)
 		return cli_fail(line, 1, &why);
-	admin_tell(&admin, "set");
+	admin_tell(&remote.admin, "set");
 	/* The tenant is there all the same. */
-	if (sim_node_same(admin.daemon.pid, &why) < 0)
+	if (!remote.node && sim_node_same(remote.admin.daemon.pid, &why) < 0)
 		fprintf(stderr, "mete set: note: %s\n", why.text);
-	return set_and_show(line, &admin, wanted, count, &why) < 0 ? cli_fail(line, 1, &why) : 0;
+	return set_and_show(line, &remote, wanted, count, &why) < 0 ? cli_fail(line, 1, &why) : 0;
 }

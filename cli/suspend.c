@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "cli/admin.h"
 #include "cli/cli.h"
+#include "cli/remote.h"
 
 /* Its programs stand still even if nothing moves. */
 static void say_moved(const char *tenant, uint64_t bytes)
@@ -45,16 +45,20 @@ int suspend_ask(struct admin *admin, const char *who, bool away, struct wire_don
 
 static int send(const struct cli_line *line, const char *verb, bool away)
 {
-	owned(admin_close) struct admin admin = {.fd = -1};
+	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
 	struct wire_done done;
 	struct fault why;
+	int r;
 
 	if (line->argc != 1)
 		return cli_complain(line, CLI_USAGE, "expected one tenant, as in: mete %s 1", verb);
-	if (admin_connect_for(&admin, line->argv[0], &why) < 0)
+	if (remote_read(&remote, line, &why) < 0)
+		return cli_fail(line, CLI_USAGE, &why);
+	if (remote_reach(&remote, line->argv[0], &why) < 0)
 		return cli_fail(line, 1, &why);
-	admin_tell(&admin, verb);
-	if (suspend_ask(&admin, line->argv[0], away, &done, &why) < 0)
+	admin_tell(&remote.admin, verb);
+	r = suspend_ask(&remote.admin, line->argv[0], away, &done, &why);
+	if (remote_check(&remote, r, &why) < 0)
 		return cli_fail(line, 1, &why);
 	if (away)
 		say_moved(line->argv[0], done.moves);

@@ -133,6 +133,19 @@ static const struct {
 #undef WHY
 };
 
+/* A verb that helps is told the node, too. */
+static void print_hint(const struct ps_rows *rows, const struct wire_tenant_row *t,
+		       const char *hint)
+{
+	char who[WIRE_TEXT_MAX + REMOTE_NAME_MOST + 10];
+
+	snprintf(who, sizeof(who), "%s%s%s%s", rows->node ? "--node " : "",
+		 rows->node ? rows->node : "", rows->node ? " " : "", t->name.text);
+	fputs("  ", stdout);
+	printf(hint, who);
+	putchar('\n');
+}
+
 static void print_tenant(const struct ps_rows *rows, const struct wire_tenant_row *t)
 {
 	uint32_t doing = t->doing < DOING_STATES ? t->doing : DOING_UNKNOWN;
@@ -142,11 +155,8 @@ static void print_tenant(const struct ps_rows *rows, const struct wire_tenant_ro
 	       ps_state(rows, t, &bad).text);
 	if (whys[doing].explain)
 		whys[doing].explain(rows, t);
-	if (whys[doing].hint) {
-		fputs("  ", stdout);
-		printf(whys[doing].hint, t->name.text);
-		putchar('\n');
-	}
+	if (whys[doing].hint)
+		print_hint(rows, t, whys[doing].hint);
 }
 
 static bool is_meant(const struct wire_tenant_row *t, const char *who)
@@ -162,6 +172,7 @@ static bool is_meant(const struct wire_tenant_row *t, const char *who)
 int why_main(const struct cli_line *line)
 {
 	const char *who = line->argc ? line->argv[0] : NULL;
+	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
 	owned(ps_rows_free) struct ps_rows rows = {0};
 	struct fault why;
 	unsigned found = 0;
@@ -169,7 +180,9 @@ int why_main(const struct cli_line *line)
 	if (line->argc > 1)
 		return cli_complain(line, CLI_USAGE, "'%s': why takes one tenant, or none",
 				    line->argv[1]);
-	if (ps_fetch(&rows, &why) < 0)
+	if (remote_read(&remote, line, &why) < 0)
+		return cli_fail(line, CLI_USAGE, &why);
+	if (ps_fetch_at(&remote, &rows, &why) < 0)
 		return cli_fail(line, 1, &why);
 	if (rows.absent && who)
 		return cli_complain(line, 1, "no meted is running, so there is no tenant '%s'",
@@ -185,7 +198,8 @@ int why_main(const struct cli_line *line)
 	if (found)
 		return 0;
 	if (who)
-		return cli_complain(line, 1, "there is no tenant '%s'; mete ps lists them", who);
+		return cli_complain(line, 1, "there is no tenant '%s'; mete ps%s%s lists them", who,
+				    remote.node ? " --node " : "", remote.node ? remote.node : "");
 	puts(rows.absent ? "no meted is running: nobody waits" : "nobody waits");
 	return 0;
 }

@@ -132,6 +132,25 @@ const char *http_header(const struct http_request *request, const char *name)
 	return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
+static enum MHD_Result remember(void *owner, enum MHD_ValueKind kind, const char *name,
+				const char *value)
+{
+	const char **wanted = owner; /* a name, and the last value that it has */
+
+	(void)kind;
+	if (strcasecmp(name, wanted[0]) == 0)
+		wanted[1] = value;
+	return MHD_YES;
+}
+
+const char *http_header_last(const struct http_request *request, const char *name)
+{
+	const char *wanted[2] = {name, NULL};
+
+	MHD_get_connection_values(request->connection, MHD_HEADER_KIND, remember, wanted);
+	return wanted[1];
+}
+
 static enum MHD_Result answer_later(struct http *http, struct MHD_Connection *connection)
 {
 	struct http_seat *seat = http_seats_find(&http->seats, fd_of(connection));
@@ -169,6 +188,24 @@ void http_go_on(struct http *http)
 		loop_arm(&http->timer, 0);
 }
 
+/* NULL: there is no place for it, or no memory. */
+static struct MHD_Response *begin_stream(struct http *http, struct MHD_Connection *connection,
+					 struct http_seat *seat, const struct http_answer *said)
+{
+	const struct http_host *whose = said->whose ? said->whose : &seat->from;
+	struct http_seat *instead;
+	struct MHD_Response *response;
+
+	if (!http_seats_may_stream(&http->seats, whose, &instead))
+		return NULL;
+	if (instead)
+		http_streams_end_at(http->streams, instead);
+	response = http_stream_start(said->stream, &http->streams, seat, connection, &http->timer);
+	if (response)
+		seat->host = *whose;
+	return response;
+}
+
 static enum MHD_Result answer(struct http *http, struct MHD_Connection *connection,
 			      const char *path)
 {
@@ -182,6 +219,8 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
 			return MHD_NO;
 		request.local = true;
 	}
+	if (seat)
+		request.host = seat->from;
 	if (seat && seat->later_ns)
 		request.waited_ns = loop_now_ns() - seat->later_ns;
 	note_answer(http, connection, true);
@@ -190,10 +229,7 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
 		return answer_later(http, connection);
 	if (!said.stream)
 		return reply(connection, &said);
-	response = seat && http_seats_may_stream(&http->seats, seat)
-			   ? http_stream_start(said.stream, &http->streams, seat, connection,
-					       &http->timer)
-			   : NULL;
+	response = seat ? begin_stream(http, connection, seat, &said) : NULL;
 	if (response)
 		return queue(connection, &said, response);
 	said.stream->ended(said.stream);

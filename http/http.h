@@ -12,11 +12,13 @@
 
 #include "base/fault.h"
 #include "base/loop.h"
+#include "http/http_door.h"
 
 struct http_request {
 	const char *path; /* decoded, without a query */
 	bool local;	  /* it came through a Unix socket, from a process of `uid` */
 	uid_t uid;
+	struct http_host host; /* where it came from */
 	uint64_t
 		waited_ns; /* since it was to be answered later for the first time; 0: it was not */
 	struct MHD_Connection *connection; /* http's own */
@@ -25,6 +27,8 @@ struct http_request {
 /* A header of the request by its name, in any case; NULL: there is none. Lent. The first of several
  * that have this name. */
 const char *http_header(const struct http_request *request, const char *name);
+/* The last of several: what was added nearest to us. */
+const char *http_header_last(const struct http_request *request, const char *name);
 
 struct http_stream;
 
@@ -37,6 +41,9 @@ struct http_answer {
 	/* It goes on, instead of a body; 503 where there are too many: ended() is called then, too.
 	 */
 	struct http_stream *stream;
+	/* Whose stream it is, where that is known better than by its host: many may come from one
+	 * (http_host_named()). NULL: its host's. Lent until answer() returns. */
+	const struct http_host *whose;
 	/* Nothing is known yet: answer() is called again for this request after http_go_on(), which
 	 * must follow, and within seconds, as the connection keeps its seat. */
 	bool later;

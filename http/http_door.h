@@ -28,6 +28,9 @@ struct http_host {
 	uint8_t byte[16];
 };
 
+/* One who is known by a name, wherever he comes from; never the same as an address. */
+struct http_host http_host_named(const char *name);
+
 struct http_caller {
 	int fd; /* -1: a free place */
 	uint64_t since_ns;

@@ -97,24 +97,54 @@ struct http_seat *http_seats_take(struct http_seats *seats, int fd, const struct
 	struct http_seat *seat = http_seats_find(seats, -1);
 
 	if (seat)
-		*seat = (struct http_seat){.fd = fd, .host = *host, .since_ns = now_ns};
+		*seat = (struct http_seat){
+			.fd = fd, .host = *host, .from = *host, .since_ns = now_ns};
 	return seat;
 }
 
-bool http_seats_may_stream(const struct http_seats *seats, const struct http_seat *seat)
+static const struct http_host *streaming_at(const void *table, size_t i)
 {
-	uint32_t all = 0, own = 0;
+	const struct http_seats *seats = table;
 
-	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++) {
-		const struct http_seat *other = &seats->seat[i];
+	return seats->seat[i].streams ? host_at(table, i) : NULL;
+}
 
-		if (!is_taken(other) || !other->streams)
-			continue;
-		all++;
-		own += http_host_same(&other->host, &seat->host);
+/* Who has most of the streams gives one back: nobody's only one. */
+static struct http_seat *surplus(struct http_seats *seats)
+{
+	const size_t places = ARRAY_SIZE(seats->seat);
+	const struct http_host *most = http_host_largest(seats, places, streaming_at);
+	struct http_seat *newest = NULL;
+
+	if (!most || http_host_count(seats, places, streaming_at, most) < 2)
+		return NULL;
+	for (size_t i = 0; i < places; i++) {
+		struct http_seat *seat = &seats->seat[i];
+
+		if (streaming_at(seats, i) && http_host_same(&seat->host, most) &&
+		    (!newest || seat->began_ns > newest->began_ns))
+			newest = seat;
 	}
+	return newest;
+}
+
+bool http_seats_may_stream(struct http_seats *seats, const struct http_host *whose,
+			   struct http_seat **ret_instead)
+{
+	uint32_t own = http_host_count(seats, ARRAY_SIZE(seats->seat), streaming_at, whose);
+	uint32_t all = 0;
+
+	*ret_instead = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++)
+		all += streaming_at(seats, i) != NULL;
 	/* Once half of them are taken, nobody gets many of the rest. */
-	return all < HTTP_STREAMS && own < (all < HTTP_STREAMS_EACH ? HTTP_STREAMS_EACH : 2);
+	if (own >= (all < HTTP_STREAMS_EACH ? HTTP_STREAMS_EACH : 2))
+		return false;
+	if (all < HTTP_STREAMS)
+		return true;
+	if (!own)
+		*ret_instead = surplus(seats);
+	return *ret_instead;
 }
 
 /* libmicrohttpd's own time-out only detects silence: a byte from time to time keeps a connection

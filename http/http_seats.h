@@ -18,13 +18,15 @@ enum {
 struct MHD_Connection;
 
 struct http_seat {
-	int fd; /* borrowed from a connection; -1: free */
-	struct http_host host;
-	uint64_t since_ns; /* when it came, or the answer began, or ended */
-	bool answers;	   /* an answer is under way */
-	bool streams;	   /* ... that goes on */
-	bool waits;	   /* ... and has nothing to send just now, or is answered later */
-	uint64_t later_ns; /* since when it is answered later; 0: it is not */
+	int fd;		       /* borrowed from a connection; -1: free */
+	struct http_host host; /* for whom it counts */
+	struct http_host from; /* ... whose connection it is: another one if he is known by name */
+	uint64_t since_ns;     /* when it came, or the answer began, or ended */
+	bool answers;	       /* an answer is under way */
+	bool streams;	       /* ... that goes on */
+	uint64_t began_ns;     /* ... and when it began */
+	bool waits;	       /* ... and has nothing to send just now, or is answered later */
+	uint64_t later_ns;     /* since when it is answered later; 0: it is not */
 	struct MHD_Connection *later; /* ... and waits; NULL: it does not */
 	bool left;		      /* cut, and not closed yet */
 };
@@ -44,8 +46,11 @@ struct http_seat *http_seats_take(struct http_seats *seats, int fd, const struct
 				  uint64_t now_ns);
 struct http_seat *http_seats_find(struct http_seats *seats, int fd);
 
-/* May this one hold an answer that goes on? Others must have seats for those that end. */
-must_check bool http_seats_may_stream(const struct http_seats *seats, const struct http_seat *seat);
+/* May one more answer that goes on be `whose`? Others must have seats for those that end.
+ * *ret_instead: all are taken, and he has none; this one must end for him, the newest of who has
+ * the most. NULL: none must. */
+must_check bool http_seats_may_stream(struct http_seats *seats, const struct http_host *whose,
+				      struct http_seat **ret_instead);
 
 /* Cuts those that have had their time. Returns when to look again: UINT64_MAX is never. */
 uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns);

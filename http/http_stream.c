@@ -56,6 +56,14 @@ void http_stream_end(struct http_stream *stream)
 	wake_soon(stream);
 }
 
+void http_streams_end_at(struct http_stream *first, struct http_seat *seat)
+{
+	for (; first; first = first->next)
+		if (first->seat == seat)
+			http_stream_end(first);
+	seat->streams = false;
+}
+
 bool http_stream_is_alone(const struct http_stream *stream)
 {
 	char byte;
@@ -99,6 +107,7 @@ static void on_ended(void *context)
 		at = &(*at)->next;
 	*at = stream->next;
 	stream->seat->streams = stream->seat->waits = false;
+	stream->seat->host = stream->seat->from;
 	stream->ended(stream);
 }
 
@@ -118,5 +127,6 @@ struct MHD_Response *http_stream_start(struct http_stream *stream, struct http_s
 	stream->next = *among;
 	*among = stream;
 	seat->streams = true;
+	seat->began_ns = loop_now_ns();
 	return response;
 }

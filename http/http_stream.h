@@ -50,5 +50,7 @@ bool http_stream_is_alone(const struct http_stream *stream);
 struct MHD_Response *http_stream_start(struct http_stream *stream, struct http_stream **among,
 				       struct http_seat *seat, struct MHD_Connection *connection,
 				       struct loop_timer *go_on);
+/* The one of that seat, which counts no longer as a stream's. */
+void http_streams_end_at(struct http_stream *first, struct http_seat *seat);
 /* All of a list. */
 void http_streams_end(struct http_stream *first);

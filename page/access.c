@@ -169,6 +169,21 @@ const char *access_bearer(const struct http_request *request)
 	return said;
 }
 
+void access_asker(const struct http_request *request, struct http_asker *ret_asker)
+{
+	/* What is before the last one was said by whoever asks, or by others before us. */
+	const char *said = http_header_last(request, "X-Forwarded-For");
+	const char *last = said ? strrchr(said, ',') : NULL;
+	struct http_host named;
+
+	*ret_asker = (struct http_asker){.host = request->host};
+	if (!said)
+		return;
+	said = last ? last + 1 : said;
+	named = http_host_named(said + strspn(said, " "));
+	memcpy(&ret_asker->part, named.byte, sizeof(ret_asker->part));
+}
+
 unsigned access_check(const struct access *access, const struct http_request *request,
 		      struct sight *ret_sight)
 {

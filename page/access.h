@@ -6,6 +6,7 @@
 #pragma once
 
 #include "http/http.h"
+#include "http/http_pace.h"
 #include "page/host.h"
 #include "page/sight.h"
 
@@ -31,6 +32,10 @@ must_check unsigned access_check(const struct access *access, const struct http_
 
 /* The token that was said, which has no blanks; "": there is none, or it is malformed. Lent. */
 const char *access_bearer(const struct http_request *request);
+
+/* Who asks, as far as that is known without a token: the host that it comes from, and for whom that
+ * one speaks if it is a server in front (the last address of X-Forwarded-For). */
+void access_asker(const struct http_request *request, struct http_asker *ret_asker);
 
 /* Pure: an IP address, "localhost" or a name below it, or `machine` ("": none), each perhaps with a
  * port. Others are names that somebody else's DNS may have led here. */

@@ -17,6 +17,7 @@ struct page_server {
 	struct rights_table rights;
 	struct crowds crowds;
 	struct metrics metrics;
+	struct http_host viewer; /* of the answer that is being made */
 };
 
 /* What a browser does with an answer: nothing but to show it to whoever asked for it himself. */
@@ -74,6 +75,8 @@ static void answer_events(struct page_server *p, const struct sight *sight,
 {
 	int r = crowds_join(&p->crowds, sight, &ret_answer->stream);
 
+	if (sight->rights)
+		p->viewer = http_host_named(rights_name(sight->rights));
 	ret_answer->headers = figure_headers;
 	if (r == -EBUSY)
 		say(ret_answer, 503,
@@ -82,6 +85,8 @@ static void answer_events(struct page_server *p, const struct sight *sight,
 		ret_answer->status = 503;
 	if (r < 0)
 		return;
+	if (sight->rights)
+		ret_answer->whose = &p->viewer;
 	ret_answer->type = "text/event-stream";
 	ret_answer->status = 200;
 }
@@ -118,8 +123,11 @@ static void answer_figures(struct page_server *p, const struct sight *sight, con
 static bool enter(struct page_server *p, const struct http_request *request,
 		  struct sight *ret_sight, struct http_answer *ret_answer)
 {
-	int r = rights_enter(&p->rights, access_bearer(request), request->waited_ns, ret_sight);
+	struct http_asker asker;
+	int r;
 
+	access_asker(request, &asker);
+	r = rights_enter(&p->rights, access_bearer(request), &asker, request->waited_ns, ret_sight);
 	if (r == RIGHTS_LATER) {
 		ret_answer->later = true;
 	} else if (r == RIGHTS_STRANGER) {

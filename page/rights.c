@@ -93,11 +93,13 @@ static void done(struct rights *rights)
 void rights_open(struct rights_table *table, struct looks *looks, void (*settled)(void *owner),
 		 void *owner)
 {
-	*table = (struct rights_table){.looks = looks,
-				       .settled = settled,
-				       .owner = owner,
-				       .tokens = RIGHTS_BURST,
-				       .filled_ns = loop_now_ns()};
+	*table = (struct rights_table){
+		.looks = looks,
+		.settled = settled,
+		.owner = owner,
+		.paces = {.all = {RIGHTS_BURST, second_ns / RIGHTS_EACH_S},
+			  .host = {RIGHTS_HOST_BURST, second_ns / RIGHTS_HOST_EACH_S},
+			  .part = {RIGHTS_PART_BURST, second_ns / RIGHTS_PART_EACH_S}}};
 }
 
 void rights_close(struct rights_table *table)
@@ -125,21 +127,6 @@ static struct rights *find(const struct rights_table *table, const char *token)
 		if (table->known[i] && same_token(table->known[i]->token, token))
 			return table->known[i];
 	return NULL;
-}
-
-static bool may_ask(struct rights_table *table, uint64_t now_ns)
-{
-	uint64_t more = (now_ns - table->filled_ns) * RIGHTS_EACH_S / second_ns;
-
-	if (more) {
-		table->tokens =
-			table->tokens + more < RIGHTS_BURST ? table->tokens + more : RIGHTS_BURST;
-		table->filled_ns = now_ns;
-	}
-	if (!table->tokens)
-		return false;
-	table->tokens--;
-	return true;
 }
 
 /* Has somebody as many tokens as this one's owner that were used since? */
@@ -192,33 +179,53 @@ static struct rights **place(struct rights_table *table, bool stranger, uint64_t
 	return found;
 }
 
-/* Whose owner is not known: while that is asked, or not. */
-static uint32_t count_unknown(const struct rights_table *table, bool is_asked)
+/* Whose owner is not known, and is not being asked about. */
+static uint32_t count_strangers(const struct rights_table *table)
 {
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < RIGHTS_MOST; i++) {
 		const struct rights *rights = table->known[i];
 
-		n += rights && !rights->user && !rights->who.asked == !is_asked;
+		n += rights && !rights->user && !rights->who.asked;
 	}
 	return n;
 }
 
-static int make(struct rights_table *table, const char *token, uint64_t now_ns,
-		struct rights **ret_rights)
+/* Are there places for what one more asks, of all and of his? */
+static bool may_ask(const struct rights_table *table, const struct http_asker *asker)
+{
+	uint32_t all = 0, host = 0, part = 0;
+
+	for (size_t i = 0; i < RIGHTS_MOST; i++) {
+		const struct rights *rights = table->known[i];
+		bool same;
+
+		if (!rights || rights->user || !rights->who.asked)
+			continue;
+		same = http_host_same(&rights->asker.host, &asker->host);
+		all++;
+		host += same;
+		part += same && asker->part && rights->asker.part == asker->part;
+	}
+	return all < RIGHTS_NEW && host < RIGHTS_NEW_HOST && part < RIGHTS_NEW_PART;
+}
+
+static int make(struct rights_table *table, const char *token, const struct http_asker *asker,
+		uint64_t now_ns, struct rights **ret_rights)
 {
 	/* Whoever says tokens that nobody knows has few of the places. */
-	bool stranger = count_unknown(table, false) >= RIGHTS_STRANGERS;
+	bool stranger = count_strangers(table) >= RIGHTS_STRANGERS;
 	struct rights **at = place(table, stranger, now_ns);
 	struct rights *rights;
 
-	if (!at || count_unknown(table, true) >= RIGHTS_NEW || !may_ask(table, now_ns))
+	if (!at || !may_ask(table, asker) || !http_paces_take(&table->paces, asker, now_ns))
 		return -EBUSY;
 	rights = calloc(1, sizeof(*rights));
 	if (!rights)
 		return -ENOMEM;
 	rights->table = table;
+	rights->asker = *asker;
 	rights->id = ++table->last_id;
 	rights->who.of = rights->node.of = rights;
 	rights->token = strdup(token);
@@ -231,8 +238,8 @@ static int make(struct rights_table *table, const char *token, uint64_t now_ns,
 	return 0;
 }
 
-int rights_enter(struct rights_table *table, const char *token, uint64_t waited_ns,
-		 struct sight *ret_sight)
+int rights_enter(struct rights_table *table, const char *token, const struct http_asker *asker,
+		 uint64_t waited_ns, struct sight *ret_sight)
 {
 	uint64_t now_ns = loop_now_ns();
 	struct rights *rights;
@@ -242,7 +249,7 @@ int rights_enter(struct rights_table *table, const char *token, uint64_t waited_
 		return RIGHTS_STRANGER;
 	rights = find(table, token);
 	if (!rights)
-		r = make(table, token, now_ns, &rights);
+		r = make(table, token, asker, now_ns, &rights);
 	if (r < 0)
 		return r;
 	rights->used_ns = now_ns;

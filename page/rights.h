@@ -6,12 +6,15 @@
  */
 #pragma once
 
+#include "http/http_pace.h"
 #include "page/looks.h"
 
 enum {
 	RIGHTS_MOST = 24,	  /* tokens that are known at a time */
 	RIGHTS_STRANGERS = 4,	  /* ... of them, whose owner was never known */
 	RIGHTS_NEW = 12,	  /* ... of whom that is still asked */
+	RIGHTS_NEW_HOST = 8,	  /* ... of them, that one host has said */
+	RIGHTS_NEW_PART = 4,	  /* ... or one for whom a host speaks */
 	RIGHTS_EACH = 4,	  /* ... of them, that one user keeps where others need theirs */
 	RIGHTS_IDLE_S = 30,	  /* so long a token that nobody says keeps its place from others */
 	RIGHTS_THINGS = 512,	  /* pods, claims and namespaces of which one's rights are known */
@@ -21,9 +24,13 @@ enum {
 	RIGHTS_AGAIN_S = 5,	  /* from a question that was not answered to the next one */
 	RIGHTS_BEYOND_S = 10,	  /* a stream's right outlasts its time for so long, while the API
 				   * server is asked again */
-	RIGHTS_BURST = 10,	  /* tokens never seen before, at once */
+	RIGHTS_BURST = 12,	  /* tokens never seen before, at once */
 	RIGHTS_EACH_S = 5,	  /* ... and in a second */
-	RIGHTS_PATIENCE_S = 20,	  /* for all answers that a request needs */
+	RIGHTS_HOST_BURST = 6,	  /* ... of one host, likewise */
+	RIGHTS_HOST_EACH_S = 2,
+	RIGHTS_PART_BURST = 3, /* ... of one for whom a host speaks */
+	RIGHTS_PART_EACH_S = 1,
+	RIGHTS_PATIENCE_S = 20, /* for all answers that a request needs */
 };
 
 enum { RIGHTS_LATER = 1, RIGHTS_STRANGER, RIGHTS_NOTHING };
@@ -37,7 +44,7 @@ struct rights_table {
 	void *owner;
 	struct rights *known[RIGHTS_MOST];
 	uint64_t last_id;
-	uint64_t tokens, filled_ns; /* how many unknown ones may come now */
+	struct http_paces paces; /* in which unknown ones may come */
 };
 
 void rights_open(struct rights_table *table, struct looks *looks, void (*settled)(void *owner),
@@ -45,11 +52,12 @@ void rights_open(struct rights_table *table, struct looks *looks, void (*settled
 /* No stream may be left. */
 void rights_close(struct rights_table *table);
 
-/* What the owner of a token sees. `waited_ns`: so long this request has waited already.
- * RIGHTS_LATER: settled() will follow. RIGHTS_STRANGER: the API server does not know the token.
- * RIGHTS_NOTHING: he may see nothing here. -EBUSY: too many others ask. -EIO: the API server does
- * not say. -ENOMEM. */
-must_check int rights_enter(struct rights_table *table, const char *token, uint64_t waited_ns,
+/* What the owner of a token sees. `asker`: who says it. `waited_ns`: so long this request has
+ * waited already. RIGHTS_LATER: settled() will follow. RIGHTS_STRANGER: the API server does not
+ * know the token. RIGHTS_NOTHING: he may see nothing here. -EBUSY: too many others ask. -EIO: the
+ * API server does not say. -ENOMEM. */
+must_check int rights_enter(struct rights_table *table, const char *token,
+			    const struct http_asker *asker, uint64_t waited_ns,
 			    struct sight *ret_sight);
 
 /* A stream of what is seen begins, and ends. Does nothing if no rights are asked for. */

@@ -21,6 +21,7 @@ struct rights_thing {
 
 struct rights {
 	struct rights_table *table;
+	struct http_asker asker; /* who said it first */
 	uint64_t id, edition;
 	char *token;
 	char *user, *name; /* NULL: it was never known */

@@ -70,12 +70,6 @@ static int reach(struct remote *remote, const struct wire_tenant_row *tenant, st
 			    : admin_connect_for(own, number(tenant).text, why);
 }
 
-/* What a request came to. */
-static int reached(struct remote *remote, int r, struct fault *why)
-{
-	return remote->node ? remote_check(remote, r, why) : r;
-}
-
 static int set_typed(struct remote *remote, const struct wire_tenant_row *tenant,
 		     char *const *typed, int count, struct fault *why)
 {
@@ -91,7 +85,7 @@ static int set_typed(struct remote *remote, const struct wire_tenant_row *tenant
 		return r;
 	r = set_fields(admin, number(tenant).text, typed, count, why);
 	/* What no meted accepts was not sent. */
-	return r == -EINVAL ? r : reached(remote, r, why);
+	return r == -EINVAL ? r : remote_check(remote, r, why);
 }
 
 static void set(struct remote *remote, const struct wire_tenant_row *tenant, char *said)
@@ -130,7 +124,7 @@ static int suspend_at(struct remote *remote, const struct wire_tenant_row *tenan
 	if (r < 0)
 		return r;
 	r = suspend_ask(admin, number(tenant).text, away, ret_done, why);
-	return reached(remote, r, why);
+	return remote_check(remote, r, why);
 }
 
 static void suspend(struct remote *remote, const struct wire_tenant_row *tenant, bool away,

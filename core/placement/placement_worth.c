@@ -14,7 +14,7 @@
  * nothing; what becomes rare (GPUs of a model that some pods insist on, nodes with eight free ones,
  * CPU beside GPUs) is spared the more the rarer it is. Prices are scaled so that all the room there
  * is costs as many milli as are free; what is urgent costs more than that. docs/placement-study.md
- *says what this wins, and where not.
+ * says what this wins, and where not.
  */
 #include "core/placement/placement_machine.h"
 

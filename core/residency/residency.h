@@ -40,16 +40,15 @@
  * the movement (waiting then costs at most twice what moving would).
  *
  * Class batch yields (residency_yield.c): while members of higher classes are active and a member
- *of class batch does not fit beside them, it is no candidate for a set, however long it waits, and
- *it is the first to leave if they need its room. Before that it has run for `run_ns`, and a member
- *that it yields to has waited for `delay_ns`; while it is out, it comes only if it fits beside
- *them. It stays where it is while no other member needs its room. Memory that cannot move can be in
- *its way as well (residency_above()).
+ * of class batch does not fit beside them, it is no candidate for a set, however long it waits, and
+ * it is the first to leave if they need its room. Before that it has run for `run_ns`, and a member
+ * that it yields to has waited for `delay_ns`; while it is out, it comes only if it fits beside
+ * them. It stays where it is while no other member needs its room. Memory that cannot move can be
+ * in its way as well (residency_above()).
  *
  * Laws, attacked by tests/unit/test_residency_always.c:
  *  1. The members' resident bytes and credit add up to no more than the capacity: nothing is
- *     granted, and no credit given, beyond it. (A capacity that was lowered is reached by
- *evicting.)
+ *     granted, and no credit given, beyond it. (A lowered capacity is reached by evicting.)
  *  2. A byte is resident, out, or both while it moves, and never neither: a member's `resident` +
  *     `out` changes by what the caller reports as allocated or freed, and by nothing else.
  *  3. The store's `used` is at most its budget, and a member's part at most its quota. `used` is at
@@ -57,10 +56,11 @@
  *  4. A member that is not wholly resident is barred, and only a member that is barred and drained
  *     is ordered to evict. A member whose guests do not drain, evict, restore or drop within
  *     `patience_ns`, plus the time that the bytes which they moved take at `slowest_bps`, is
- *reported (RESIDENCY_STUCK). It counts as unmovable until its guests show a sign of life; the
- *second time at least until twice the patience has passed, and so on. (A member that did not drain
- *and runs on needs no sign, only the time.) If such a member is whole it is admitted. Time in which
- *the store has no room for what is to leave counts against no member's patience.
+ *     reported (RESIDENCY_STUCK). It counts as unmovable until its guests show a sign of life; the
+ *     second time at least until twice the patience has passed, and so on. (A member that did not
+ *     drain and runs on needs no sign, only the time.) If such a member is whole it is admitted.
+ *     Time in which the store has no room for what is to leave counts against no member's
+ *     patience.
  *  5. Nothing moves while all members that want the device fit on it, with all that they ask for.
  *  6. A member that wants the device and fits beside what is unmovable is in a set within
  *     `longest_ns` and one set (its stay, its movement, the patience with members that do not

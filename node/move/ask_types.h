@@ -30,8 +30,3 @@ static inline bool ask_keeps_room(const struct ask *ask)
 {
 	return ask->state == ASK_PLAIN || ask->state == ASK_PASSED;
 }
-
-static inline struct device *device_under(const struct guest_device *at)
-{
-	return &at->guest->tenant->daemon->device[of_tenant(at)->index];
-}

@@ -82,7 +82,7 @@ int move_open(struct daemon *d)
 	for (uint32_t i = 0; i < d->devices; i++) {
 		list_init(&d->device[i].plain);
 		residency_init(&d->device[i].residency, &tuning, 0,
-			       d->move.stores.budget_bytes / d->devices);
+			       d->move.part[i].store.budget_bytes);
 	}
 	if (d->move.stores.budget_bytes && move_why_never(d, &never))
 		log_warning("store.small", "reason=%s", log_text(never.text).text);
@@ -200,8 +200,9 @@ static void listen_anew(struct device *device, uint64_t now)
 static void say_cleared(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct device *device = &d->device[index];
+	const struct store_part *part = &d->move.part[index].store;
 
-	if (device->uncleared_bytes && d->move.stores.leaving_bytes == stores_lost(&d->move.stores))
+	if (device->uncleared_bytes && part->leaving_bytes == part->lost_bytes)
 		residency_cleared(&device->residency, take_bytes(&device->uncleared_bytes), now);
 }
 

@@ -28,7 +28,7 @@ void move_forget_foreign(struct guest_device *at, uint64_t bytes)
 {
 	bytes = least(bytes, at->move.foreign_bytes);
 	at->move.foreign_bytes -= bytes;
-	at->guest->tenant->daemon->move.stores.used_bytes -= bytes;
+	stores_uncount(&at->guest->tenant->daemon->move.stores, &part_under(at)->store, bytes);
 }
 
 static uint64_t foreign_of(const struct tenant *t)
@@ -54,7 +54,7 @@ static void count_foreign(struct guest_device *at, uint64_t bytes)
 	move_forget_foreign(at, at->move.foreign_bytes);
 	bytes = least(bytes, beyond(d->move.quota_bytes, foreign_of(at->guest->tenant)));
 	at->move.foreign_bytes = bytes;
-	d->move.stores.used_bytes += bytes;
+	stores_count(&d->move.stores, &part_under(at)->store, bytes);
 }
 
 void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)

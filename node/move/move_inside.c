@@ -50,9 +50,9 @@ struct move_words move_hindrance(const struct residency_member *by)
 
 uint64_t move_budget(const struct daemon *d, uint32_t index)
 {
-	return beyond(beyond(d->move.stores.budget_bytes, stores_lost(&d->move.stores)) /
-			      d->devices,
-		      d->device[index].kept_bytes);
+	const struct store_part *part = &d->move.part[index].store;
+
+	return beyond(part->budget_bytes, part->lost_bytes + d->device[index].kept_bytes);
 }
 
 uint64_t move_surplus(const struct move_guest *m)

@@ -25,6 +25,16 @@ static inline struct tenant_device *of_tenant(const struct guest_device *at)
 	return &at->guest->tenant->device[index_of(at)];
 }
 
+static inline struct device *device_under(const struct guest_device *at)
+{
+	return &at->guest->tenant->daemon->device[of_tenant(at)->index];
+}
+
+static inline struct move_part *part_under(const struct guest_device *at)
+{
+	return &at->guest->tenant->daemon->move.part[of_tenant(at)->index];
+}
+
 struct move_words {
 	char text[WIRE_TEXT_MAX + 1];
 };

@@ -25,7 +25,7 @@ static const uint64_t ms = 1000000;
 
 /* An ask for a segment that waits. */
 struct wait {
-	struct list link; /* of the daemon */
+	struct list link; /* of the device */
 	struct list own;  /* of the guest's device */
 	struct guest_device *at;
 	uint64_t bytes, since_ns;
@@ -142,7 +142,8 @@ static void lacks(struct guest_device *at, uint64_t bytes)
 
 static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 {
-	const struct stores *s = &at->guest->tenant->daemon->move.stores;
+	const struct daemon *d = at->guest->tenant->daemon;
+	const struct store_part *part = &part_under(at)->store;
 
 	lacks(at, r == STORE_BUDGET ? bytes : 0);
 	if (!list_linked(&at->move.in_want))
@@ -161,9 +162,11 @@ static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 			     text_mib(bytes, TEXT_UP).text);
 	else if (r == STORE_BUDGET)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
-			     "the store is full: of %s, %s are in use, and %s were asked for",
-			     text_mib(s->budget_bytes, TEXT_DOWN).text,
-			     text_mib(s->used_bytes, TEXT_UP).text, text_mib(bytes, TEXT_UP).text);
+			     "the store is full: of %s%s, %s are in use, and %s were asked for",
+			     text_mib(part->budget_bytes, TEXT_DOWN).text,
+			     d->devices > 1 ? " for this device" : "",
+			     text_mib(part->used_bytes, TEXT_UP).text,
+			     text_mib(bytes, TEXT_UP).text);
 	else if (r == -EBUSY)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "a process of this tenant holds the lock of its file in the store: "
@@ -208,7 +211,7 @@ static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
 	move_sync(at, false);
 	if (bytes > beyond(most_segments(&at->move), at->move.segment_bytes))
 		return BEYOND_NEED;
-	r = store_take(at->guest->tenant->store, bytes, on_ready, &segment);
+	r = store_take(at->guest->tenant->store, &part_under(at)->store, bytes, on_ready, &segment);
 	if (r != 0)
 		return r;
 	lacks(at, 0);
@@ -220,35 +223,41 @@ static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
 	return 0;
 }
 
-/* Tells others to return what they do not need; false: there is nothing to return. */
-static bool reclaim(struct daemon *d, const struct guest_device *asker, uint64_t bytes)
+/* Tells a guest to return what it does not need, up to *bytes. Whether it has anything to return.
+ */
+static bool reclaim_from(struct guest_device *at, uint64_t *bytes)
 {
-	bool any = d->move.stores.leaving_bytes > stores_lost(&d->move.stores);
+	struct move_guest *m = &at->move;
+	uint64_t open = beyond(m->drop, m->dropped);
+	uint64_t more = least(beyond(move_surplus(m), open), *bytes);
 
-	list_for_each(tenants, &d->tenants.all)
+	if (!m->can || m->stopping || !more)
+		return open > 0;
+	*bytes -= more;
+	m->drop += more;
+	m->telling = true;
+	move_owes(at);
+	move_due(of_tenant(at));
+	return true;
+}
+
+/* Tells others on the device to return what they do not need; false: there is nothing to return. */
+static bool reclaim(const struct guest_device *asker, uint64_t bytes)
+{
+	const struct store_part *part = &part_under(asker)->store;
+	bool any = part->leaving_bytes > part->lost_bytes;
+
+	list_for_each(tenants, (struct list *)&device_under(asker)->tenants)
 	{
-		struct tenant *t = list_entry(tenants, struct tenant, link);
+		const struct tenant_device *of = list_entry(tenants, struct tenant_device, link);
 
-		list_for_each(guests, &t->guests)
+		list_for_each(guests, &of->tenant->guests)
 		{
-			struct guest *g = list_entry(guests, struct guest, link);
+			struct guest_device *at =
+				&list_entry(guests, struct guest, link)->device[tenant_index(of)];
+			uint64_t none = 0;
 
-			for (uint32_t i = 0; i < t->devices; i++) {
-				struct move_guest *m = &g->device[i].move;
-				uint64_t open = beyond(m->drop, m->dropped);
-				uint64_t more = beyond(move_surplus(m), open);
-
-				any |= open > 0;
-				if (&g->device[i] == asker || !m->can || m->stopping || !more ||
-				    !bytes)
-					continue;
-				more = least(more, bytes);
-				bytes -= more;
-				m->drop += more;
-				m->telling = any = true;
-				move_owes(&g->device[i]);
-				move_due(&t->device[i]);
-			}
+			any |= reclaim_from(at, at == asker ? &none : &bytes);
 		}
 	}
 	return any;
@@ -268,15 +277,15 @@ static bool wait_for(struct guest_device *at, uint32_t id, uint64_t bytes)
 	struct daemon *d = at->guest->tenant->daemon;
 	struct wait *w;
 
-	if (bytes > d->move.stores.budget_bytes || at->move.wait_count == MOVE_WAITS_OF_GUEST ||
-	    !reclaim(d, at, bytes))
+	if (bytes > part_under(at)->store.budget_bytes ||
+	    at->move.wait_count == MOVE_WAITS_OF_GUEST || !reclaim(at, bytes))
 		return false;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return false;
 	*w = (struct wait){.at = at, .id = id, .bytes = bytes, .since_ns = loop_now_ns()};
 	at->move.wait_count++;
-	list_append(&d->move.segment_waits, &w->link);
+	list_append(&part_under(at)->waits, &w->link);
 	list_append(&at->move.waits, &w->own);
 	lacks(at, bytes);
 	move_look_later(d);
@@ -306,41 +315,61 @@ void move_segment_ask(struct guest *g, uint32_t id, const struct wire_segment_as
 	schedule_pump(g->tenant->daemon);
 }
 
-/* The first in line gets what was cleared. */
-static void on_cleared(struct stores *stores)
+/* The first in a device's line gets what was cleared. */
+static void serve(struct move_part *part)
 {
-	struct daemon *d = container_of(stores, struct daemon, move.stores);
+	while (!list_empty(&part->waits)) {
+		struct wait *w = list_entry(part->waits.next, struct wait, link);
+		int r;
 
-	list_for_each(link, &d->move.segment_waits)
-	{
-		struct wait *w = list_entry(link, struct wait, link);
-		int r = take_segment(w->at, w->id, w->bytes);
-
-		if (r == STORE_BUDGET)
+		/* What is begun meanwhile may clear more, and serve the others. */
+		list_remove(&w->link);
+		r = take_segment(w->at, w->id, w->bytes);
+		if (r == STORE_BUDGET) {
+			list_prepend(&part->waits, &w->link);
 			break;
+		}
 		if (r != 0)
 			refuse(w->at, w->id, w->bytes, r);
 		drop_wait(w);
 	}
+}
+
+static void on_cleared(struct stores *stores)
+{
+	struct daemon *d = container_of(stores, struct daemon, move.stores);
+
+	for (uint32_t i = 0; i < d->devices; i++)
+		serve(&d->move.part[i]);
 	look_who_wants(d);
 	schedule_pump(d);
 }
 
-void move_segments_late(struct daemon *d, uint64_t now_ns)
+/* Refuses who has waited for long enough, or for nothing. Whether somebody waits on. */
+static bool end_waits(struct move_part *part, uint64_t now_ns)
 {
-	list_for_each(link, &d->move.segment_waits)
+	list_for_each(link, &part->waits)
 	{
 		struct wait *w = list_entry(link, struct wait, link);
 
 		if (beyond(now_ns, w->since_ns) >= MOVE_SEGMENT_MS * ms ||
-		    !reclaim(d, w->at, w->bytes)) {
+		    !reclaim(w->at, w->bytes)) {
 			refuse(w->at, w->id, w->bytes, STORE_BUDGET);
 			drop_wait(w);
 		}
 	}
+	return !list_empty(&part->waits);
+}
+
+void move_segments_late(struct daemon *d, uint64_t now_ns)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < d->devices; i++)
+		any |= end_waits(&d->move.part[i], now_ns);
 	tell_who_wants(d);
 	move_count_kept(d, now_ns);
-	if (!list_empty(&d->move.segment_waits))
+	if (any)
 		move_look_later(d);
 }
 
@@ -388,7 +417,10 @@ int move_store_open(struct daemon *d)
 
 	if (budget == OPTIONS_UNSAID)
 		budget = stores_usual_budget();
-	list_init(&d->move.segment_waits);
+	for (uint32_t i = 0; i < d->devices; i++) {
+		list_init(&d->move.part[i].waits);
+		d->move.part[i].store.budget_bytes = budget / d->devices;
+	}
 	list_init(&d->move.in_want);
 	r = stores_init(&d->move.stores, &d->loop, budget, STORE_LATE_MS * ms, on_cleared);
 	if (r < 0)

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "node/bounds.h"
 #include "node/move/store.h"
 
 enum {
@@ -46,12 +47,18 @@ struct move_guest {
 	uint64_t saved; /* left without a copy, in earlier generations */
 };
 
+/* A device's part of the store. */
+struct move_part {
+	struct store_part store;
+	struct list waits; /* guests' asks for segments; move_store.c's */
+};
+
 struct movement {
 	struct stores stores;
+	struct move_part part[DAEMON_DEVICES];
 	uint64_t quota_bytes; /* of the store, for one tenant */
 	struct list due;      /* tenants' devices: their guests may have to be told something */
-	struct list segment_waits; /* guests' asks for segments; move_store.c's */
-	struct list in_want;	   /* guests' devices; likewise */
+	struct list in_want;  /* guests' devices; move_store.c's */
 	struct loop_timer timer;
 	bool looking; /* it is armed */
 };

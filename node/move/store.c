@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/log.h"
 #include "node/move/store_file.h"
 #include "node/move/store_worker.h"
@@ -16,22 +17,13 @@ struct store {
 	struct store_task task;
 	struct store_segment *at_work; /* NULL: its file is being closed, or nothing */
 	uint64_t bytes;		       /* of the piece at work */
-	uint64_t size, used, leaving;
+	uint64_t size, used;
 	struct store_owner owner;
 	int fd;
 	bool closing, closed, clear;
 };
 
 static void start(struct stores *stores);
-
-uint64_t stores_lost(const struct stores *stores)
-{
-	uint64_t lost = 0;
-
-	list_for_each(link, (struct list *)&stores->held) lost +=
-		list_entry(link, struct store, held)->leaving;
-	return lost;
-}
 
 uint64_t stores_usual_budget(void)
 {
@@ -54,9 +46,8 @@ static void drop(struct store_segment *segment)
 	struct store *store = segment->store;
 
 	store->used -= segment->bytes;
-	store->leaving -= segment->bytes;
-	store->stores->used_bytes -= segment->bytes;
-	store->stores->leaving_bytes -= segment->bytes;
+	segment->part->leaving_bytes -= segment->bytes;
+	stores_uncount(store->stores, segment->part, segment->bytes);
 	list_remove(&segment->link);
 	list_remove(&segment->job);
 	free(segment);
@@ -74,7 +65,6 @@ static struct store_segment *insert(struct store *store, struct list *before, ui
 	segment->bytes = bytes;
 	list_append(before, &segment->link);
 	store->used += bytes;
-	store->stores->used_bytes += bytes;
 	return segment;
 }
 
@@ -100,7 +90,7 @@ static bool find_place(struct store *store, uint64_t bytes, uint64_t *ret_offset
 	return store->size - offset >= bytes;
 }
 
-int store_take(struct store *store, uint64_t bytes,
+int store_take(struct store *store, struct store_part *part, uint64_t bytes,
 	       void (*ready)(struct store_segment *segment, int error),
 	       struct store_segment **ret_segment)
 {
@@ -118,11 +108,14 @@ int store_take(struct store *store, uint64_t bytes,
 	bytes = (bytes + STORE_GRAIN - 1) / STORE_GRAIN * STORE_GRAIN;
 	if (bytes > store->size - store->used || !find_place(store, bytes, &offset, &before))
 		return STORE_QUOTA;
-	if (s->used_bytes > s->budget_bytes || bytes > s->budget_bytes - s->used_bytes)
+	if (bytes > beyond(s->budget_bytes, s->used_bytes) ||
+	    bytes > beyond(part->budget_bytes, part->used_bytes))
 		return STORE_BUDGET;
 	segment = insert(store, before, offset, bytes);
 	if (!segment)
 		return -ENOMEM;
+	segment->part = part;
+	stores_count(s, part, bytes);
 	segment->ready = ready;
 	list_append(&store->jobs, &segment->job);
 	become_due(store);
@@ -137,8 +130,8 @@ static void take_back(struct store_segment *segment)
 	struct store *store = segment->store;
 
 	segment->given_back = true;
-	store->leaving += segment->bytes;
-	store->stores->leaving_bytes += segment->bytes;
+	segment->part->leaving_bytes += segment->bytes;
+	segment->part->lost_bytes += store_is_held(store) ? segment->bytes : 0;
 	list_remove(&segment->owned);
 	/* A segment at work is examined when its current piece is done. */
 	if (store->at_work != segment && !list_linked(&segment->job))
@@ -201,6 +194,23 @@ static void finish_clear(struct store *store, struct store_segment *segment, int
 	s->cleared(s);
 }
 
+/* Its worker comes back at a time that nobody knows, or has come back. */
+static void set_held(struct store *store, bool held)
+{
+	if (held)
+		list_append(&store->stores->held, &store->held);
+	else
+		list_remove(&store->held);
+	list_for_each(link, &store->segments)
+	{
+		struct store_segment *s = list_entry(link, struct store_segment, link);
+		uint64_t lost = s->given_back ? s->bytes : 0;
+
+		s->part->lost_bytes =
+			held ? s->part->lost_bytes + lost : s->part->lost_bytes - lost;
+	}
+}
+
 static void log_of(const struct store *store, const char *event)
 {
 	log_warning(event, "tenant=%u user=%u bytes=%" PRIu64, store->owner.tenant,
@@ -214,7 +224,7 @@ static void finished(struct store_task *task, int error)
 
 	list_remove(&store->slow);
 	if (list_linked(&store->held)) {
-		list_remove(&store->held);
+		set_held(store, false);
 		log_of(store, "store.released");
 	}
 	if (store->closed) {
@@ -243,7 +253,7 @@ static void late(struct store_task *task)
 
 	if (store->closed)
 		return;
-	list_append(&store->stores->held, &store->held);
+	set_held(store, true);
 	log_of(store, "store.held");
 	list_for_each(link, &store->segments)
 	{

@@ -12,7 +12,8 @@
  * for is refused, and it gets no segments until its worker has come back.
  *
  * Segments count while they are given out, being made or being cleared. Together they never exceed
- * the budget, and a tenant's never exceed its quota.
+ * the budget, a device's never its part of that, and a tenant's never its quota. So tenants of one
+ * device take nothing of what those of another were promised.
  *
  * A guest may write anywhere in the file, even where it has no segment. What it faults there is
  * charged to its own control group, is visible to no other tenant, and is punched before it becomes
@@ -33,7 +34,16 @@ enum {
 /* Why there is no segment. */
 enum {
 	STORE_QUOTA = 1, /* the tenant's part of the store is used up */
-	STORE_BUDGET,	 /* the whole store is used up */
+	STORE_BUDGET,	 /* the whole store is used up, or the device's part */
+};
+
+/* A device's part of the store. The caller sets the budget, at any time; the rest is for reading.
+ */
+struct store_part {
+	uint64_t budget_bytes, used_bytes;
+	uint64_t leaving_bytes; /* part of used: given back, but not cleared yet */
+	uint64_t
+		lost_bytes; /* part of leaving: of stores that are held; until when, nobody knows */
 };
 
 struct store;
@@ -41,7 +51,6 @@ struct store;
 struct stores {
 	/* For reading. */
 	uint64_t budget_bytes, used_bytes;
-	uint64_t leaving_bytes; /* part of used: given back, but not cleared yet */
 
 	struct store_workers workers;
 	struct list due;  /* stores that have something to do, in turn */
@@ -60,6 +69,7 @@ struct store_segment {
 	uint32_t id;	   /* likewise */
 
 	struct store *store;
+	struct store_part *part;
 	struct list link; /* by offset */
 	struct list job;
 	uint64_t done; /* how much of it has pages */
@@ -79,8 +89,19 @@ must_check int stores_init(struct stores *stores, struct loop *loop, uint64_t bu
 			   uint64_t late_ns, void (*cleared)(struct stores *stores));
 /* Waits for nobody, and forgets all stores. The loop runs once more. Not open: does nothing. */
 void stores_close(struct stores *stores);
-/* Part of leaving: of stores that are held. Nobody knows when it comes. */
-uint64_t stores_lost(const struct stores *stores);
+/* Memory that is not in these stores counts, or does so no longer: both until it is taken back. */
+static inline void stores_count(struct stores *stores, struct store_part *part, uint64_t bytes)
+{
+	stores->used_bytes += bytes;
+	part->used_bytes += bytes;
+}
+
+static inline void stores_uncount(struct stores *stores, struct store_part *part, uint64_t bytes)
+{
+	stores->used_bytes -= bytes;
+	part->used_bytes -= bytes;
+}
+
 /* The default budget: half of the host's available memory. */
 uint64_t stores_usual_budget(void);
 
@@ -99,10 +120,11 @@ uint64_t store_used(const struct store *store);
 uint64_t store_quota(const struct store *store);
 bool store_is_held(const struct store *store);
 
-/* 0: the loop will call ready() with 0, or with the error if the pages could not be faulted in
+/* The part is borrowed until the segment has been cleared.
+ * 0: the loop will call ready() with 0, or with the error if the pages could not be faulted in
  * (-EBUSY: in time); the segment is then gone. STORE_QUOTA, STORE_BUDGET, -EBUSY (the store is
  * held), -EINVAL: there is no segment. */
-must_check int store_take(struct store *store, uint64_t bytes,
+must_check int store_take(struct store *store, struct store_part *part, uint64_t bytes,
 			  void (*ready)(struct store_segment *segment, int error),
 			  struct store_segment **ret_segment);
 /* Call it at any time, but once. ready() is not called after it. */

@@ -15,7 +15,7 @@
  *
  * A tenant's line has observes=1 if it does. What a tenant holds changes too often to be recorded:
  *`held` is an upper bound that only rises, in large steps. A guest or picker is identified by its
- *pid and its process's start.
+ * pid and its process's start.
  */
 #include "node/state/recorder.h"
 

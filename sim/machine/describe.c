@@ -13,7 +13,7 @@
  *
  * STATE: alive, ended. Late is how long after its modelled end work was complete; missed, for how
  * long in all work was ready and its engine had not heard of it. Whether that spoils a measurement
- *of time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
+ * of time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`mete ps --node` and `mete top --node`: the meted of a cluster's node, through a real kubectl and an API server of the test's own.
+"""`mete ps|top|why|set|suspend|resume --node`: the meted of a cluster's node, through a real kubectl and an API server of the test's own.
 tests/kubernetes/test_remote.py has a real cluster.
 
     TEST.py BUILD"""
@@ -140,6 +140,50 @@ def test_top_shows_boards_and_tenants_and_acts_on_them():
             top.wait("^status=0")
         assert len(api.commands) == 1, "one connection for all of it"
         until(lambda: all(process.poll() is not None for process in api.processes), "the relay never ended")
+
+
+def test_why_set_suspend_and_resume_mean_the_nodes_tenants():
+    with cluster() as (node, api, far):
+        At(node, "--memory", "1G", "--swap", "auto", "--name", "default/train/c", "--device", "0")
+        At(node, "--name", "plain", "--device", "1")
+        done = far.mete("suspend", "--node", "n1", "default/train/c")
+        assert done.returncode == 0 and re.search("of default/train/c to the host's memory", done.stdout), done
+        assert node.ps()["tenants"][0]["suspended"]
+        for words in ((), ("default/train/c",)):
+            done = far.mete("why", "--node", "n1", *words)
+            assert re.match(r"default/train/c \(tenant \d+\) on GPU 0: suspended", done.stdout) and "plain" not in done.stdout, done
+            assert "  `mete resume --node n1 default/train/c` lets it go on.\n" in done.stdout, done
+        done = far.mete("resume", "--node", "n1", "default/train/c")
+        assert done.returncode == 0 and done.stdout.startswith("default/train/c goes on"), done
+        assert not node.ps()["tenants"][0]["suspended"]
+        # A pod's share is its annotations; what is no pod's is set at once.
+        done = far.mete("set", "--node", "n1", str(node.ps()["tenants"][0]["tenant"]), "weight=200", "on_daemon_loss=block")
+        assert done.returncode == 0 and done.stdout.startswith("default/train/c: annotated"), done
+        path, patch = api.patches.pop()
+        assert path == "/api/v1/namespaces/default/pods/train" and patch["metadata"]["annotations"] == {
+            "c.mete.dev/weight": "200", "c.mete.dev/on-daemon-loss": "block"}, patch
+        done = far.mete("set", "--node", "n1", "plain", "weight=300")
+        assert done.returncode == 0 and re.search(r"weight +100 -> 300", done.stdout) and not api.patches, done
+        assert [row["fields"].get("weight", "100") for row in node.ps()["tenants"]] == ["100", "300"]
+        api.forbidden = [("PATCH", "/pods/train")]
+        refused(far.mete("set", "--node", "n1", "default/train/c", "weight=400"), "kubectl annotate failed", "orbidden", status=1)
+
+
+def test_what_the_verbs_refuse_is_said_with_the_node():
+    with cluster() as (node, api, far):
+        refused(far.mete("set", "--node", "n1", "one", "wieght=1"), "did you mean 'weight'", status=2)
+        refused(far.mete("set", "--node", "n1", "one"), "expected a tenant and KEY=VALUE", status=2)
+        refused(far.mete("suspend", "--node", "n1"), "expected one tenant", status=2)
+        assert not api.commands, "the node was asked"
+        running(node, "--memory", "1G", "--name", "one")
+        refused(far.mete("why", "--node", "n1", "two"), "there is no tenant 'two'; mete ps --node n1 lists them", status=1)
+        for words in (("suspend", "two"), ("resume", "two"), ("set", "two", "weight=1")):
+            refused(far.mete(words[0], "--node", "n1", *words[1:]), "no tenant", status=1)
+        refused(far.mete("suspend", "--node", "n1", "one"), "swap=off", status=1)
+        for words in (("why",), ("suspend", "one"), ("resume", "one"), ("set", "one", "weight=1")):
+            refused(far.mete(words[0], "--node", "n2", *words[1:]), "node n2: no meted runs there", status=1)
+            refused(far.mete(words[0], "--context", "usual", *words[1:]), "--context needs --node NODE", status=2)
+        assert "no meted is running" in far.mete("suspend", "one").stderr, "this machine is meant"
 
 
 def test_a_name_that_somebody_chose_is_no_word_for_kubectl():

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process's life with a driver, as lines: what happens when it forks, closes the library, or
- *calls from many threads at once.
+ * calls from many threads at once.
  *
  *	live LIBRARY fork|children|close|threads|exit
  *	live LIBRARY calls      one call of each kind of trampoline, for a debugger
- *	live LIBRARY wait       says where the driver's cuCtxGetCurrent is, and waits for the end of
- *its input
+ *	live LIBRARY wait       says where the driver's cuCtxGetCurrent is; waits for its input's
+ *	                        end
  */
 #include <dirent.h>
 #include <dlfcn.h>

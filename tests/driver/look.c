@@ -3,14 +3,15 @@
  * What a driver's look-ups answer: a line per question, for programs that compare.
  *
  *	look LIBRARY ROUTE...       LIBRARY: a path or name for dlopen(); `-`: what is loaded
- *already
  *
  * Routes:
  *	symbols     each row of cuda/api.def by dlsym()
  *	ask         each base name by cuGetProcAddress() and, where the driver has it, its _v2: at
- *each version that changes something, with each flag. Behind `|` is what cuda/resolve.h says odd
- *what no program should ask tables      cuGetExportTable() before cuInit() init
- *cuDriverGetVersion() and cuInit()
+ *	            each version that changes something, with each flag. Behind `|` is what
+ *	            cuda/resolve.h says
+ *	odd         what no program should ask
+ *	tables      cuGetExportTable() before cuInit()
+ *	init        cuDriverGetVersion() and cuInit()
  *
  * An address is said as OBJECT:SYMBOL, where OBJECT is `guest` or `driver`, and SYMBOL is `?` where
  * the object exports nothing that begins there; or as `none`, or as `kept`: nothing was written.

@@ -3,12 +3,12 @@
  * Unwinds at each instruction of calls through a library: single-steps them, and at each step asks
  * an unwinder for the callers. One line per call and unwinder:
  *
- *	step LIBRARY    cuMemcpy gcc = 3: 16 in guest, 0 astray; 161 in driver, 0 astray; 0
- *elsewhere, 0 astray
+ *	step LIBRARY
+ *	cuMemcpy gcc = 3: 16 in guest, 0 astray; 161 in driver, 0 astray; 0 elsewhere, 0 astray
  *
  * `planted` is a function here that says nothing of its frame: so that a test can see steps astray.
  * Astray is a step at which the caller is not found. Unwinders are that of the compiler
- *(exceptions, backtrace(), pthread_cancel()) and libunwind, where its libunwind.so.8 is there.
+ * (exceptions, backtrace(), pthread_cancel()) and libunwind, where its libunwind.so.8 is there.
  */
 #include <dlfcn.h>
 #include <signal.h>

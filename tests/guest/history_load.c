@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program for tests/guest/test_guest_histories.py: it computes in rounds, on memory that it can
- *check at any moment. Settings: bytes=N, block=N, kernel_us=N.
+ * check at any moment. Settings: bytes=N, block=N, kernel_us=N.
  *
  *	check	all of its memory is what its rounds made of it, and one more round ends: "right"
  *	rest	it computes nothing until the next line

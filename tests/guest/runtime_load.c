@@ -2,18 +2,24 @@
 /*
  * A program that calls the driver as NVIDIA's runtime and PyTorch's allocator do, told line by line
  * what to do; each line is answered by one. The runtime finds its functions by cuGetProcAddress
- *with per-thread streams, asks for the driver's private tables first, works in the primary context
- *and sets it again before each call. I is a number below MOST.
+ * with per-thread streams, asks for the driver's private tables first, works in the primary context
+ * and sets it again before each call. I is a number below MOST.
  *
- *	segment I BYTES	(cuMemAlloc)	expand I BYTES (cuMemCreate, mapped in pieces of 20 MiB)
- *	pooled I BYTES	(cuMemAllocAsync)		thread I BYTES (cuMemAlloc of a new thread)
- *	fill I SEED	check I SEED [ADDED]	free I	pairs I BYTES (taken and freed, 100 times)
- *	unguarded I BYTES (cuMemAlloc, without setting the context before)
- *	add I N (a kernel adds N to some of the words; its module is loaded by the first of them)
- *	graph I N (the same, captured and launched twice)
- *	queue I N (N kernels that add 1, in a stream that waits for nobody)	settle (waits for
- *it) switch (to the primary context of the next device, by a function of a private table) green
- *(from now on in a green context with half of the device)
+ *	segment I BYTES         cuMemAlloc
+ *	expand I BYTES          cuMemCreate, mapped in pieces of 20 MiB
+ *	pooled I BYTES          cuMemAllocAsync
+ *	thread I BYTES          cuMemAlloc of a new thread
+ *	unguarded I BYTES       cuMemAlloc, without setting the context before
+ *	pairs I BYTES           taken and freed, 100 times
+ *	free I
+ *	fill I SEED
+ *	check I SEED [ADDED]
+ *	add I N                 a kernel adds N to some of the words; the first one loads its module
+ *	graph I N               the same, captured and launched twice
+ *	queue I N               N kernels that add 1, in a stream that waits for nobody
+ *	settle                  waits for it
+ *	switch                  to the primary context of the next device, by a private table
+ *	green                   from now on in a green context with half of the device
  */
 #include <dlfcn.h>
 #include <inttypes.h>

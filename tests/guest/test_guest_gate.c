@@ -6,41 +6,18 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "tests/drivers/law.h"
-#include "tests/guest/fake_meted.h"
-#include "tests/guest/gate_load.h"
-#include "tests/guest/guest_test.h"
+#include "tests/guest/gate_fixture.h"
 
 enum {
 	COUPLED_MS = 5,	       /* then a close that threads wait for is given up, ... */
 	COUPLED_LAST_MS = 640, /* ... or later, after many in vain: the machine may be busy */
-	DEADLOCK_MS = 240000,  /* then the test has failed */
 };
-
-static struct fake fake;
-static struct law *law;
-
-static struct wire_tenant_turns turns;
-
-static void load_guest(const char *driver)
-{
-	void *handle;
-
-	fake_start(&fake, 1, FAKE_GOOD);
-	handle = guest_load(driver);
-	load_find(handle);
-	handle = dlopen(getenv("METE_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
-	check(handle != NULL && dlsym(handle, "law_state") != NULL);
-	law = *(struct law **)dlsym(handle, "law_state");
-	fake_pace(&fake, 0, &turns);
-}
 
 /*
  * Returns whether the close was acknowledged; otherwise it was given up, as threads waited. Eight
@@ -194,82 +171,6 @@ TEST(a_launch_waits_at_a_closed_gate_and_goes_on_when_it_opens)
 	expect_eq(in_child(waits_and_goes_on, NULL, 0), 0);
 }
 
-static void capture_passes(void)
-{
-	CUstream stream;
-	CUgraph graph;
-
-	load_guest("law");
-	stream = load_stream(0);
-	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
-	fake_close_gate(&fake, 0);
-	for (int i = 0; i < 100; i++)
-		check(load_launch(stream) == CUDA_SUCCESS);
-	check(!fake_wait_drained(&fake, 0, 20));
-	check(load.end(stream, &graph) == CUDA_SUCCESS);
-	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
-	check(law_count(law, captured) == 100 && law_count(law, bad_calls) == 0);
-	fake_open_gate(&fake, 0);
-}
-
-TEST(a_capture_passes_a_closed_gate_and_is_waited_for)
-{
-	expect_eq(in_child(capture_passes, NULL, 0), 0);
-}
-
-static void *begins_and_dies(void *argument)
-{
-	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
-	return NULL;
-}
-
-static uint64_t captures_shown(void)
-{
-	return __atomic_load_n(&fake.guest[0].own->captures, __ATOMIC_SEQ_CST);
-}
-
-/* More than there are places without an allocation, each in a stream of its own. */
-static void many_captures(void)
-{
-	enum { COUNT = 200 };
-	static CUstream stream[COUNT];
-	CUgraph graph;
-
-	load_guest("law");
-	for (int i = 0; i < COUNT; i++) {
-		stream[i] = load_stream(i & 1);
-		check(load.begin(stream[i], CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
-	}
-	check(captures_shown() == COUNT);
-	fake_close_gate(&fake, 0);
-	check(!fake_wait_drained(&fake, 0, 20));
-	for (int i = 0; i < COUNT; i++)
-		check(load.end(stream[i], &graph) == CUDA_SUCCESS);
-	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
-	check(captures_shown() == 0 && law_count(law, bad_calls) == 0);
-}
-
-TEST(however_many_captures_were_open_a_close_is_acknowledged_after_them)
-{
-	expect_eq(in_child(many_captures, NULL, 0), 0);
-}
-
-static void captured_and_died(void)
-{
-	pthread_t thread;
-
-	load_guest("law");
-	check(pthread_create(&thread, NULL, begins_and_dies, load_stream(0)) == 0);
-	pthread_join(thread, NULL);
-	fake_close_gate(&fake, 0);
-	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
-}
-
-TEST(a_capture_whose_thread_has_ended_is_not_waited_for)
-{
-	expect_eq(in_child(captured_and_died, NULL, 0), 0);
-}
-
 static void many_streams(void)
 {
 	CUstream stream = NULL;
@@ -286,53 +187,6 @@ static void many_streams(void)
 TEST(however_many_streams_there_are_a_close_waits_for_each)
 {
 	expect_eq(in_child(many_streams, NULL, 0), 0);
-}
-
-static atomic_int began;
-
-static void close_and_open(void)
-{
-	fake_close_gate(&fake, 0);
-	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
-	fake_open_gate(&fake, 0);
-}
-
-/* Two captures, one after the other: a close comes when the driver has ended the first one and the
- * caller has not heard of it yet, and again before the second one. */
-static void *captures_twice(void *argument)
-{
-	CUgraph graph;
-
-	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
-	law_probe(law, close_and_open);
-	check(load.end(argument, &graph) == CUDA_SUCCESS);
-	law_probe(law, NULL);
-	fake_close_gate(&fake, 0);
-	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
-	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
-	began = 1;
-	check(load.end(argument, &graph) == CUDA_SUCCESS);
-	return NULL;
-}
-
-static void end_seen_first(void)
-{
-	pthread_t thread;
-
-	load_guest("law");
-	check(pthread_create(&thread, NULL, captures_twice, load_stream(0)) == 0);
-	while (fake_waiting(&fake) == 0 && !began)
-		sched_yield();
-	check(!began);
-	fake_open_gate(&fake, 0);
-	pthread_join(thread, NULL);
-	fake_close_gate(&fake, 0);
-	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
-}
-
-TEST(a_capture_waits_at_a_closed_gate_though_the_agent_saw_the_end_of_the_last_one_first)
-{
-	expect_eq(in_child(end_seen_first, NULL, 0), 0);
 }
 
 static void *enters_and_dies(void *argument)

@@ -4,12 +4,13 @@
  * line by line what to do; each is answered by a line, mostly the driver's result. P is a piece of
  * memory, R a reservation, M a mapping: numbers below MOST.
  *
- *	reserve R BYTES		create P BYTES [KIND]		release P	properties P
- *	map M R OFFSET P [BYTES]	access M FLAGS		unmap M		unmap-range R OFFSET
- *BYTES access-range R OFFSET BYTES FLAGS	access-of M		free-range R retain P M
- *export P	import P	map-others M FLAGS fill M SEED		check M SEED	look M
- *OFFSET	ipc M		sync-memops M alloc M BYTES		open PATH context
- *end-context	capture		end-capture	fork segments COUNT THREADS SEED
+ *	reserve R BYTES         create P BYTES [KIND]           release P       properties P
+ *	map M R OFFSET P [BYTES]        access M FLAGS          unmap M
+ *	unmap-range R OFFSET BYTES      access-range R OFFSET BYTES FLAGS       access-of M
+ *	free-range R            retain P M      export P        import P        map-others M FLAGS
+ *	fill M SEED             check M SEED    look M OFFSET   ipc M           sync-memops M
+ *	alloc M BYTES           open PATH       context         end-context
+ *	capture                 end-capture     fork            segments COUNT THREADS SEED
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -33,6 +33,10 @@ void enter(void);
 size_t take_everything(void);
 /* By another function of that type. */
 size_t take_everything_by(api_fn_cuMemAlloc_v2 *from);
+void start_and_take(void);
+
+/* Small pieces, each freed at once, for half a second. */
+void take_and_free(void);
 
 /* Runs it in so many threads, each in the context, and waits for all. */
 void in_threads(unsigned threads, void (*work)(void));

@@ -117,12 +117,6 @@ void attack_second_copy(void)
 	take_everything();
 }
 
-static void start_and_take(void)
-{
-	start();
-	take_everything();
-}
-
 void attack_wrong_socket(void)
 {
 	char path[64];

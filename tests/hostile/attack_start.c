@@ -65,6 +65,24 @@ size_t take_everything(void)
 	return take_everything_by(CALL(cuMemAlloc_v2));
 }
 
+void start_and_take(void)
+{
+	start();
+	take_everything();
+}
+
+void take_and_free(void)
+{
+	uint64_t t = 0;
+
+	while (until(&t, 500)) {
+		CUdeviceptr address;
+
+		if (g.cuMemAlloc_v2(&address, 3 * MIB) == CUDA_SUCCESS)
+			g.cuMemFree_v2(address);
+	}
+}
+
 static void *thread_main(void *work)
 {
 	void (*run)(void);

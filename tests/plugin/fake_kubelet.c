@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off */
 /*
  * fake_kubelet FOLDER: the kubelet's sockets in FOLDER/device-plugins and FOLDER/pod-resources,
  * and what it does to device plugins: it dials back before it answers Register, listens to the
@@ -7,19 +8,24 @@
  *
  *	list                             the devices as told last: ID=HEALTH...
  *	near                             ID=NUMANODE... of those that have one
- *	allocate ID...                   "ok cdi=NAME mark=K=V env=K=V mount=FROM:TO node=FROM:TO
- *..." prefer SIZE MUST,MUST|- ID...    "ok ID..." start ID... PreStartContainer pod NAMESPACE NAME
- *CONTAINER ID...  what pod-resources says; without ids: no more answer list|register CODE TEXT
- *these calls are refused so; 0: no more garbage on|off                   pod-resources answers
- *nonsense turn RESOURCE              listens to that resource alone; others register, and are not
- *asked hang on|off                      Register and List are not answered restart as a kubelet
- *does: removes all sockets, and serves anew replace                          serves anew at
- *kubelet.sock alone away, back                       serves nothing; serves again cut leaves the
- *stream of devices deaf on|off                      does not ask for it asked how many Lists there
- *were
+ *	allocate ID...                   "ok cdi=NAME mark=K=V env=K=V mount=FROM:TO node=FROM:TO ..."
+ *	prefer SIZE MUST,MUST|- ID...    "ok ID..."
+ *	start ID...                      PreStartContainer
+ *	pod NAMESPACE NAME CONTAINER ID...  what pod-resources says; without ids: no more
+ *	answer list|register CODE TEXT   these calls are refused so; 0: no more
+ *	garbage on|off                   pod-resources answers nonsense
+ *	turn RESOURCE                    listens to that resource alone; others register unasked
+ *	hang on|off                      Register and List are not answered
+ *	restart                          as a kubelet does: removes all sockets, and serves anew
+ *	replace                          serves anew at kubelet.sock alone
+ *	away, back                       serves nothing; serves again
+ *	cut                              leaves the stream of devices
+ *	deaf on|off                      does not ask for it
+ *	asked                            how many Lists there were
  *
  * Refusals are "error CODE TEXT".
  */
+/* clang-format on */
 #include <dirent.h>
 #include <limits.h>
 #include <string.h>
@@ -28,18 +34,12 @@
 #include "base/list.h"
 #include "kube/grpc.h"
 #include "kube/proto/deviceplugin.pb-c.h"
-#include "kube/proto/podresources.pb-c.h"
 #include "tests/check.h"
 #include "tests/plugin/kubelet_calls.h"
+#include "tests/plugin/kubelet_pods.h"
 #include "tests/plugin/kubelet_stream.h"
 
-enum { KNOWN_MAX = 32, HOLDERS_MAX = 512, HELD_MAX = 256 };
-
-struct holder {
-	char *namespace, *pod, *container;
-	char **ids;
-	size_t count;
-};
+enum { KNOWN_MAX = 32, HELD_MAX = 256 };
 
 /* A plugin that registered another resource than the one that is listened to. */
 struct known {
@@ -63,8 +63,7 @@ static struct {
 	size_t held_count, asked;
 	char folder[256], socket[400], resource[100];
 	V1beta1__ListAndWatchResponse *devices;
-	struct holder holders[HOLDERS_MAX];
-	size_t holder_count;
+	struct kubelet_pods holders;
 	struct refusal list, registration;
 	bool garbage, hang, deaf;
 	char only[100]; /* the one resource that is listened to; "": the last one */
@@ -73,16 +72,6 @@ static struct {
 	char *line;
 	size_t have, room;
 } k;
-
-static void send_message(struct grpc_call *call, const ProtobufCMessage *message)
-{
-	size_t size = protobuf_c_message_get_packed_size(message);
-	owned(free) uint8_t *bytes = malloc(size + 1);
-
-	check(bytes && protobuf_c_message_pack(message, bytes) == size);
-	check(grpc_send(call, (struct grpc_bytes){bytes, size}, false) == 0);
-	grpc_end(call, GRPC_OK, NULL);
-}
 
 /* The plugin's devices. */
 
@@ -118,7 +107,7 @@ static void answer_register(const V1beta1__DevicePluginOptions *options)
 {
 	V1beta1__Empty empty = V1BETA1__EMPTY__INIT;
 
-	send_message(take(k.registering), &empty.base);
+	kubelet_answer(take(k.registering), &empty.base);
 	printf("* registered %s %d %d\n", k.resource, options->pre_start_required,
 	       options->get_preferred_allocation_available);
 	if (k.deaf)
@@ -172,7 +161,7 @@ static void note(struct grpc_call *call, const V1beta1__RegisterRequest *request
 	snprintf(known->socket, sizeof(known->socket), "%s/device-plugins/%s", k.folder,
 		 request->endpoint);
 	printf("* known %s\n", known->resource);
-	send_message(call, &empty.base);
+	kubelet_answer(call, &empty.base);
 }
 
 /* From now on that one is listened to, and called. */
@@ -234,67 +223,7 @@ static void on_register_gone(struct grpc_call *call, void *owner)
 		k.registering = NULL;
 }
 
-/* pod-resources: one entry for each id, as the kubelet has it. */
-
-static void fill_container(const struct holder *h, V1__PodResources *pod)
-{
-	V1__ContainerResources *container = calloc(1, sizeof(*container));
-
-	check(container);
-	v1__container_resources__init(container);
-	container->name = h->container;
-	container->devices = calloc(h->count + 1, sizeof(*container->devices));
-	check(container->devices);
-	for (size_t i = 0; i < h->count; i++) {
-		V1__ContainerDevices *devices = calloc(1, sizeof(*devices));
-
-		check(devices);
-		v1__container_devices__init(devices);
-		devices->resource_name = k.resource;
-		devices->n_device_ids = 1;
-		devices->device_ids = &h->ids[i];
-		container->devices[container->n_devices++] = devices;
-	}
-	pod->containers[pod->n_containers++] = container;
-}
-
-static void free_list(V1__ListPodResourcesResponse *list)
-{
-	for (size_t i = 0; i < list->n_pod_resources; i++) {
-		V1__PodResources *pod = list->pod_resources[i];
-		V1__ContainerResources *container = pod->containers[0];
-
-		for (size_t n = 0; n < container->n_devices; n++)
-			free(container->devices[n]);
-		free(container->devices);
-		free(container);
-		free(pod->containers);
-		free(pod);
-	}
-	free(list->pod_resources);
-}
-
-static void answer_list(struct grpc_call *call)
-{
-	V1__ListPodResourcesResponse list = V1__LIST_POD_RESOURCES_RESPONSE__INIT;
-
-	list.pod_resources = calloc(k.holder_count + 1, sizeof(*list.pod_resources));
-	check(list.pod_resources);
-	for (size_t i = 0; i < k.holder_count; i++) {
-		V1__PodResources *pod = calloc(1, sizeof(*pod));
-
-		check(pod);
-		v1__pod_resources__init(pod);
-		pod->namespace_ = k.holders[i].namespace;
-		pod->name = k.holders[i].pod;
-		pod->containers = calloc(1, sizeof(*pod->containers));
-		check(pod->containers);
-		fill_container(&k.holders[i], pod);
-		list.pod_resources[list.n_pod_resources++] = pod;
-	}
-	send_message(call, &list.base);
-	free_list(&list);
-}
+/* pod-resources. */
 
 static void on_list(struct grpc_call *call, struct grpc_bytes bytes, void *owner)
 {
@@ -311,7 +240,7 @@ static void on_list(struct grpc_call *call, struct grpc_bytes bytes, void *owner
 		check(grpc_send(call, (struct grpc_bytes){nonsense, sizeof(nonsense)}, false) == 0);
 		grpc_end(call, GRPC_OK, NULL);
 	} else {
-		answer_list(call);
+		kubelet_pods_answer(&k.holders, k.resource, call);
 	}
 }
 
@@ -371,43 +300,6 @@ static void remove_sockets(void)
 	closedir(files);
 }
 
-/* What is known of pods. */
-
-static void forget_holder(struct holder *h)
-{
-	free(h->namespace);
-	free(h->pod);
-	free(h->container);
-	for (size_t i = 0; i < h->count; i++)
-		free(h->ids[i]);
-	free(h->ids);
-	*h = k.holders[--k.holder_count];
-}
-
-static void set_holder(char **words, size_t count)
-{
-	struct holder *h;
-
-	check(count >= 3);
-	for (size_t i = 0; i < k.holder_count; i++) {
-		h = &k.holders[i];
-		if (strcmp(h->namespace, words[0]) == 0 && strcmp(h->pod, words[1]) == 0 &&
-		    strcmp(h->container, words[2]) == 0)
-			forget_holder(h);
-	}
-	if (count == 3)
-		return;
-	check(k.holder_count < HOLDERS_MAX);
-	h = &k.holders[k.holder_count++];
-	*h = (struct holder){.namespace = strdup(words[0]),
-			     .pod = strdup(words[1]),
-			     .container = strdup(words[2]),
-			     .ids = calloc(count, sizeof(*h->ids)),
-			     .count = count - 3};
-	for (size_t i = 0; i < h->count; i++)
-		h->ids[i] = strdup(words[3 + i]);
-}
-
 static void refuse_so(char **words, size_t count)
 {
 	struct refusal *refusal;
@@ -455,7 +347,7 @@ static bool obey_at_once(const char *verb, char **words, size_t count)
 	bool on = count && strcmp(words[0], "on") == 0;
 
 	if (strcmp(verb, "pod") == 0)
-		set_holder(words, count);
+		kubelet_pods_set(&k.holders, words, count);
 	else if (strcmp(verb, "answer") == 0)
 		refuse_so(words, count);
 	else if (strcmp(verb, "garbage") == 0)
@@ -522,8 +414,7 @@ static void finish(void)
 {
 	loop_unwatch(&k.input, NULL);
 	go_away();
-	while (k.holder_count)
-		forget_holder(&k.holders[0]);
+	kubelet_pods_done(&k.holders);
 }
 
 static void on_input(struct loop_watch *watch, int events)

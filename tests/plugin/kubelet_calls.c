@@ -159,3 +159,13 @@ void kubelet_calls_abandon(struct list *calls)
 		free(call);
 	}
 }
+
+void kubelet_answer(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	size_t size = protobuf_c_message_get_packed_size(message);
+	owned(free) uint8_t *bytes = malloc(size + 1);
+
+	check(bytes && protobuf_c_message_pack(message, bytes) == size);
+	check(grpc_send(call, (struct grpc_bytes){bytes, size}, false) == 0);
+	grpc_end(call, GRPC_OK, NULL);
+}

@@ -3,6 +3,8 @@
  * to standard output. */
 #pragma once
 
+#include <protobuf-c/protobuf-c.h>
+
 #include "base/list.h"
 #include "kube/grpc.h"
 
@@ -18,3 +20,6 @@ bool kubelet_call(const struct kubelet_caller *by, const char *tag, const char *
 		  size_t count);
 /* The endpoint is gone. */
 void kubelet_calls_abandon(struct list *calls);
+
+/* Answers a call of the plugin with one message, and ends it. */
+void kubelet_answer(struct grpc_call *call, const ProtobufCMessage *message);

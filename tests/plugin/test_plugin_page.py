@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """meted's page on a node of Kubernetes: whose token it is and what he may get, by the API server's word. Whoever may see one tenant sees
 no other one by any URL, header or stream."""
+import queue
 import time
 
 from node import *
@@ -10,6 +11,7 @@ import web
 
 HOST = "127.0.0.1"
 NODE_RIGHT = ("", "nodes", "metrics", "", NODE)
+TOO_MANY = "too many others ask now: ask again in a few seconds\n"
 UNSAID = "the API server did not say whose this token is, or what he may see: ask again in a few seconds\n"
 
 
@@ -229,7 +231,7 @@ def test_a_stream_ends_when_the_right_is_gone():
 
 
 def test_one_viewer_leaves_streams_for_others():
-    """All come from one host, as they do through a proxy."""
+    """All come from one host, as they do through a server in front."""
     cluster = Cluster(team={pods("a")}, one={pods("b", "theirs")})
     cluster.tokens["token-of-twin"] = "team"  # another token of the same user's
     with Page(cluster, believed="60m") as node:
@@ -243,6 +245,75 @@ def test_one_viewer_leaves_streams_for_others():
         for stream in streams:
             assert stream.next()
             stream.close()
+
+
+def test_three_users_behind_one_server_leave_streams_for_a_fourth():
+    """Twelve streams are what one host has."""
+    users = ("ada", "bob", "carol")
+    cluster = Cluster(team={pods("a")}, **{user: {pods("a")} for user in users})
+    with Page(cluster, believed="60m") as node:
+        two(node)
+        streams = [node.stream(user) for user in users for _ in range(4)]
+        assert [stream.status for stream in streams] == [200] * 12
+        for _ in range(2):
+            streams.append(node.stream("team"))
+            assert streams[-1].status == 200 and streams[-1].next()
+        for stream in streams:
+            stream.close()
+
+
+def test_where_all_streams_are_taken_who_has_none_gets_one_of_who_has_most():
+    users = [f"user{i}" for i in range(9)]  # three have four, the others two
+    cluster = Cluster(late={pods("a")}, **{user: {pods("a")} for user in users})
+    with Page(cluster, believed="60m") as node:
+        two(node)
+        streams = [node.stream(user) for i, user in enumerate(users) for _ in range(4 if i < 3 else 2)]
+        assert len(streams) == 24
+        with node.stream("late") as late:
+            assert late.status == 200 and late.next()
+            ended = queue.Queue()
+
+            def read(i):
+                try:
+                    while streams[i].next():
+                        pass
+                    ended.put(i)
+                except (OSError, ValueError):  # it is closed here
+                    pass
+
+            readers = [threading.Thread(target=read, args=(i,)) for i in range(len(streams))]
+            for reader in readers:
+                reader.start()
+            assert ended.get(timeout=PATIENCE) < 12, "it was one of those who had four"
+            assert node.said_by("late").status == 200  # there are seats for those
+            assert ended.empty(), "another one had to end, too"
+        for stream in streams:
+            stream.socket.shutdown(socket.SHUT_RDWR)
+        for reader in readers:
+            reader.join()
+        for stream in streams:
+            stream.close()
+
+
+def test_an_attacker_behind_the_same_server_keeps_nobody_out():
+    """The server in front says for whom it asks: what it adds is the last, in the header or in another one of that name."""
+    cluster = Cluster(user0={pods("a")}, user1={pods("a")})
+    with Page(cluster, believed="60m") as node:
+        mine, _ = two(node)
+        guesses = iter(range(1 << 30))
+
+        def attack():
+            bodies = set()
+            for _ in range(20):
+                made_up = f"198.51.100.{next(guesses) % 250}"
+                for forwarded in ((f"X-Forwarded-For: {made_up}, 203.0.113.7",), (f"X-Forwarded-For: {made_up}", "X-Forwarded-For: 203.0.113.7")):
+                    bodies.add(web.ask(node.at, "/v1/node", headers=(f"Authorization: Bearer guess-{next(guesses)}", *forwarded)).body)
+            return bodies
+
+        until(lambda: TOO_MANY in attack(), "an attacker is never refused")
+        for user in range(2):  # whom nobody knows yet
+            answer = node.said_by(f"user{user}", "/v1/node", f"X-Forwarded-For: 192.0.2.{user}")
+            assert answer.status == 200 and mine.title() in answer.body, answer.body
 
 
 def test_without_the_api_servers_word_nothing_is_shown():
@@ -303,8 +374,8 @@ def test_tokens_that_nobody_knows_cost_others_nothing():
         before, began = cluster.count("tokenreviews"), time.monotonic()
         statuses = [web.ask(node.at, "/v1/node", headers=(f"Authorization: Bearer guess-{i}",)).status for i in range(200)]
         assert set(statuses) <= {401, 503}, statuses
-        # Ten at once, and five in a second.
-        assert cluster.count("tokenreviews") - before <= 10 + 5 * (time.monotonic() - began + 1), cluster.count("tokenreviews")
+        # Of one host six at once, and two in a second.
+        assert cluster.count("tokenreviews") - before <= 6 + 2 * (time.monotonic() - began + 1), cluster.count("tokenreviews")
         assert node.names("team") == {mine.title()}
         for token in ("x" * 8193, "é" * 20):
             assert web.ask(node.at, "/v1/node", headers=(f"Authorization: Bearer {token}",)).status in (401, 431), token

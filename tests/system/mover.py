@@ -242,8 +242,8 @@ class Node(Daemon):
         self.admin.set(made.tenant, "swap", "auto")
         return made
 
-    def mover(self, name, bytes=0, made=None, **more):
-        made = made or self.tenant(name)
+    def mover(self, name, bytes=0, made=None, device="", **more):
+        made = made or self.tenant(name, device=device)
         mover = Mover(made.socket, name, self.moves, **more).swaps()
         mover.made = made
         self.movers.append(mover)

@@ -110,6 +110,38 @@ def test_who_finds_the_store_full_is_not_called_stuck_and_who_keeps_it_full_is_n
         meted.ends()
 
 
+def hoards(keeper):
+    """Takes parts of the store for all that it has, as far as it gets any, and gives none back."""
+    for block in keeper.blocks:
+        try:
+            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
+        except Refused as refusal:
+            return str(refusal)
+        block.segment = answer.offset, answer.bytes, keeper.store_fd
+    keeper.obeys = False
+    return ""
+
+
+def test_who_keeps_the_store_full_is_in_nobodys_way_on_another_device():
+    with Node(store="1GiB", environment={"METE_STUB_DEVICES": "2"}) as meted:
+        keeper = meted.mover("keeper", 15 * CHUNK, device="0")
+        a = meted.mover("a", SET, device="1")
+        refused = hoards(keeper)
+        # One that waits for what does not come is in nobody's way there, either.
+        keeper.send("segment_ask", device=0, bytes=CHUNK)
+        a.idle()
+        b = meted.mover("b", device="1")
+        b.allocate(SET)
+        meted.play(lambda: not b.asked)
+        assert not b.refusal and a.out(), (b.refusal, a.out())
+        assert "of 512MiB for this device, 512MiB are in use" in refused, refused
+        a.wants()
+        b.idle()
+        meted.play(lambda: a.is_whole())
+        assert "tenant.stuck" not in meted.log() and meted.row(a).stored <= 8 * CHUNK, meted.log()
+        meted.ends()
+
+
 def test_who_says_that_it_gave_back_what_it_keeps_is_a_liar():
     with Node(store="256MiB") as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)

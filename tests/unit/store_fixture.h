@@ -19,6 +19,7 @@ enum { GRAIN = STORE_GRAIN, MOST = 64 };
 static struct {
 	struct loop loop;
 	struct stores stores;
+	struct store_part part;
 	int ready, failed, cleared, error;
 	uint64_t most;
 } w;
@@ -40,6 +41,7 @@ static inline void on_ready(struct store_segment *segment, int error)
 static inline void begin(uint64_t budget)
 {
 	memset(&w, 0, sizeof(w));
+	w.part.budget_bytes = budget;
 	expect_eq(loop_init(&w.loop), 0);
 	expect_eq(stores_init(&w.stores, &w.loop, budget, UINT64_MAX / 2, on_cleared), 0);
 }
@@ -49,12 +51,15 @@ static inline void settle(void)
 {
 	loop_run(&w.loop);
 	expect(w.stores.used_bytes <= w.stores.budget_bytes);
+	expect(w.part.used_bytes <= w.part.budget_bytes && !w.part.leaving_bytes &&
+	       !w.part.lost_bytes);
 }
 
 static inline void end(void)
 {
 	settle();
 	expect_eq(w.stores.used_bytes, 0);
+	expect_eq(w.part.used_bytes, 0);
 	stores_close(&w.stores);
 	loop_done(&w.loop);
 }
@@ -77,7 +82,7 @@ static inline struct store_segment *take_bytes(struct store *store, uint64_t byt
 {
 	struct store_segment *segment = NULL;
 
-	expect_eq(store_take(store, bytes, on_ready, &segment), 0);
+	expect_eq(store_take(store, &w.part, bytes, on_ready, &segment), 0);
 	return segment;
 }
 
@@ -85,7 +90,7 @@ static inline int refusal(struct store *store, uint64_t bytes)
 {
 	struct store_segment *segment;
 
-	return store_take(store, bytes, on_ready, &segment);
+	return store_take(store, &w.part, bytes, on_ready, &segment);
 }
 
 /* Bytes that have pages. */

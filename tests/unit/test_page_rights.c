@@ -157,11 +157,17 @@ static void answer_after(uint64_t seconds, bool whose, int r)
 			answer(&asked[i], r);
 }
 
-static int enter(const char *token, uint64_t waited_ns)
+static int enter_from(const char *from, uint64_t part, const char *token, uint64_t waited_ns)
 {
+	const struct http_asker asker = {.host = http_host_named(from), .part = part};
 	struct sight sight;
 
-	return rights_enter(&table, token, waited_ns, &sight);
+	return rights_enter(&table, token, &asker, waited_ns, &sight);
+}
+
+static int enter(const char *token, uint64_t waited_ns)
+{
+	return enter_from("one host", 0, token, waited_ns);
 }
 
 /* Seconds until it is said that all is known, or that there is no waiting for it. */
@@ -273,15 +279,77 @@ TEST(strangers_have_few_of_the_places)
 	for (size_t i = 0; i < RIGHTS_MOST; i++)
 		known += table.known[i] != NULL;
 	expect_eq(known, RIGHTS_STRANGERS);
-	/* All at once they have more, but not all. */
+	/* All at once they have more, but not all; and one host, not all of these. */
 	for (uint32_t i = 0; i < 2 * RIGHTS_NEW; i++) {
 		snprintf(token, sizeof(token), "other-%u", i);
 		now_ns += SECOND;
-		expect_eq(enter(token, 0), i < RIGHTS_NEW ? RIGHTS_LATER : -EBUSY);
+		expect_eq(enter(token, 0), i < RIGHTS_NEW_HOST ? RIGHTS_LATER : -EBUSY);
+	}
+	for (uint32_t i = RIGHTS_NEW_HOST; i < 2 * RIGHTS_NEW; i++) {
+		snprintf(token, sizeof(token), "more-%u", i);
+		now_ns += SECOND;
+		expect_eq(enter_from("another host", 0, token, 0),
+			  i < RIGHTS_NEW ? RIGHTS_LATER : -EBUSY);
 	}
 	known = 0;
 	for (size_t i = 0; i < RIGHTS_MOST; i++)
 		known += table.known[i] != NULL;
 	expect(known <= RIGHTS_NEW + RIGHTS_STRANGERS);
 	end();
+}
+
+/* A minute of ever new tokens, twenty in a tenth of a second; `server`: its answers come in time.
+ */
+static void attack(const char *from, uint64_t part, bool server, void (*meanwhile)(uint32_t second))
+{
+	char token[64];
+
+	begin(1);
+	for (uint32_t i = 0; i < 600; i++) {
+		for (uint32_t n = 0; n < 20; n++) {
+			snprintf(token, sizeof(token), "guess-%u", i * 20 + n);
+			enter_from(from, part, token, 0);
+		}
+		if (i % 10 == 9)
+			meanwhile(i / 10);
+		for (size_t n = 0; n < QUESTIONS; n++)
+			if (asked[n].told && (server || now_ns - asked[n].since_ns >= 5u * SECOND))
+				answer(&asked[n],
+				       strncmp(asked[n].said, "guess", 5) == 0 ? RIGHT_NO : 0);
+		now_ns += SECOND / 10;
+	}
+	end();
+}
+
+/* Somebody whom nobody knew yet: his question is asked at once. */
+static void newcomer(const char *from, uint64_t part, uint32_t second)
+{
+	char token[64];
+
+	if (second % 4)
+		return;
+	snprintf(token, sizeof(token), "user%u", second);
+	expect_eq(enter_from(from, part, token, 0), RIGHTS_LATER);
+}
+
+static void newcomer_elsewhere(uint32_t second)
+{
+	newcomer("another host", 0, second);
+}
+
+static void newcomer_behind_the_same_server(uint32_t second)
+{
+	newcomer("one host", 99, second);
+}
+
+TEST(an_attacker_keeps_nobody_else_out)
+{
+	attack("one host", 0, true, newcomer_elsewhere);
+	attack("one host", 0, false, newcomer_elsewhere);
+}
+
+TEST(an_attacker_behind_a_server_keeps_nobody_out_who_is_behind_it_too)
+{
+	attack("one host", 7, true, newcomer_behind_the_same_server);
+	attack("one host", 7, false, newcomer_behind_the_same_server);
 }

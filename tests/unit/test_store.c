@@ -199,6 +199,30 @@ TEST(nothing_of_one_tenants_is_anothers)
 	end();
 }
 
+TEST(no_device_takes_of_anothers_part_whoevers_file_it_is)
+{
+	struct store_part other = {.budget_bytes = 4 * GRAIN};
+	struct store_segment *its, *last;
+	struct store *store;
+
+	begin(10 * GRAIN);
+	w.part.budget_bytes = 6 * GRAIN;
+	store = a_store(10 * GRAIN);
+	its = take_bytes(store, 6 * GRAIN);
+	expect_eq(refusal(store, 1), STORE_BUDGET);
+	expect_eq(store_take(store, &other, 4 * GRAIN, on_ready, &last), 0);
+	store_give_back(its);
+	expect_eq(w.part.leaving_bytes, 6 * GRAIN);
+	expect_eq(other.leaving_bytes, 0);
+	settle();
+	/* What one has cleared is not the other's. */
+	expect_eq(store_take(store, &other, 1, on_ready, &its), STORE_BUDGET);
+	expect_eq(w.part.used_bytes, 0);
+	store_close(store);
+	end();
+	expect_eq(other.used_bytes, 0);
+}
+
 TEST(the_file_can_neither_shrink_nor_grow_nor_be_unsealed)
 {
 	struct store *store;
@@ -229,8 +253,8 @@ TEST(random_histories_leave_nothing)
 
 		if (held[at]) {
 			store_give_back(take(held[at]));
-		} else if (store_take(stores[whose], 1 + test_random_below(6 * GRAIN), on_ready,
-				      &segment) == 0) {
+		} else if (store_take(stores[whose], &w.part, 1 + test_random_below(6 * GRAIN),
+				      on_ready, &segment) == 0) {
 			held[at] = segment;
 		}
 		if (test_random_below(4) == 0)

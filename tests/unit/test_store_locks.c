@@ -87,7 +87,7 @@ TEST(who_holds_its_files_lock_holds_up_nobody_else_and_is_refused_until_it_lets_
 		expect(loop_once(&w.loop));
 	/* What it has counts, and is not waited for. */
 	expect_eq(w.stores.used_bytes, store_used(first));
-	expect_eq(stores_lost(&w.stores), w.stores.leaving_bytes);
+	expect_eq(w.part.lost_bytes, w.part.leaving_bytes);
 	lets_go(&holder);
 	settle();
 	expect(!store_is_held(first));
@@ -114,7 +114,7 @@ TEST(a_daemon_ends_although_a_files_lock_is_held)
 	take_bytes(store, GRAIN);
 	store_close(store); /* its tenant has left, and is waited for */
 	let_time_pass();
-	expect(stores_lost(&w.stores));
+	expect(w.part.lost_bytes);
 	stores_close(&w.stores);
 	loop_done(&w.loop);
 	lets_go(&holder);

@@ -43,7 +43,7 @@ TABLE = {
     "view/": "cli_ps* cli_top cli_why top_view page* plugin_metrics monitoring_* arrows headers",
     "page/": "page* plugin_page http_listen arrows headers",
     "mig/": "mig_* fuzz_mig_spec cli_mig arrows headers",
-    "sim/": "sim_* guest_meted_sim arrows headers guest_memory",
+    "sim/": "sim_* guest_meted_sim arrows headers guest_memory guest_management",
     "sim/ptx/": "ptx_* fuzz_ptx sim_launch sim_modules sim_faults arrows headers",
     "examples/": "demo* check_gpu",
     "deploy/": "on_node image cli_texts packages_chart",

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stream captures and the gate: they pass a closed one, and a close waits for them. */
+#include "tests/guest/gate_fixture.h"
+
+static void capture_passes(void)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	load_guest("law");
+	stream = load_stream(0);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	fake_close_gate(&fake, 0);
+	for (int i = 0; i < 100; i++)
+		check(load_launch(stream) == CUDA_SUCCESS);
+	check(!fake_wait_drained(&fake, 0, 20));
+	check(load.end(stream, &graph) == CUDA_SUCCESS);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	check(law_count(law, captured) == 100 && law_count(law, bad_calls) == 0);
+	fake_open_gate(&fake, 0);
+}
+
+TEST(a_capture_passes_a_closed_gate_and_is_waited_for)
+{
+	expect_eq(in_child(capture_passes, NULL, 0), 0);
+}
+
+static void *begins_and_dies(void *argument)
+{
+	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	return NULL;
+}
+
+static uint64_t captures_shown(void)
+{
+	return __atomic_load_n(&fake.guest[0].own->captures, __ATOMIC_SEQ_CST);
+}
+
+/* More than there are places without an allocation, each in a stream of its own. */
+static void many_captures(void)
+{
+	enum { COUNT = 200 };
+	static CUstream stream[COUNT];
+	CUgraph graph;
+
+	load_guest("law");
+	for (int i = 0; i < COUNT; i++) {
+		stream[i] = load_stream(i & 1);
+		check(load.begin(stream[i], CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	}
+	check(captures_shown() == COUNT);
+	fake_close_gate(&fake, 0);
+	check(!fake_wait_drained(&fake, 0, 20));
+	for (int i = 0; i < COUNT; i++)
+		check(load.end(stream[i], &graph) == CUDA_SUCCESS);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	check(captures_shown() == 0 && law_count(law, bad_calls) == 0);
+}
+
+TEST(however_many_captures_were_open_a_close_is_acknowledged_after_them)
+{
+	expect_eq(in_child(many_captures, NULL, 0), 0);
+}
+
+static void captured_and_died(void)
+{
+	pthread_t thread;
+
+	load_guest("law");
+	check(pthread_create(&thread, NULL, begins_and_dies, load_stream(0)) == 0);
+	pthread_join(thread, NULL);
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+}
+
+TEST(a_capture_whose_thread_has_ended_is_not_waited_for)
+{
+	expect_eq(in_child(captured_and_died, NULL, 0), 0);
+}
+
+static atomic_int began;
+
+static void close_and_open(void)
+{
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	fake_open_gate(&fake, 0);
+}
+
+/* Two captures, one after the other: a close comes when the driver has ended the first one and the
+ * caller has not heard of it yet, and again before the second one. */
+static void *captures_twice(void *argument)
+{
+	CUgraph graph;
+
+	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	law_probe(law, close_and_open);
+	check(load.end(argument, &graph) == CUDA_SUCCESS);
+	law_probe(law, NULL);
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	began = 1;
+	check(load.end(argument, &graph) == CUDA_SUCCESS);
+	return NULL;
+}
+
+static void end_seen_first(void)
+{
+	pthread_t thread;
+
+	load_guest("law");
+	check(pthread_create(&thread, NULL, captures_twice, load_stream(0)) == 0);
+	while (fake_waiting(&fake) == 0 && !began)
+		sched_yield();
+	check(!began);
+	fake_open_gate(&fake, 0);
+	pthread_join(thread, NULL);
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+}
+
+TEST(a_capture_waits_at_a_closed_gate_though_the_agent_saw_the_end_of_the_last_one_first)
+{
+	expect_eq(in_child(end_seen_first, NULL, 0), 0);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who asks too often keeps nobody else from asking. */
+#include "http/http_pace.h"
+
+#include "tests/test.h"
+
+enum { HOST_BURST = 6, PART_BURST = 3 };
+
+static const uint64_t second_ns = 1000000000;
+
+static struct http_paces paces;
+static uint64_t now_ns;
+
+static void begin(void)
+{
+	now_ns = 1000 * second_ns;
+	paces = (struct http_paces){.all = {12, second_ns / 5},
+				    .host = {HOST_BURST, second_ns / 2},
+				    .part = {PART_BURST, second_ns}};
+}
+
+static bool asks(const char *host, uint64_t part)
+{
+	const struct http_asker asker = {.host = http_host_named(host), .part = part};
+
+	return http_paces_take(&paces, &asker, now_ns);
+}
+
+static uint32_t asks_often(const char *host, uint64_t part)
+{
+	uint32_t had = 0;
+
+	for (int i = 0; i < 50; i++)
+		had += asks(host, part);
+	return had;
+}
+
+TEST(a_host_has_its_burst_and_then_its_rate)
+{
+	begin();
+	expect_eq(asks_often("a", 0), HOST_BURST);
+	now_ns += 10 * second_ns / 4;
+	expect_eq(asks_often("a", 0), 5);
+	now_ns += 1000 * second_ns;
+	expect_eq(asks_often("a", 0), HOST_BURST);
+}
+
+TEST(who_asks_without_end_leaves_the_rest_to_others)
+{
+	begin();
+	for (int i = 0; i < 600; i++) {
+		char other[16];
+
+		asks_often("a", 0);
+		snprintf(other, sizeof(other), "b%d", i);
+		if (i % 10 == 0)
+			expect(asks(other, 0));
+		now_ns += second_ns / 10;
+	}
+}
+
+/* Two have more together than all may; who comes anew has the half that they must leave. */
+TEST(two_who_ask_without_end_leave_the_rest_to_others)
+{
+	begin();
+	for (int i = 0; i < 600; i++) {
+		char other[16];
+
+		asks_often("a", 0);
+		asks_often("c", 0);
+		snprintf(other, sizeof(other), "b%d", i);
+		if (i % 10 == 0)
+			expect(asks(other, 0));
+		now_ns += second_ns / 10;
+	}
+}
+
+TEST(behind_one_server_each_has_his_own_pace)
+{
+	begin();
+	expect_eq(asks_often("proxy", 1), PART_BURST);
+	for (int i = 0; i < 600; i++) {
+		asks_often("proxy", 1);
+		if (i % 10 == 0)
+			expect(asks("proxy", (uint64_t)i + 2));
+		now_ns += second_ns / 10;
+	}
+}
+
+TEST(a_host_that_makes_others_up_takes_from_itself)
+{
+	uint64_t part = 0;
+
+	begin();
+	for (int i = 0; i < 600; i++) {
+		uint32_t had = 0;
+
+		for (int j = 0; j < 50; j++)
+			had += asks("a", ++part);
+		expect(had <= (i ? 1 : HOST_BURST));
+		if (i % 10 == 0)
+			expect(asks("b", part));
+		now_ns += second_ns / 10;
+	}
+}
+
+TEST(what_is_refused_costs_nobody_anything)
+{
+	struct http_paces before;
+
+	begin();
+	asks_often("a", 1);
+	before = paces;
+	expect_eq(asks_often("a", 1), 0);
+	expect(memcmp(&before, &paces, sizeof(paces)) == 0);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who may have an answer that goes on, where many come from one host. */
+#include "http/http_seats.h"
+
+#include <stdio.h>
+
+#include "tests/test.h"
+
+/* Descriptors that nobody has: nothing is sent. */
+enum { FIRST_FD = 100000 };
+
+static struct http_seats seats;
+static uint64_t now_ns;
+
+static void begin(void)
+{
+	now_ns = 1000000000;
+	http_seats_init(&seats);
+}
+
+/* As http.c does it. NULL: he may not. *ret_instead: who had to end. */
+static struct http_seat *stream(const char *name, struct http_seat **ret_instead)
+{
+	const struct http_host proxy = http_host_named("proxy"), whose = http_host_named(name);
+	struct http_seat *seat;
+
+	now_ns++;
+	*ret_instead = NULL;
+	if (!http_seats_offer(&seats, &proxy, now_ns))
+		return NULL;
+	seat = http_seats_take(&seats, FIRST_FD + (int)now_ns, &proxy, now_ns);
+	if (!http_seats_may_stream(&seats, &whose, ret_instead)) {
+		seat->fd = -1;
+		return NULL;
+	}
+	if (*ret_instead)
+		(*ret_instead)->streams = false;
+	seat->host = whose;
+	seat->streams = seat->waits = true;
+	seat->began_ns = now_ns;
+	return seat;
+}
+
+static uint32_t streams_of(const char *name)
+{
+	const struct http_host whose = http_host_named(name);
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(seats.seat); i++)
+		n += seats.seat[i].fd >= 0 && seats.seat[i].streams &&
+		     http_host_same(&seats.seat[i].host, &whose);
+	return n;
+}
+
+static void given_each_has_four(const char *const *names, size_t count)
+{
+	struct http_seat *instead;
+
+	begin();
+	for (size_t i = 0; i < count; i++)
+		for (int n = 0; n < 4; n++)
+			stream(names[i], &instead);
+}
+
+TEST(three_users_behind_one_server_leave_streams_for_others)
+{
+	static const char *const three[] = {"ada", "bob", "carol"};
+	struct http_seat *instead;
+
+	given_each_has_four(three, ARRAY_SIZE(three));
+	expect_eq(streams_of("ada") + streams_of("bob") + streams_of("carol"), 12);
+	for (int i = 0; i < HTTP_STREAMS - 12; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "user-%d", i);
+		expect(stream(name, &instead) != NULL);
+		expect(instead == NULL);
+	}
+}
+
+TEST(where_all_are_taken_who_has_most_gives_one_to_who_has_none)
+{
+	static const char *const all[] = {"ada", "bob", "carol", "d", "e", "f", "g", "h", "i"};
+	struct http_seat *instead;
+	uint32_t most = 0;
+
+	given_each_has_four(all, ARRAY_SIZE(all));
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		most += streams_of(all[i]);
+	expect_eq(most, HTTP_STREAMS);
+	expect(stream("late", &instead) != NULL);
+	expect(instead != NULL);
+	/* The last that one of those had who had four. */
+	expect_eq(streams_of("ada") + streams_of("bob") + streams_of("carol"), 11);
+	expect_eq(streams_of("late"), 1);
+	/* Who has some is not given another one's. */
+	expect(stream("late", &instead) == NULL);
+	expect(stream("i", &instead) == NULL);
+}
+
+TEST(nobody_loses_his_only_stream)
+{
+	struct http_seat *instead;
+	char name[16];
+
+	begin();
+	for (int i = 0; i < HTTP_STREAMS; i++) {
+		snprintf(name, sizeof(name), "user-%d", i);
+		expect(stream(name, &instead) != NULL);
+	}
+	expect(stream("late", &instead) == NULL);
+	for (int i = 0; i < HTTP_STREAMS; i++) {
+		snprintf(name, sizeof(name), "user-%d", i);
+		expect_eq(streams_of(name), 1);
+	}
+}
+
+TEST(who_is_answered_once_still_gets_a_seat)
+{
+	static const char *const all[] = {"ada", "bob", "carol", "d", "e", "f", "g", "h", "i"};
+	const struct http_host proxy = http_host_named("proxy");
+
+	given_each_has_four(all, ARRAY_SIZE(all));
+	for (int i = 0; i < HTTP_SEATS - HTTP_STREAMS; i++) {
+		expect(http_seats_offer(&seats, &proxy, ++now_ns));
+		expect(http_seats_take(&seats, FIRST_FD - i, &proxy, now_ns) != NULL);
+	}
+}
