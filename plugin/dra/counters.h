@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What devices take of a GPU that MIG has divided, as counters of ResourceSlices (KEP-4815): each
- * slice of its memory is a counter of one, its slices of computing are one counter. Devices that
- * need the same slice, as the whole GPU and a part of it do, are not given out together, whatever
- * the slices said before and say next. A GPU of which no part is described is not counted.
+ * slice of its memory is a counter of one, its slices of computing are one counter. Of the
+ * devices that are described, two that need the same slice, as the whole GPU and a part of it do,
+ * are not given out together. A GPU of which no part is described is not counted.
  *
  * Counted once for a device, however many claims share it. Pure.
  */
