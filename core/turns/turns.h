@@ -239,7 +239,8 @@ struct turns_tenant {
 	struct turns_tenant *let_in; /* the last that was let in during this drain; NULL: none */
 	bool alone;		     /* its turn is without them, to see whether it still waits */
 	uint32_t trials;	     /* of others than those it awaits, in this drain */
-	uint64_t proved_ns;	     /* how long the drain took that gave the last proof; 0: none */
+	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
+					was found; 0: none */
 	uint32_t together;	     /* turns with them since it had one alone */
 	uint32_t lone;		     /* turns alone in a row that drained by themselves */
 	uint32_t confirmed;	     /* how often it still waited */

@@ -261,16 +261,18 @@ static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
 	memmove(&t->awaits[1], &t->awaits[0], sizeof(t->awaits) - sizeof(t->awaits[0]));
 	t->awaits[0] = other;
 	t->together = 0;
+	t->proved_ns = 0;  /* the next one has proofs of its own */
 	t->overrun_ns = 0; /* it was no drain */
 	turns_seat_todo(turns_tenant_seat(t), TODO_AWAITS);
 }
 
-/* The drain has ended since the last one was let in. Who was let in before, and has not drained
- * itself, may have waited for that, too. After a turn alone that is no proof: who never drains
- * would be there each time. */
+/* The drain has ended since the last one was let in. The first proof says when others are let in
+ * next: were it the latest, proofs of several tenants would put that off further and further. Who
+ * was let in before, and has not drained itself, may have waited for that, too. After a turn alone
+ * that is no proof: who never drains would be there each time. */
 static void prove(struct turns_tenant *t, uint64_t now_ns)
 {
-	if (!turns_awaits(t, t->let_in))
+	if (!turns_awaits(t, t->let_in) && !t->proved_ns)
 		t->proved_ns = now_ns - t->ending_ns;
 	prove_one(t, t->let_in);
 	if (t->alone)

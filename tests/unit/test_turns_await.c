@@ -44,6 +44,12 @@ TEST(two_that_wait_for_each_other_and_launch_ahead_get_on)
 	expect_progress(2, 4, 500);
 }
 
+/* Drains end as the one is let in or the other: each proof had put off the next trial. */
+TEST(two_that_wait_for_each_other_and_launch_one_ahead_get_on)
+{
+	expect_progress(2, 2, 600);
+}
+
 TEST(those_who_wait_for_each_other_have_their_parts_in_sum)
 {
 	struct program *a, *b, *n;
