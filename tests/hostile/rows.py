@@ -90,9 +90,9 @@ def close_often(world, running):
 def suspend(world, running):
     """Its memory leaves and comes back, again and again."""
     for _ in range(5):
-        ask_of_theirs(world, "tenant_suspend", name="", away=1)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
         time.sleep(0.15)
-        ask_of_theirs(world, "tenant_suspend", name="", away=0)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
         time.sleep(0.1)
 
 
