@@ -122,7 +122,10 @@ class Watched:
                 row["time"] = known["time"] | row["time"]
             known.update(row)
         for row in data["gone"]:
-            del self.tenants[row["tenant"], row["device"]]
+            if "index" in row:
+                del self.devices[row["index"]]
+            else:
+                del self.tenants[row["tenant"], row["device"]]
 
     def until(self, what):
         while not what(self):
