@@ -45,7 +45,7 @@ static void say_suspended(const struct ps_rows *rows, uint32_t device)
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct wire_tenant_row *t = &rows->row[i].tenant_row;
 
-		if (rows->row[i].code == WIRE_tenant_row && t->device == device && t->away)
+		if (rows->row[i].code == WIRE_tenant_row && t->device == device && t->suspended)
 			printf("tenant %u (%s) is still suspended: `mete resume %u`\n", t->tenant,
 			       t->name.text, t->tenant);
 	}

@@ -76,7 +76,7 @@ static int park(struct drain *d, const struct wire_tenant_row *t, struct fault *
 	struct wire_message request = {.code = WIRE_tenant_suspend}, answer;
 
 	request.tenant_suspend.tenant = t->tenant;
-	request.tenant_suspend.away = 1;
+	request.tenant_suspend.suspends = 1;
 	return admin_ask(&d->admin, &request, &answer, why);
 }
 
@@ -156,7 +156,7 @@ static int see(struct drain *d, const struct wire_tenant_row *t, struct fault *w
 /* All of it that can move has left. What cannot stays until the tenant ends. */
 static bool is_parked(const struct wire_tenant_row *t)
 {
-	return t->away && !t->movable;
+	return t->suspended && !t->movable;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

@@ -30,20 +30,20 @@ static void say_resumed(const char *tenant, const struct wire_done *done)
 		printf("%s goes on; nothing of it was in the host's memory\n", tenant);
 }
 
-int suspend_ask(struct admin *admin, const char *who, bool away, struct wire_done *ret_done,
+int suspend_ask(struct admin *admin, const char *who, bool suspends, struct wire_done *ret_done,
 		struct fault *why)
 {
 	struct wire_message request = {.code = WIRE_tenant_suspend}, answer = {0};
 	int r;
 
-	request.tenant_suspend.away = away;
+	request.tenant_suspend.suspends = suspends;
 	admin_name_tenant(who, &request.tenant_suspend.tenant, &request.tenant_suspend.name);
 	r = admin_ask(admin, &request, &answer, why);
 	*ret_done = answer.done;
 	return r;
 }
 
-static int send(const struct cli_line *line, const char *verb, bool away)
+static int send(const struct cli_line *line, const char *verb, bool suspends)
 {
 	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
 	struct wire_done done;
@@ -57,14 +57,14 @@ static int send(const struct cli_line *line, const char *verb, bool away)
 	if (remote_reach(&remote, line->argv[0], &why) < 0)
 		return cli_fail(line, 1, &why);
 	admin_tell(&remote.admin, verb);
-	r = suspend_ask(&remote.admin, line->argv[0], away, &done, &why);
+	r = suspend_ask(&remote.admin, line->argv[0], suspends, &done, &why);
 	if (remote_check(&remote, r, &why) < 0)
 		return cli_fail(line, 1, &why);
-	if (away)
+	if (suspends)
 		say_moved(line->argv[0], done.moves);
 	else
 		say_resumed(line->argv[0], &done);
-	if (away && done.value)
+	if (suspends && done.value)
 		fprintf(stderr,
 			"mete %s: %s is suspended, but %s of it cannot move and stay on the device "
 			"(mete ps says why)\n",

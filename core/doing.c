@@ -68,8 +68,8 @@ enum doing doing_of(const struct doing_facts *facts)
 		return DOING_ABSENT;
 	if (outlasts_its_turn(facts))
 		return of_work(facts);
-	if (is_told(facts, GATE_AWAY))
-		return DOING_AWAY;
+	if (is_told(facts, GATE_SUSPENDED))
+		return DOING_SUSPENDED;
 	return facts->asks ? DOING_ROOM : of_gate(facts);
 }
 

@@ -12,7 +12,7 @@ static enum gate_reason of_memory(const struct gate_facts *facts)
 	const struct residency_member *m = facts->member;
 
 	if (m && m->suspended)
-		return GATE_AWAY;
+		return GATE_SUSPENDED;
 	if (m && m->parked)
 		return GATE_PARKED;
 	return m && m->yields ? GATE_YIELDS : GATE_MEMORY;

@@ -268,7 +268,7 @@ static const struct part {
 } parts[] = {
 	{"the tenants' queues", open_flows, NULL},
 	{"the book of memory", book_open, NULL},
-	{"the gates", gate_open, NULL},
+	{"the gates", gates_open, NULL},
 	{"the turns", schedule_open, NULL},
 	{"the measurements", measure_open, NULL},
 	{"the figures of what is outside", outside_open, NULL},
@@ -362,7 +362,7 @@ static void stop(struct daemon *d)
 	reserve_close(d);
 	mark_close(d);
 	divided_close(d);
-	gate_close(d);
+	gates_close(d);
 	schedule_close(d);
 	measure_close(d);
 	outside_close(d);

@@ -298,8 +298,8 @@ static void join(struct tenant_device *at, uint64_t now)
 	device->members++;
 	device->relisten = true;
 	residency_park(&at->member, at->tenant->share.park_ns, now);
-	if (at->tenant->away && residency_suspend(&at->member, true, now) != 0)
-		at->tenant->away = false;
+	if (at->tenant->suspended && residency_suspend(&at->member, true, now) != 0)
+		at->tenant->suspended = false;
 	/* It may have said before that it wants to run. */
 	move_wants(at, schedule_is_busy(at), now);
 }
@@ -391,7 +391,7 @@ static struct move_sent sum_sent(struct tenant *t)
 /* What comes back once it is called, when its programs want it. */
 static struct move_sent sum_stored(struct tenant *t)
 {
-	struct move_sent sum = {.stays_bytes = !t->away};
+	struct move_sent sum = {.stays_bytes = !t->suspended};
 
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct ledger_sums has;
@@ -402,19 +402,19 @@ static struct move_sent sum_stored(struct tenant *t)
 	return sum;
 }
 
-int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fault *why)
+int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret, struct fault *why)
 {
 	uint64_t now = schedule_now(t->daemon);
 
-	if (away && !t->share.swap)
+	if (suspends && !t->share.swap)
 		return fault_set(
 			why, -EINVAL,
 			"tenant %u (%.60s) has swap=off: its memory cannot leave the device; "
 			"mete set swap=auto is for what it allocates from then on",
 			t->id, t->name);
-	if (away && !t->daemon->move.stores.budget_bytes)
+	if (suspends && !t->daemon->move.stores.budget_bytes)
 		return fault_set(why, -EINVAL, "this meted has no store (--store 0)");
-	for (uint32_t i = 0; away && i < t->devices; i++) {
+	for (uint32_t i = 0; suspends && i < t->devices; i++) {
 		if (!t->device[i].joined || residency_suspend(&t->device[i].member, true, now) == 0)
 			continue;
 		bring_back(t, i, now);
@@ -423,15 +423,15 @@ int move_send_away(struct tenant *t, bool away, struct move_sent *ret, struct fa
 			t->id, t->name, text_mib(t->device[i].member.resident_bytes, TEXT_UP).text);
 	}
 	*ret = (struct move_sent){0};
-	if (!away) {
+	if (!suspends) {
 		*ret = sum_stored(t);
 		bring_back(t, t->devices, now);
 	}
-	t->away = away;
-	log_info(away ? "tenant.sent_away" : "tenant.called_back", "tenant=%u name=%s", t->id,
+	t->suspended = suspends;
+	log_info(suspends ? "tenant.suspended" : "tenant.resumed", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);
 	recorder_tenant(t);
-	if (away)
+	if (suspends)
 		*ret = sum_sent(t);
 	schedule_pump(t->daemon);
 	return 0;
@@ -452,7 +452,7 @@ static void add_guest(const struct guest *g, uint32_t device, struct wire_tenant
 
 void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 {
-	ret_row->away = at->tenant->away;
+	ret_row->suspended = at->tenant->suspended;
 	list_for_each(link, (struct list *)&at->tenant->guests)
 		add_guest(list_entry(link, struct guest, link), tenant_index(at), ret_row);
 	/* Of one with swap=off nobody expects that it moves. */

@@ -51,6 +51,6 @@ struct move_sent {
 	uint64_t moves_bytes; /* that leave the devices, or have left */
 	uint64_t stays_bytes; /* that stay, because they cannot move */
 };
-must_check int move_send_away(struct tenant *t, bool away, struct move_sent *ret,
-			      struct fault *why);
+must_check int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret,
+			    struct fault *why);
 void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);

@@ -211,7 +211,7 @@ static void prepare(struct tenant_device *of, uint32_t device)
 		struct move_guest *m = &of_guest(link, device)->move;
 		uint64_t has = m->here + m->out, wanted = 0;
 
-		if (m->can && has && (all > r->capacity_bytes / 4 * 3 || of->tenant->away))
+		if (m->can && has && (all > r->capacity_bytes / 4 * 3 || of->tenant->suspended))
 			wanted = all <= budget
 					 ? has
 					 : (uint64_t)((double)has * (double)budget / (double)all);

@@ -202,7 +202,7 @@ static void on_tenant_suspend(struct admin *a, uint32_t id, const struct wire_te
 
 	if (!t)
 		return;
-	if (move_send_away(t, said->away != 0, &sent, &why) < 0) {
+	if (move_suspend(t, said->suspends != 0, &sent, &why) < 0) {
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
 		return;
 	}

@@ -41,7 +41,7 @@ static void tenant_line(struct record *line, const struct tenant *t)
 	record_number(line, "owner", t->owner);
 	if (t->outer)
 		record_number(line, "outer", t->outer->id);
-	if (t->away)
+	if (t->suspended)
 		record_number(line, "away", 1);
 	if (t->observes)
 		record_number(line, "observes", 1);

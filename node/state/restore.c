@@ -84,7 +84,7 @@ static void bring_tenant_back(struct daemon *d, const char *line)
 	if (r == 0)
 		r = tenant_make(d, &spec, &t, &why);
 	if (r == 0)
-		t->away = record_get_number(line, "away") != 0;
+		t->suspended = record_get_number(line, "away") != 0;
 	if (r < 0)
 		log_error("tenant.lost", "tenant=%u reason=%s", spec.id, log_text(why.text).text);
 }

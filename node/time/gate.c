@@ -194,12 +194,12 @@ static void on_gate_timer(struct loop_timer *timer)
 		look_later(d);
 }
 
-int gate_open(struct daemon *d)
+int gates_open(struct daemon *d)
 {
 	return loop_timer_init(&d->loop, &d->gates.timer, on_gate_timer);
 }
 
-void gate_close(struct daemon *d)
+void gates_close(struct daemon *d)
 {
 	loop_timer_close(&d->gates.timer, NULL);
 }

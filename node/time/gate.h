@@ -4,8 +4,9 @@
 
 #include "node/daemon.h"
 
-must_check int gate_open(struct daemon *d);
-void gate_close(struct daemon *d);
+/* The timer that all gates have in common. */
+must_check int gates_open(struct daemon *d);
+void gates_close(struct daemon *d);
 /* Why it is not open: core/gate.h, of the daemon's facts. */
 uint32_t tenant_gate_reasons(const struct tenant_device *at);
 /* Opens or closes the gate accordingly. Call it after a reason has come or gone, and when a guest

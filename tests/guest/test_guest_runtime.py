@@ -46,7 +46,7 @@ class Node(SimNode):
 
     def leaves(self, tenant, least=1):
         """All that can. Returns how much it is."""
-        self.admin.ask("tenant_suspend", tenant=tenant.tenant, name="", away=1)
+        self.admin.ask("tenant_suspend", tenant=tenant.tenant, name="", suspends=1)
         return until(lambda: (row := self.row_of(tenant)).out >= least and not row.movable and row.out, lambda: self.row_of(tenant))
 
     def used(self):
@@ -100,7 +100,7 @@ def computes(tables, *, green=False):
         take(runtime)
         for round in range(1, 4):
             node.leaves(tenant)
-            node.admin.ask("tenant_suspend", tenant=tenant.tenant, name="", away=0)
+            node.admin.ask("tenant_suspend", tenant=tenant.tenant, name="", suspends=0)
             for i in range(len(TAKES)):
                 runtime.ask("add", i, 1)
                 runtime.ask("graph", i, 2)
@@ -109,7 +109,7 @@ def computes(tables, *, green=False):
         for i in range(len(TAKES)):
             runtime.ask("queue", i, 20)
         node.leaves(tenant)
-        node.admin.ask("tenant_suspend", tenant=tenant.tenant, name="", away=0)
+        node.admin.ask("tenant_suspend", tenant=tenant.tenant, name="", suspends=0)
         runtime.ask("settle")
         checks(runtime, 5 * 3 + 20)
         for i in range(len(TAKES)):

@@ -161,10 +161,10 @@ def test_who_is_suspended_has_nothing_in_stock():
         load = node.load().stocks(64 * MIB, 20 * MIB)
         assert load.take(1, 2 * MIB) == "0"
         load.ask("fill", 1, 7)
-        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", away=1)
+        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", suspends=1)
         until(lambda: node.row_of(load).out == 2 * MIB, lambda: node.row_of(load))
         until(lambda: load.used() <= CONTEXT + 2 * MIB, load.used)
-        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", away=0)
+        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", suspends=0)
         assert load.ask("check", 1, 7) == "same"
         load.end()
 

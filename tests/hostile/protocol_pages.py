@@ -405,10 +405,10 @@ def suspends_neighbour():
     """asks that the neighbour's memory leaves, and every other tenant's, by number and by name"""
     admin = Admin(PLACE)
     for _ in rounds():
-        quietly(lambda: admin.ask("tenant_suspend", tenant=0, name="neighbour", away=1))
+        quietly(lambda: admin.ask("tenant_suspend", tenant=0, name="neighbour", suspends=1))
         for tenant in range(20):
             if tenant != own_number():
-                quietly(lambda: admin.ask("tenant_suspend", tenant=tenant, name="", away=1))
+                quietly(lambda: admin.ask("tenant_suspend", tenant=tenant, name="", suspends=1))
 
 
 def sets_bent():

@@ -90,19 +90,19 @@ def close_often(world, running):
 def suspend(world, running):
     """Its memory leaves and comes back, again and again."""
     for _ in range(5):
-        ask_of_theirs(world, "tenant_suspend", name="", away=1)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
         time.sleep(0.15)
-        ask_of_theirs(world, "tenant_suspend", name="", away=0)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
         time.sleep(0.1)
 
 
 def suspend_and_kill(world, running):
     """Likewise, and meted is killed while it is out, or on its way."""
     for pause_s in (0.05, 0.2, 0.6):
-        ask_of_theirs(world, "tenant_suspend", name="", away=1)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
         time.sleep(pause_s)
         kill_meted(1, 0)(world, running)
-        ask_of_theirs(world, "tenant_suspend", name="", away=0)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
         time.sleep(0.1)
 
 

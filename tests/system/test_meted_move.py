@@ -95,19 +95,19 @@ def test_who_asks_for_memory_that_moves_waits_and_is_not_idle():
 def test_suspend_frees_the_device_and_resume_brings_all_back():
     with Node() as meted:
         a = meted.mover("a", SET)
-        meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", away=1)
+        meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=1)
         meted.play(lambda: not a.here())
         row = meted.row(a)
-        assert row.away and row.out == SET and row.resident == 0 and row.stored >= SET and row.swapped and DOING[row.doing] == "suspended", row
+        assert row.suspended and row.out == SET and row.resident == 0 and row.stored >= SET and row.swapped and DOING[row.doing] == "suspended", row
         a.wants()
         b = meted.mover("b", 15 * CHUNK)
         meted.play(b.runs)
         assert not a.runs()
         b.close()
         meted.movers.remove(b)
-        meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", away=0)
+        meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=0)
         meted.play(lambda: a.is_whole())
-        assert not meted.row(a).away
+        assert not meted.row(a).suspended
         meted.ends()
 
 
@@ -115,7 +115,7 @@ def test_who_swaps_not_is_not_suspended():
     with Node() as meted:
         made = meted.admin.tenant(name="a", memory="100%")
         try:
-            meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", away=1)
+            meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", suspends=1)
             raise AssertionError("it was suspended")
         except Refused as refusal:
             assert "swap=off" in str(refusal), refusal
@@ -135,14 +135,14 @@ def test_who_is_suspended_without_movable_memory_and_resumed_has_turns_again():
             movers = [a, other]
             play(movers, lambda: a.runs() != waits and other.runs() == waits)
             meted.admin.set(made.tenant, "swap", "auto")
-            done = meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", away=1)
+            done = meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", suspends=1)
             assert done.value == 64 * MIB, "what stays is said"
             play(movers, lambda: meted.admin.tenant_row(made.tenant).swapped and a.shown()["gate"] == CLOSED)
             play(movers, other.runs)
-            meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", away=0)
+            meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", suspends=0)
             play(movers, a.runs)
             row = meted.admin.tenant_row(made.tenant)
-            assert not row.away and not row.swapped, row
+            assert not row.suspended and not row.swapped, row
             for mover in movers:
                 mover.close()
             until(lambda: not [row for row in meted.admin.list() if row.kind == "guest_row"], "they are still there")

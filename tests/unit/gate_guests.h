@@ -21,7 +21,7 @@ struct guest {
 	struct turns_seat seat;
 	struct residency_member member;
 	bool there, moves; /* moves: it is a member */
-	bool shut, unheard, away;
+	bool shut, unheard, suspended;
 	enum gate_state gate;
 	bool owes, wants;
 	bool coupled;	    /* what it has on the device waits for its thread */
@@ -154,8 +154,8 @@ static inline void check_guest(const struct guest *g)
 	expect_eq(g->gate, gate_state(reasons, g->owes));
 	/* Laws 4 and 5. */
 	expect(g->gate != GATE_OPEN || !g->moves || !g->member.out_bytes);
-	expect(!gate_has(reasons, GATE_AWAY) || g->away);
-	if (g->away && g->moves && !g->member.stuck && !any_unheard())
+	expect(!gate_has(reasons, GATE_SUSPENDED) || g->suspended);
+	if (g->suspended && g->moves && !g->member.stuck && !any_unheard())
 		expect(g->gate != GATE_OPEN || g->tenant.bond != TURNS_FREE);
 }
 

@@ -130,7 +130,7 @@ TEST(what_explains_that_work_does_not_end_is_said_instead)
 
 TEST(what_somebody_decided_comes_before_what_it_wants)
 {
-	struct doing_facts facts = a_tenant(why(GATE_AWAY) | why(GATE_OUT));
+	struct doing_facts facts = a_tenant(why(GATE_SUSPENDED) | why(GATE_OUT));
 
 	facts.asks = true;
 	expect_str(of(&facts), "suspended");

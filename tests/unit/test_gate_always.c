@@ -26,8 +26,8 @@ static void join_residency(struct guest *g)
 	g->order = g->credit = g->drop = 0;
 	g->stop = false;
 	residency_join(&w.m.r, &g->member, &g->seat, g, 4 * CAPACITY, w.m.now);
-	if (g->away && residency_suspend(&g->member, true, w.m.now) != 0)
-		g->away = false;
+	if (g->suspended && residency_suspend(&g->member, true, w.m.now) != 0)
+		g->suspended = false;
 	if (g->wants)
 		residency_wants(&g->member, w.m.now);
 }
@@ -84,10 +84,10 @@ static void set(struct guest *g)
 	apply(g);
 }
 
-static void suspend(struct guest *g, bool away)
+static void suspend(struct guest *g, bool suspended)
 {
-	if (g->moves && residency_suspend(&g->member, away, w.m.now) == 0)
-		g->away = away;
+	if (g->moves && residency_suspend(&g->member, suspended, w.m.now) == 0)
+		g->suspended = suspended;
 }
 
 static void shut(struct guest *g, bool is_shut)
@@ -327,7 +327,7 @@ TEST(who_is_suspended_and_resumed_computes_again_though_nothing_of_it_moves)
 	suspend(g, true);
 	pump();
 	pass(1000);
-	expect_eq(reasons_of(g), 1u << GATE_AWAY);
+	expect_eq(reasons_of(g), 1u << GATE_SUSPENDED);
 	before = g->computed;
 	pass(1000);
 	expect_eq(g->computed, before);
