@@ -316,24 +316,24 @@ void move_segment_ask(struct guest *g, uint32_t id, const struct wire_segment_as
 	schedule_pump(g->tenant->daemon);
 }
 
-/* The first in a device's line gets what was cleared. */
+/* The first in a device's line gets what was cleared. What is begun then may clear more, and this
+ * is called again meanwhile. */
 static void serve(struct move_part *part)
 {
+	if (part->serving)
+		return;
+	part->serving = true;
 	while (!list_empty(&part->waits)) {
 		struct wait *w = list_entry(part->waits.next, struct wait, link);
-		int r;
+		int r = take_segment(w->at, w->id, w->bytes);
 
-		/* What is begun meanwhile may clear more, and serve the others. */
-		list_remove(&w->link);
-		r = take_segment(w->at, w->id, w->bytes);
-		if (r == STORE_BUDGET) {
-			list_prepend(&part->waits, &w->link);
+		if (r == STORE_BUDGET)
 			break;
-		}
 		if (r != 0)
 			refuse(w->at, w->id, w->bytes, r);
 		drop_wait(w);
 	}
+	part->serving = false;
 }
 
 static void on_cleared(struct stores *stores)

@@ -51,6 +51,7 @@ struct move_guest {
 struct move_part {
 	struct store_part store;
 	struct list waits; /* guests' asks for segments; move_store.c's */
+	bool serving;	   /* the first of them */
 };
 
 struct movement {
