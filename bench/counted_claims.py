@@ -5,10 +5,13 @@ burst  200 claims on a real node, allocated by us as kube-scheduler does it. The
        kubelet's place; meted reads the claims from the API server. The same again, four times, and whose the time of processors was. Then: how often the node's slices are written while nothing changes.
 claim_rate  1,000 pods with a claim each, of a tenth of a GPU, on 100 node objects of one GPU, with the real kube-scheduler, against pods without GPUs;
        the claims exist beforehand. Once with kube-scheduler as it is by default, whose client asks at most 50 times a second, and once without that bound.
+       The floor is the same with ten plain devices a node, one for each claim: what any DRA driver's claims cost, NVIDIA's for example. KINDS: only these.
 """
 import contextlib
 import os
+import re
 import statistics
+import subprocess
 import sys
 import time
 
@@ -83,54 +86,132 @@ def burst():
     print(f"figure: slice_writes_at_rest {writes} writes")
 
 
-CLASS = "bench-share"
+KINDS = os.environ.get("KINDS", "plain claims floor").split()
+EXACTLY = {"claims": {"deviceClassName": "bench-claims", "capacity": {"requests": {"memory": "8Gi", "compute": "10"}}},
+           "floor": {"deviceClassName": "bench-floor"}}
 
 
-def slice_object(n):
+def described(number):
+    return {"uuid": {"string": f"GPU-{number}"}, "type": {"string": "gpu"}, "productName": {"string": "NVIDIA H100 80GB HBM3"},
+            "architecture": {"string": "Hopper"}, "cudaComputeCapability": {"version": "9.0.0"}, "driverVersion": {"version": "580.95.5"},
+            "resource.kubernetes.io/pciBusID": {"string": "0000:1b:00.0"}, "resource.kubernetes.io/pcieRoot": {"string": "pci0000:16"}}
+
+
+def shared(n):
     """What meted publishes of a node with one GPU of 80 GiB."""
     def amount(value, policy):
         return {"value": value, "requestPolicy": policy}
-    device = {"name": "gpu-0", "allowMultipleAllocations": True, "attributes": {"uuid": {"string": f"GPU-{n}"}}, "capacity": {
+    return [{"name": "gpu-0", "allowMultipleAllocations": True, "attributes": described(n), "capacity": {
         "memory": amount("80Gi", {"default": "80Gi", "validRange": {"min": "256Mi", "max": "80Gi", "step": "1Mi"}}),
         "compute": amount("100", {"default": "100", "validRange": {"min": "1", "max": "100", "step": "1"}}),
-        "slots": amount("10", {"default": "1", "validValues": ["1"]})}}
-    return {"metadata": {"name": f"bench-{n}"}, "spec": {"driver": "gpu.bench.dev", "nodeName": f"object-{n}", "devices": [device],
-                                                         "pool": {"name": f"object-{n}-bench", "generation": 1, "resourceSliceCount": 1}}}
+        "slots": amount("10", {"default": "1", "validValues": ["1"]})}}]
+
+
+def plain(n):
+    """What NVIDIA's driver publishes of a node with ten GPUs."""
+    return [{"name": f"gpu-{i}", "attributes": described(f"{n}-{i}"), "capacity": {"memory": {"value": "80Gi"}}} for i in range(10)]
+
+
+DEVICES = {"claims": shared, "floor": plain}
+
+
+def slice_object(kind, n):
+    return {"metadata": {"name": f"bench-{kind}-{n}"}, "spec": {"driver": f"gpu.{kind}.dev", "nodeName": f"object-{n}", "devices": DEVICES[kind](n),
+                                                                "pool": {"name": f"object-{n}-{kind}", "generation": 1, "resourceSliceCount": 1}}}
 
 
 @contextlib.contextmanager
-def published(cluster, api, nodes):
-    select = "device.driver == 'gpu.bench.dev'"
-    cluster.ask("POST", f"{api}/deviceclasses", {"metadata": {"name": CLASS}, "spec": {"selectors": [{"cel": {"expression": select}}]}})
+def published(cluster, api, kind, nodes):
+    select = f"device.driver == 'gpu.{kind}.dev'"
+    cluster.ask("POST", f"{api}/deviceclasses", {"metadata": {"name": f"bench-{kind}"}, "spec": {"selectors": [{"cel": {"expression": select}}]}})
     for n in range(nodes):
-        cluster.ask("POST", f"{api}/resourceslices", slice_object(n))
+        cluster.ask("POST", f"{api}/resourceslices", slice_object(kind, n))
     try:
         yield
     finally:
         for n in range(nodes):
-            cluster.ask("DELETE", f"{api}/resourceslices/bench-{n}")
-        cluster.ask("DELETE", f"{api}/deviceclasses/{CLASS}")
+            cluster.ask("DELETE", f"{api}/resourceslices/bench-{kind}-{n}")
+        cluster.ask("DELETE", f"{api}/deviceclasses/bench-{kind}")
 
 
-@contextlib.contextmanager
-def unbounded_scheduler(cluster):
-    """A second kube-scheduler, for pods that name it."""
-    run = os.path.join(cluster.folder, "run")
-    path = os.path.join(run, "unbounded.yaml")
-    with open(path, "w") as config:
-        config.write(f"""apiVersion: kubescheduler.config.k8s.io/v1
+PORT, READ = 10299, """
+import ssl, sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1], context=ssl._create_unverified_context()).read().decode())
+"""
+
+
+class Scheduler:
+    """A second kube-scheduler, for pods that name it; one whose client asks as often as it wants, if `bounded` is false."""
+
+    def __init__(self, cluster, name, bounded, until):
+        self.cluster, self.name = cluster, name
+        run = os.path.join(cluster.folder, "run")
+        path = os.path.join(run, f"{name}.yaml")
+        with open(path, "w") as config:
+            config.write(f"""apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {{leaderElect: false}}
-clientConnection: {{kubeconfig: "{run}/scheduler.kubeconfig", qps: 10000, burst: 10000}}
-profiles: [{{schedulerName: unbounded}}]
+clientConnection: {{kubeconfig: "{run}/scheduler.kubeconfig"{"" if bounded else ", qps: 10000, burst: 10000"}}}
+profiles: [{{schedulerName: {name}}}]
 """)
-    with open(os.path.join(cluster.folder, "log", "unbounded"), "w") as log:
-        process = cluster.start("kube-scheduler", f"--config={path}", "--secure-port=0", stdout=log, stderr=log)
-    try:
-        yield "unbounded"
-    finally:
-        process.kill()
-        process.wait()
+        self.port = PORT + bounded
+        with open(os.path.join(cluster.folder, "log", name), "w") as log:
+            self.process = cluster.start("sh", "-c", 'echo $$; exec "$@"', "sh", "kube-scheduler", f"--config={path}", f"--secure-port={self.port}",
+                                         f"--authentication-kubeconfig={run}/scheduler.kubeconfig", f"--authorization-kubeconfig={run}/scheduler.kubeconfig",
+                                         f"--cert-dir={run}/{name}", "--authorization-always-allow-paths=/metrics", stdout=subprocess.PIPE, stderr=log, text=True)
+        self.pid = int(self.process.stdout.readline())
+        until(lambda: self.metrics(check=False).returncode == 0, f"{name} never served its metrics")
+
+    def metrics(self, **more):
+        return self.cluster.run("python3", "-c", READ, f"https://127.0.0.1:{self.port}/metrics", **more)
+
+    def requests(self):
+        """That it has sent, by method."""
+        text = self.metrics()
+        found = {}
+        for method, count in re.findall(r'^rest_client_requests_total\{.*method="(\w+)".*\} (\S+)$', text, re.M):
+            found[method] = found.get(method, 0) + float(count)
+        return found
+
+    def seconds(self):
+        """On a processor, of it, the API server and etcd."""
+        found = {}
+        for name, pid in (("scheduler", self.pid), ("API server", self.cluster.part("apiserver")), ("etcd", self.cluster.part("etcd"))):
+            words = self.cluster.run("cat", f"/proc/{pid}/stat").rpartition(")")[2].split()
+            found[name] = (int(words[11]) + int(words[12])) / 100
+        return found
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def measured(here, sums, api, scheduler, kind):
+    """Pods of a kind a second; prints what a pod cost."""
+    all_claims = f"{api}/namespaces/{here.namespace}/resourceclaims"
+
+    def claim(name):
+        request = {"name": "gpu", "exactly": EXACTLY[kind]}
+        here.cluster.ask("POST", all_claims, {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}})
+    with contextlib.ExitStack() as stack:
+        began = {}
+        if kind == "plain":
+            more = {"on_begin": lambda: began.update(requests=scheduler.requests(), seconds=scheduler.seconds())}
+        else:
+            stack.enter_context(published(here.cluster, api, kind, sums.NODES))
+            more = {"most": 10, "claim": claim, "on_begin": lambda: began.update(requests=scheduler.requests(), seconds=scheduler.seconds())}
+
+        def on_end():
+            ended = {"requests": scheduler.requests(), "seconds": scheduler.seconds()}
+            requests, seconds = ({key: (now - began[what].get(key, 0)) / sums.PODS for key, now in ended[what].items()} for what in ended)
+            print(f"{scheduler.name}, {kind}: requests of a pod: " + ", ".join(f"{count:.2f} {method}" for method, count in requests.items() if count > 0.005) +
+                  "; processor ms of a pod: " + ", ".join(f"{1000 * spent:.2f} {name}" for name, spent in seconds.items()), flush=True)
+        rate = sums.placed(here, sums.PLAIN, scheduler=scheduler.name, on_end=on_end, **more)
+        if kind != "plain":
+            here.cluster.ask("DELETE", all_claims)
+            here.cluster.until(all_claims, lambda claims: not claims, "claims were never gone")
+    return rate
 
 
 def claim_rate():
@@ -138,20 +219,20 @@ def claim_rate():
     found, _ = sums.harness()
     from claims import API
     rates = {}
-    with found.node() as here, sums.node_objects(here.cluster), published(here.cluster, API, sums.NODES), unbounded_scheduler(here.cluster) as unbounded:
-        all_claims = f"{API}/namespaces/{here.namespace}/resourceclaims"
-        exactly = {"deviceClassName": CLASS, "capacity": {"requests": {"memory": "8Gi", "compute": "10"}}}
-
-        def claim(name):
-            here.cluster.ask("POST", all_claims, {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}})
-        for _ in range(sums.ROUNDS):
-            for scheduler in ("default-scheduler", unbounded):
-                rates.setdefault((scheduler, "plain"), []).append(sums.placed(here, sums.PLAIN, scheduler=scheduler))
-                rates.setdefault((scheduler, "claims"), []).append(sums.placed(here, sums.PLAIN, most=10, scheduler=scheduler, claim=claim))
-                here.cluster.ask("DELETE", all_claims)
-                here.cluster.until(all_claims, lambda claims: not claims, "claims were never gone")
+    with found.node() as here, sums.node_objects(here.cluster):
+        schedulers = [Scheduler(here.cluster, name, bounded, found.until) for name, bounded in (("bounded", True), ("unbounded", False))]
+        try:
+            for _ in range(sums.ROUNDS):
+                for scheduler in schedulers:
+                    for kind in KINDS:
+                        rates.setdefault((scheduler.name, kind), []).append(measured(here, sums, API, scheduler, kind))
+        finally:
+            for scheduler in schedulers:
+                scheduler.close()
     print(f"pods a second that kube-scheduler places on {sums.NODES} nodes: {rates}; load {os.getloadavg()[0]:.1f}")
-    for scheduler, name in (("default-scheduler", "_by_default"), (unbounded, "")):
-        with_claims, plain = (statistics.median(rates[scheduler, what]) for what in ("claims", "plain"))
-        print(f"figure: claims_pods_per_s{name} {with_claims:.0f} pods/s")
-        print(f"figure: claims_rate_ratio{name} {with_claims / plain:.2f}")
+    for scheduler, name in (("bounded", "_by_default"), ("unbounded", "")):
+        middle = {kind: statistics.median(rates[scheduler, kind]) for kind in KINDS}
+        for kind in KINDS:
+            print(f"figure: {kind}_pods_per_s{name} {middle[kind]:.0f} pods/s")
+            if kind != "plain" and "plain" in middle:
+                print(f"figure: {kind}_rate_ratio{name} {middle[kind] / middle['plain']:.2f}")

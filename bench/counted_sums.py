@@ -111,7 +111,7 @@ def node_object(n):
             "status": {"capacity": has, "allocatable": has, "conditions": [{"type": "Ready", "status": "True"}]}}
 
 
-def placed(here, limits, most=PODS, scheduler="default-scheduler", claim=None):
+def placed(here, limits, most=PODS, scheduler="default-scheduler", claim=None, on_begin=None, on_end=None):
     """Pods a second that are given a node, which has room for `most` of them. `claim`: makes one beforehand, whose name is that of the pod."""
     cluster, path = here.cluster, f"/api/v1/namespaces/{here.namespace}/pods"
     name = f"r{next(names)}"
@@ -124,11 +124,15 @@ def placed(here, limits, most=PODS, scheduler="default-scheduler", claim=None):
             **({"resourceClaims": [{"name": "g", "resourceClaimName": f"{name}-{n}"}]} if claim else {})}})
     if claim:
         create_all(lambda n: claim(f"{name}-{n}"), PODS)
+    if on_begin:
+        on_begin()
     began = time.monotonic()
     create_all(create, PODS)
     while len(cluster.get(path, fieldSelector="spec.nodeName=", limit=1)["items"]):
         time.sleep(0.05)
     took = time.monotonic() - began
+    if on_end:
+        on_end()
     nodes = {}
     for pod in cluster.get(path)["items"]:
         nodes[pod["spec"]["nodeName"]] = nodes.get(pod["spec"]["nodeName"], 0) + 1

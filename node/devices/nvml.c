@@ -178,6 +178,7 @@ int nvml_read_one(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu, unsign
 	device->gpu_index = gpu_index;
 	device->part_index = index;
 	nvml_read_part(nvml, part, &device->part);
+	nvml_read_place(nvml, gpu, gpu_instance, &device->part);
 	device->gpu_instance = (int)gpu_instance;
 	device->compute_instance = (int)compute_instance;
 	return 0;

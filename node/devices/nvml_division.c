@@ -7,8 +7,12 @@
  */
 #include <string.h>
 
+#include "base/least.h"
+#include "base/macros.h"
 #include "node/devices/nvml.h"
 #include "node/devices/nvml_inside.h"
+
+enum { PROFILE_KINDS = 32 }; /* that are asked for: NVML's header has 17 so far */
 
 /* The row of a device that was accepted; `count`: there is none. */
 static uint32_t find(const struct nvml *nvml, nvmlDevice_t device, char uuid[80])
@@ -215,4 +219,43 @@ void nvml_read_part(const struct nvml *nvml, nvmlDevice_t part, struct gpu_part 
 		.ofas = is.sharedOfaCount,
 		.memory_mib = is.memorySizeMB,
 	};
+}
+
+/* The profiles say what a GPU has: the places of all of them together are all of its memory. */
+static void read_slices(const struct nvml *nvml, nvmlDevice_t gpu, struct gpu_part *part)
+{
+	for (unsigned int kind = 0; kind < PROFILE_KINDS; kind++) {
+		nvmlGpuInstanceProfileInfo_v2_t info = {
+			.version = NVML_STRUCT_VERSION(GpuInstanceProfileInfo, 2)};
+		nvmlGpuInstancePlacement_t place[16];
+		unsigned int places = ARRAY_SIZE(place);
+
+		if (nvml->nvmlDeviceGetGpuInstanceProfileInfoV(gpu, kind, &info) != NVML_SUCCESS)
+			continue;
+		part->gpu_compute_slices =
+			(uint32_t)most(part->gpu_compute_slices, info.sliceCount);
+		if (nvml->nvmlDeviceGetGpuInstancePossiblePlacements_v2(gpu, info.id, place,
+									&places) != NVML_SUCCESS)
+			continue;
+		for (unsigned int i = 0; i < places && i < ARRAY_SIZE(place); i++)
+			part->gpu_memory_slices = (uint32_t)most(part->gpu_memory_slices,
+								 place[i].start + place[i].size);
+	}
+}
+
+void nvml_read_place(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_instance,
+		     struct gpu_part *part)
+{
+	nvmlGpuInstanceInfo_t info;
+	nvmlGpuInstance_t instance;
+
+	if (!nvml->nvmlDeviceGetGpuInstanceById || !nvml->nvmlGpuInstanceGetInfo ||
+	    !nvml->nvmlDeviceGetGpuInstanceProfileInfoV ||
+	    !nvml->nvmlDeviceGetGpuInstancePossiblePlacements_v2 ||
+	    nvml->nvmlDeviceGetGpuInstanceById(gpu, gpu_instance, &instance) != NVML_SUCCESS ||
+	    nvml->nvmlGpuInstanceGetInfo(instance, &info) != NVML_SUCCESS)
+		return;
+	part->memory_first = info.placement.start;
+	part->memory_slices = info.placement.size;
+	read_slices(nvml, gpu, part);
 }

@@ -33,6 +33,10 @@
 	CALL(nvmlDeviceGetGpuInstanceId, 0)                                                        \
 	CALL(nvmlDeviceGetComputeInstanceId, 0)                                                    \
 	CALL(nvmlDeviceGetAttributes_v2, 0)                                                        \
+	CALL(nvmlDeviceGetGpuInstanceById, 0)                                                      \
+	CALL(nvmlGpuInstanceGetInfo, 0)                                                            \
+	CALL(nvmlDeviceGetGpuInstanceProfileInfoV, 0)                                              \
+	CALL(nvmlDeviceGetGpuInstancePossiblePlacements_v2, 0)                                     \
 	CALL(nvmlDeviceGetProcessUtilization, 0)                                                   \
 	CALL(nvmlEventSetCreate, 0)                                                                \
 	CALL(nvmlEventSetFree, 0)                                                                  \
@@ -73,6 +77,10 @@ must_check int nvml_read_one(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t 
 			     unsigned int gpu_index, unsigned int index, struct fault *why);
 /* What a part has; zeros where the driver does not tell. */
 void nvml_read_part(const struct nvml *nvml, nvmlDevice_t part, struct gpu_part *ret);
+/* Where in its GPU the GPU instance is, and how many slices the GPU has; what the driver does not
+ * tell stays as it is. */
+void nvml_read_place(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_instance,
+		     struct gpu_part *part);
 /* Whether MIG has divided it. */
 bool nvml_is_divided(const struct nvml *nvml, nvmlDevice_t gpu);
 /* Returns false if there is no part with this index. There may be gaps. */

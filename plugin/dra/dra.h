@@ -8,6 +8,7 @@
  *
  *	dra.c        opening and closing; which devices are ours to give
  *	slices.c     ResourceSlices as trees             publish.c    written, watched and repaired
+ *	counters.c   what parts take of their GPU, in them
  *	claim.c      what a claim's allocation amounts to    claim_config.c   its parameters
  *	register.c   the kubelet's sockets       standby.c   those of who is about to serve
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls

@@ -25,6 +25,7 @@ struct dra {
 	struct loop_timer soon; /* in the loop's next round there is something to do with those */
 	struct publish *publish;
 	struct api_asked *version; /* is being asked for */
+	bool version_answered;	   /* or not to be had */
 	char kubernetes[32];	   /* the API server's version; "": unknown */
 	char *report;		   /* as it was written last; NULL: it was not */
 	struct status *status;	   /* NULL: there is no API server */

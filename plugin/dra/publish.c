@@ -14,6 +14,7 @@
 
 #include "base/least.h"
 #include "kube/json.h"
+#include "plugin/dra/counters.h"
 
 enum {
 	PAUSE_MOST_S = 30,
@@ -31,77 +32,6 @@ void publish_rest(struct publish *u, uint64_t ns)
 {
 	u->again_waits = true;
 	loop_arm(&u->again, ns);
-}
-
-static void fill_health(const struct health *h, char *text, size_t size,
-			struct slices_taint *ret_taint)
-{
-	if (h->cause == HEALTH_XID)
-		snprintf(text, size, "xid-%" PRIu64, h->xid);
-	else
-		snprintf(text, size, "%s", h->cause == HEALTH_LOST ? "lost" : "ecc");
-	/* Who runs goes on, unless nobody can use the device. */
-	*ret_taint = (struct slices_taint){"unhealthy", text,
-					   health_is_gone(h) ? "NoExecute" : "NoSchedule"};
-}
-
-static void fill_taints(const struct plugin *p, uint32_t device, struct publish_device *to)
-{
-	uint32_t n = 0;
-
-	if (!p->offer[device].healthy)
-		fill_health(&p->health[device], to->taint, sizeof(to->taint),
-			    &to->device.taint[n++]);
-	if (p->offer[device].cordoned)
-		to->device.taint[n++] = (struct slices_taint){"cordoned", NULL, "NoSchedule"};
-	if (p->offer[device].dividing)
-		to->device.taint[n++] = (struct slices_taint){"dividing", NULL, "NoSchedule"};
-}
-
-static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
-{
-	const struct plugin *p = u->dra->plugin;
-	const struct host_device *info = &p->host->device[i];
-	struct config_share share;
-	uint32_t slots;
-
-	if (dra_withheld(u->dra, i) || !entitled_portion(p, i, &slots, &share))
-		return false;
-	pcie_root(p->config->driver_root, info->pci, to->root);
-	to->device = (struct slices_device){
-		.uuid = info->uuid,
-		.model = info->model,
-		.pci = info->pci,
-		.pcie_root = to->root,
-		.driver = p->host->driver_version,
-		.is_part = info->gpu_instance >= 0,
-		.major = info->cc_major,
-		.minor = info->cc_minor,
-		.numa = p->offer[i].numa,
-		.total_bytes = info->total_bytes,
-		.promised_bytes = config_promised(p->config, info->total_bytes),
-		.slots = slots,
-	};
-	fill_taints(p, i, to);
-	return true;
-}
-
-cJSON *publish_wanted(const struct publish *u, int64_t generation)
-{
-	const struct plugin *p = u->dra->plugin;
-	const struct slices_pool pool = {.driver = u->dra->driver,
-					 .node = p->node,
-					 .node_uid = u->node_uid,
-					 .generation = generation};
-	struct publish_device rows[HOST_DEVICES];
-	struct slices_device devices[HOST_DEVICES];
-	size_t n = 0;
-
-	for (uint32_t i = 0; i < p->host->devices; i++)
-		n += fill(u, i, &rows[n]);
-	for (size_t i = 0; i < n; i++)
-		devices[i] = rows[i].device;
-	return slices_describe(&pool, devices, n);
 }
 
 /* A device that changes hands is news once. */
@@ -140,6 +70,13 @@ static void on_written(void *owner, int status, const char *problem, const cJSON
 	if (!problem) {
 		u->failures = 0;
 		known_wrote(u, object);
+		if (u->counted && !u->uncounted && !counters_are_in(object)) {
+			u->uncounted = true;
+			log_warning("slices.uncounted",
+				    "reason=\"the API server drops the counters of MIG's parts, "
+				    "which are published without: it has the feature gate "
+				    "DRAPartitionableDevices off\"");
+		}
 		if (!u->deleting && known_lost_fields(object)) {
 			complain(u, TOO_OLD);
 			publish_rest(u, OLD_S * 1000000000ull);
@@ -186,6 +123,7 @@ static void write_slice(struct publish *u, cJSON *slice, const struct publish_kn
 	if (found && !cJSON_AddStringToObject(meta, "resourceVersion", version))
 		return;
 	body = cJSON_PrintUnformatted(slice);
+	u->counted = counters_are_in(slice);
 	if (body)
 		send_request(u, found ? "PUT" : "POST", json_text(meta, "name"), body);
 	else
@@ -226,16 +164,28 @@ static void write_next(struct publish *u, cJSON *wanted)
 		write_slice(u, slice, found);
 		return;
 	}
+	u->counted = false;
 	if (other)
 		send_request(u, "DELETE", other, NULL);
 	else
 		u->in_round = false;
 }
 
+/* What is said of parts depends on the server's version. */
+static bool awaits_version(const struct publish *u)
+{
+	const struct host *host = u->dra->plugin->host;
+
+	for (uint32_t i = 0; !u->dra->version_answered && i < host->devices; i++)
+		if (host->device[i].gpu_instance >= 0)
+			return true;
+	return false;
+}
+
 static bool may_write(const struct publish *u)
 {
 	return register_is_known(u->dra) && u->listed && *u->node_uid && !u->asked &&
-	       !u->again_waits;
+	       !u->again_waits && !awaits_version(u);
 }
 
 void publish_consider(struct publish *u)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by publish.c (what is written, and when), published.c (what there is) and
- * publish_open.c. */
+/* Shared by publish.c (when something is written), publish_wanted.c (what), published.c (what there
+ * is) and publish_open.c. */
 #pragma once
 
 #include "plugin/dra/inside.h"
@@ -30,6 +30,8 @@ struct publish {
 	int64_t generation;		/* of the round */
 	char writing[SLICES_POOL + 16]; /* or deleting */
 	bool deleting;
+	bool counted;		/* what is being written has counters ... */
+	bool uncounted;		/* ... which the server has dropped */
 	uint64_t not_before_ns; /* the next round */
 	uint32_t pause_s, failures;
 	uint64_t writes;
@@ -43,9 +45,9 @@ struct publish_device {
 	char root[PCIE_ROOT], taint[32];
 };
 
-/* publish.c: an array; NULL: out of memory. */
+/* publish_wanted.c: an array; NULL: out of memory. */
 cJSON *publish_wanted(const struct publish *u, int64_t generation);
-/* Nothing is written before that has passed. */
+/* publish.c: nothing is written before that has passed. */
 void publish_rest(struct publish *u, uint64_t ns);
 
 /* publish_open.c: asks for the node's UID, if nobody does. */

@@ -25,11 +25,13 @@ static void on_version(void *owner, int status, const char *problem, const cJSON
 
 	(void)status;
 	dra->version = NULL;
+	dra->version_answered = true;
 	/* Otherwise it is asked for again at the next look: at once would be a loop. */
-	if (problem || !version || !*version)
-		return;
-	snprintf(dra->kubernetes, sizeof(dra->kubernetes), "%s", version);
-	report_changed(dra);
+	if (!problem && version && *version) {
+		snprintf(dra->kubernetes, sizeof(dra->kubernetes), "%s", version);
+		report_changed(dra);
+	}
+	publish_consider(dra->publish); /* which counters there are depends on it */
 }
 
 static void ask_version(struct dra *dra)

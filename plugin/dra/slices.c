@@ -6,6 +6,7 @@
 #include "base/least.h"
 #include "base/text.h"
 #include "kube/json.h"
+#include "plugin/dra/counters.h"
 #include "plugin/kubelet/numa.h"
 
 /*
@@ -148,7 +149,8 @@ static bool add_taints(cJSON *device, const struct slices_pool *pool, const stru
 	return true;
 }
 
-static bool add_device(cJSON *list, const struct slices_pool *pool, const struct slices_device *d)
+static bool add_device(cJSON *list, const struct slices_pool *pool, const struct counters *counters,
+		       const struct slices_device *d)
 {
 	cJSON *device = cJSON_CreateObject();
 	char name[SLICES_NAME];
@@ -163,7 +165,7 @@ static bool add_device(cJSON *list, const struct slices_pool *pool, const struct
 	return cJSON_AddStringToObject(device, "name", name) &&
 	       cJSON_AddTrueToObject(device, "allowMultipleAllocations") &&
 	       add_attributes(device, d, &made) && add_capacities(device, d) &&
-	       add_taints(device, pool, d);
+	       counters_consume(device, counters, d) && add_taints(device, pool, d);
 }
 
 /* A node that is removed takes its slices along. */
@@ -213,44 +215,70 @@ static cJSON *add_spec(cJSON *slice, const struct slices_pool *pool, size_t slic
 	return spec;
 }
 
-static bool add_slice(cJSON *list, const struct slices_pool *pool,
-		      const struct slices_device *devices, size_t count, size_t of)
+/* The spec of the list's next slice; NULL: out of memory. */
+static cJSON *add_slice(cJSON *list, const struct slices_pool *pool, size_t slices)
 {
-	cJSON *slice = cJSON_CreateObject(), *spec, *rows;
+	cJSON *slice = cJSON_CreateObject();
 	size_t index = (size_t)cJSON_GetArraySize(list);
-	bool good;
 
 	if (!cJSON_AddItemToArray(list, slice)) {
 		cJSON_Delete(slice);
-		return false;
+		return NULL;
 	}
-	spec = add_head(slice, pool, index) ? add_spec(slice, pool, of) : NULL;
-	rows = spec ? cJSON_AddArrayToObject(spec, "devices") : NULL;
-	good = rows;
+	return add_head(slice, pool, index) ? add_spec(slice, pool, slices) : NULL;
+}
+
+static bool add_devices(cJSON *spec, const struct slices_pool *pool,
+			const struct counters *counters, const struct slices_device *devices,
+			size_t count)
+{
+	cJSON *rows = spec ? cJSON_AddArrayToObject(spec, "devices") : NULL;
+	bool good = rows;
+
 	for (size_t i = 0; good && i < count; i++)
-		good = add_device(rows, pool, &devices[i]);
+		good = add_device(rows, pool, counters, &devices[i]);
 	return good;
 }
 
-static size_t most_of(const struct slices_device *devices, size_t count)
+static size_t most_of(const struct slices_device *devices, size_t count,
+		      const struct counters *counters)
 {
 	for (size_t i = 0; i < count; i++)
 		if (devices[i].taint[0].key)
 			return SLICES_DEVICES_TAINTED_MAX;
-	return SLICES_DEVICES_MAX;
+	return counters->gpus ? SLICES_DEVICES_TAINTED_MAX : SLICES_DEVICES_MAX;
+}
+
+static size_t pieces(size_t count, size_t room)
+{
+	return (count + room - 1) / room;
 }
 
 cJSON *slices_describe(const struct slices_pool *pool, const struct slices_device *devices,
 		       size_t count)
 {
-	size_t room = most_of(devices, count), slices = count ? (count + room - 1) / room : 1;
 	cJSON *list = cJSON_CreateArray();
+	struct counters counters;
+	size_t room, of_devices, slices;
+	bool good = list;
 
-	for (size_t i = 0; list && i < slices; i++)
-		if (!add_slice(list, pool, devices + i * room,
-			       (size_t)least(room, count - i * room), slices)) {
-			cJSON_Delete(list);
-			return NULL;
-		}
+	counters_find(devices, count, &counters);
+	room = most_of(devices, count, &counters);
+	of_devices = count ? pieces(count, room) : 1;
+	slices = of_devices + pieces(counters.gpus, COUNTERS_SETS_MAX);
+	for (size_t i = 0; good && i < of_devices; i++)
+		good = add_devices(add_slice(list, pool, slices), pool, &counters,
+				   devices + i * room, (size_t)least(room, count - i * room));
+	for (size_t i = 0; good && i < counters.gpus; i += COUNTERS_SETS_MAX) {
+		cJSON *spec = add_slice(list, pool, slices);
+
+		good = spec &&
+		       counters_add_sets(spec, &counters, i,
+					 (size_t)least(COUNTERS_SETS_MAX, counters.gpus - i));
+	}
+	if (!good) {
+		cJSON_Delete(list);
+		return NULL;
+	}
 	return list;
 }

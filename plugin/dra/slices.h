@@ -5,7 +5,8 @@
  *
  * Each device may be given to several claims, and has three capacities: `memory` (bytes), `compute`
  * (percent of its time) and `slots`. A claim that does not say how much it wants has all of the
- * memory and of the time, so that nobody shares by accident, and one slot.
+ * memory and of the time, so that nobody shares by accident, and one slot. Parts of a GPU also
+ * consume its counters (counters.h), whose sets are in slices of their own, behind the others.
  */
 #pragma once
 
@@ -16,7 +17,7 @@
 
 enum {
 	SLICES_DEVICES_MAX = 128,	 /* of a slice ... */
-	SLICES_DEVICES_TAINTED_MAX = 64, /* ... and if one of its devices has a taint */
+	SLICES_DEVICES_TAINTED_MAX = 64, /* ... and if one has a taint, or consumes counters */
 	SLICES_TEXT_MAX = 64,		 /* of an attribute */
 	SLICES_NAME = 64,		 /* of a device, with its NUL */
 	SLICES_POOL = 254,		 /* of a pool, and of a slice */
@@ -31,14 +32,22 @@ struct slices_taint {
 	const char *effect; /* "NoSchedule", "NoExecute" */
 };
 
+/* Of a part of a GPU: its slices, and all that the GPU has. 0: unknown. */
+struct slices_of_gpu {
+	uint32_t memory_first, memory, compute;
+	uint32_t gpu_memory, gpu_compute;
+};
+
 struct slices_device {
 	const char *uuid, *model;
 	const char *pci;       /* as NVML has it; "": unknown */
 	const char *pcie_root; /* "pci0000:16"; "": unknown */
 	const char *driver;    /* the version of NVIDIA's driver; "": unknown */
 	bool is_part;	       /* of MIG */
-	int major, minor;      /* the compute capability; 0: unknown */
-	int numa;	       /* -1: unknown */
+	uint32_t gpu;	       /* that it is, or is a part of: a number */
+	struct slices_of_gpu slices;
+	int major, minor; /* the compute capability; 0: unknown */
+	int numa;	  /* -1: unknown */
 	uint64_t total_bytes, promised_bytes;
 	uint32_t slots;
 	struct slices_taint taint[SLICES_TAINTS]; /* those that there are come first */

@@ -7,12 +7,14 @@
  *	TAG prepare NAMESPACE NAME UID
  *	TAG unprepare NAMESPACE NAME UID
  *	TAG forget                        the call is given up, and has no answer
+ *	TAG registered                    at the driver's other socket: the kubelet knows it
  */
 #include <string.h>
 
 #include "base/list.h"
 #include "kube/grpc.h"
 #include "kube/proto/dra.pb-c.h"
+#include "kube/proto/pluginregistration.pb-c.h"
 #include "tests/check.h"
 
 #define SERVICE "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
@@ -22,7 +24,7 @@ enum { KUBELET_S = 45 };
 struct call {
 	struct list link;
 	char tag[32];
-	bool prepares;
+	void (*show)(struct grpc_bytes answer);
 	uint64_t began_ns;
 	struct grpc_asked *asked;
 };
@@ -79,6 +81,12 @@ static void show_unprepared(struct grpc_bytes answer)
 	dra__node_unprepare_resources_response__free_unpacked(response, NULL);
 }
 
+static void show_registered(struct grpc_bytes answer)
+{
+	(void)answer; /* it is empty */
+	printf("ok");
+}
+
 static void on_answered(void *owner, enum grpc_status status, const char *message,
 			struct grpc_bytes answer)
 {
@@ -87,20 +95,31 @@ static void on_answered(void *owner, enum grpc_status status, const char *messag
 	printf("%s %.3f ", call->tag, (double)(loop_now_ns() - call->began_ns) / 1e6);
 	if (status != GRPC_OK)
 		printf("error %s", message ? message : "refused");
-	else if (call->prepares)
-		show_prepared(answer);
 	else
-		show_unprepared(answer);
+		call->show(answer);
 	printf("\n");
 	free_call(call);
 }
 
+static void make_call(const char *tag, const char *method, struct grpc_bytes request,
+		      void (*show)(struct grpc_bytes answer))
+{
+	struct call *call = calloc(1, sizeof(*call));
+
+	check(call);
+	snprintf(call->tag, sizeof(call->tag), "%s", tag);
+	call->show = show;
+	call->began_ns = loop_now_ns();
+	list_append(&k.calls, &call->link);
+	check(grpc_ask(k.client, method, request, KUBELET_S * 1000000000ull, on_answered, call,
+		       &call->asked) == 0);
+}
+
 /* Both requests are the same on the wire. */
-static void make_call(const char *tag, bool prepares, char *namespace, char *name, char *uid)
+static void call_for_claim(const char *tag, bool prepares, char *namespace, char *name, char *uid)
 {
 	Dra__Claim claim = DRA__CLAIM__INIT, *list[] = {&claim};
 	Dra__NodePrepareResourcesRequest request = DRA__NODE_PREPARE_RESOURCES_REQUEST__INIT;
-	struct call *call = calloc(1, sizeof(*call));
 	uint8_t bytes[1024];
 	size_t size;
 
@@ -109,17 +128,24 @@ static void make_call(const char *tag, bool prepares, char *namespace, char *nam
 	claim.uid = uid;
 	request.claims = list;
 	request.n_claims = 1;
-	check(call &&
-	      dra__node_prepare_resources_request__get_packed_size(&request) <= sizeof(bytes));
+	check(dra__node_prepare_resources_request__get_packed_size(&request) <= sizeof(bytes));
 	size = dra__node_prepare_resources_request__pack(&request, bytes);
-	snprintf(call->tag, sizeof(call->tag), "%s", tag);
-	call->prepares = prepares;
-	call->began_ns = loop_now_ns();
-	list_append(&k.calls, &call->link);
-	check(grpc_ask(k.client,
-		       prepares ? SERVICE "NodePrepareResources" : SERVICE "NodeUnprepareResources",
-		       (struct grpc_bytes){bytes, size}, KUBELET_S * 1000000000ull, on_answered,
-		       call, &call->asked) == 0);
+	make_call(tag, prepares ? SERVICE "NodePrepareResources" : SERVICE "NodeUnprepareResources",
+		  (struct grpc_bytes){bytes, size}, prepares ? show_prepared : show_unprepared);
+}
+
+static void call_registered(const char *tag)
+{
+	Pluginregistration__RegistrationStatus status =
+		PLUGINREGISTRATION__REGISTRATION_STATUS__INIT;
+	uint8_t bytes[16];
+
+	status.plugin_registered = true;
+	check(pluginregistration__registration_status__get_packed_size(&status) <= sizeof(bytes));
+	make_call(tag, "/pluginregistration.Registration/NotifyRegistrationStatus",
+		  (struct grpc_bytes){
+			  bytes, pluginregistration__registration_status__pack(&status, bytes)},
+		  show_registered);
 }
 
 static void give_up(const char *tag)
@@ -148,8 +174,12 @@ static void obey(char *line)
 		give_up(words[0]);
 		return;
 	}
+	if (strcmp(words[1], "registered") == 0) {
+		call_registered(words[0]);
+		return;
+	}
 	check(words[4] && (strcmp(words[1], "prepare") == 0 || strcmp(words[1], "unprepare") == 0));
-	make_call(words[0], *words[1] == 'p', words[2], words[3], words[4]);
+	call_for_claim(words[0], *words[1] == 'p', words[2], words[3], words[4]);
 }
 
 static void on_input(struct loop_watch *watch, int events)

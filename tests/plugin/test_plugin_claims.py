@@ -138,8 +138,10 @@ class Caller:
 
 
 @contextlib.contextmanager
-def claims(**more):
+def claims(version=None, drops=(), **more):
+    """`version`: of the API server; `drops`: what it drops of slices."""
     with Node(start=False, dra="on", slots=50, **more) as node:
+        node.api.version, node.api.drops = version, drops
         os.mkdir(node.kubelet.folder + "/plugins_registry")
         node.start()
         node.api.claim = made = Claims(node.uuid[0])

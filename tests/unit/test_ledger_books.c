@@ -295,6 +295,7 @@ TEST(a_device_that_comes_later_is_served_like_the_others)
 	one = ledger_open(l, 1, 400, 0);
 	a = ledger_join(l, one, NULL);
 	granted(a, 400);
+	ledger_report(l, a, 400);
 	ask(a, 2, 1, 0);
 	expect_action(0, LEDGER_REFUSE, a, 1);
 	expect_eq(action.reason, LEDGER_OVER);

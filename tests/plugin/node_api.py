@@ -25,6 +25,8 @@ class Api:
         self.refused = None  # a status, for all requests
         self.silent = False  # requests are not answered
         self.review = None  # likewise: review("tokenreviews" or "subjectaccessreviews", body)
+        self.version = None  # "v1.36.3", if it has one
+        self.drops = ()  # of ResourceSlices: fields of `spec` and of devices whose feature is off
         self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection)
         self.server = None
         self.set_node(labels or {})
@@ -127,6 +129,15 @@ class Api:
         self.put("nodes", node)
         return node
 
+    def write_slice(self, object):
+        """As the server has it, in which a field is not there whose feature is off."""
+        for of in (object["spec"], *object["spec"].get("devices", ())):
+            for name in self.drops:
+                of.pop(name, None)
+        object["metadata"]["uid"] = object["metadata"]["name"]
+        self.put("resourceslices", object)
+        return object
+
     def events_of(self, name):
         return [event for event in self.events if event["involvedObject"]["name"] == name]
 
@@ -174,6 +185,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(url.query))
         kind = url.path.rsplit("/", 1)[1]
         if self.refuses():
+            return
+        if url.path == "/version" and api.version:
+            self.answer({"gitVersion": api.version})
+            return
+        if url.path.endswith("/nodes/" + NODE):
+            self.answer(api.node())
             return
         if "/resourceclaims/" in url.path:
             self.answer(*api.claim.one(url.path.split("/")[-3], kind, self.connection))
@@ -240,8 +257,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "reviews" in self.path:
             self.answer(*self.server.api.review(self.path.rsplit("/", 1)[1], body))
             return
+        if self.path.endswith("/resourceslices"):
+            self.answer(self.server.api.write_slice(body), 201)
+            return
         self.server.api.events.append(body)
         self.answer(body, 201)
+
+    def do_PUT(self):
+        body = self.body()
+        if not self.refuses():
+            self.answer(self.server.api.write_slice(body))
+
+    def do_DELETE(self):
+        name = self.path.rsplit("/", 1)[1]
+        if not self.refuses():
+            self.server.api.add("resourceslices", "DELETED", {"metadata": {"name": name, "uid": name}})
+            self.answer({"kind": "Status"})
 
     def log_message(self, *_):
         pass

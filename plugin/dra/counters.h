@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What devices take of a GPU that MIG has divided, as counters of ResourceSlices (KEP-4815): each
+ * slice of its memory is a counter of one, its slices of computing are one counter. Of the
+ * devices that are described, two that need the same slice, as the whole GPU and a part of it do,
+ * are not given out together. A GPU of which no part is described is not counted.
+ *
+ * Counted once for a device, however many claims share it. Pure.
+ */
+#pragma once
+
+#include "plugin/dra/slices.h"
+
+enum {
+	COUNTERS_SETS_MAX = 8, /* of a slice */
+	COUNTERS_GPUS_MAX = 64,
+	COUNTERS_MEMORY_MAX = 31, /* a set has 32 counters at most: these, and computing's */
+};
+
+struct counters {
+	size_t gpus;
+	/* A part of each GPU: it says what the GPU has. */
+	const struct slices_device *part[COUNTERS_GPUS_MAX];
+};
+
+/* The GPUs that are counted; their devices are borrowed. */
+void counters_find(const struct slices_device *devices, size_t count, struct counters *ret);
+/* Into a device's description, if its GPU is counted. False: out of memory. */
+must_check bool counters_consume(cJSON *device, const struct counters *c,
+				 const struct slices_device *d);
+/* The sets of `count` GPUs from `first` on, into a slice's spec. False: out of memory. */
+must_check bool counters_add_sets(cJSON *spec, const struct counters *c, size_t first,
+				  size_t count);
+/* Does kube-scheduler of this version ("v1.36.3") count a device once that several claims share?
+ * Before 1.36.3 it did not always, and refused parts that were free (kubernetes/kubernetes#140433,
+ * #139034). An unknown version is none that does. */
+bool counters_are_right(const char *version);
+/* Does a slice have counters: sets of them, or a device that consumes some? */
+bool counters_are_in(const cJSON *slice);

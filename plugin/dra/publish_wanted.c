@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the node's devices are now, as slices. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "plugin/dra/counters.h"
+#include "plugin/dra/publish.h"
+
+static void fill_health(const struct health *h, char *text, size_t size,
+			struct slices_taint *ret_taint)
+{
+	if (h->cause == HEALTH_XID)
+		snprintf(text, size, "xid-%" PRIu64, h->xid);
+	else
+		snprintf(text, size, "%s", h->cause == HEALTH_LOST ? "lost" : "ecc");
+	/* Who runs goes on, unless nobody can use the device. */
+	*ret_taint = (struct slices_taint){"unhealthy", text,
+					   health_is_gone(h) ? "NoExecute" : "NoSchedule"};
+}
+
+static void fill_taints(const struct plugin *p, uint32_t device, struct publish_device *to)
+{
+	uint32_t n = 0;
+
+	if (!p->offer[device].healthy)
+		fill_health(&p->health[device], to->taint, sizeof(to->taint),
+			    &to->device.taint[n++]);
+	if (p->offer[device].cordoned)
+		to->device.taint[n++] = (struct slices_taint){"cordoned", NULL, "NoSchedule"};
+	if (p->offer[device].dividing)
+		to->device.taint[n++] = (struct slices_taint){"dividing", NULL, "NoSchedule"};
+}
+
+/* A part of the processors of a GPU instance is no owner of the instance's memory. */
+static struct slices_of_gpu slices_of(const struct publish *u, const struct host_device *info)
+{
+	const struct gpu_part *part = info->part;
+
+	if (info->gpu_instance < 0 || !part || u->uncounted ||
+	    !counters_are_right(u->dra->kubernetes))
+		return (struct slices_of_gpu){0};
+	return (struct slices_of_gpu){
+		.memory_first = part->memory_first,
+		.memory = part->compute_slices < part->gpu_slices ? 0 : part->memory_slices,
+		.compute = part->compute_slices,
+		.gpu_memory = part->gpu_memory_slices,
+		.gpu_compute = part->gpu_compute_slices,
+	};
+}
+
+static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
+{
+	const struct plugin *p = u->dra->plugin;
+	const struct host_device *info = &p->host->device[i];
+	struct config_share share;
+	uint32_t slots;
+
+	if (dra_withheld(u->dra, i) || !entitled_portion(p, i, &slots, &share))
+		return false;
+	pcie_root(p->config->driver_root, info->pci, to->root);
+	to->device = (struct slices_device){
+		.uuid = info->uuid,
+		.model = info->model,
+		.pci = info->pci,
+		.pcie_root = to->root,
+		.driver = p->host->driver_version,
+		.is_part = info->gpu_instance >= 0,
+		.gpu = info->gpu_index,
+		.slices = slices_of(u, info),
+		.major = info->cc_major,
+		.minor = info->cc_minor,
+		.numa = p->offer[i].numa,
+		.total_bytes = info->total_bytes,
+		.promised_bytes = config_promised(p->config, info->total_bytes),
+		.slots = slots,
+	};
+	fill_taints(p, i, to);
+	return true;
+}
+
+cJSON *publish_wanted(const struct publish *u, int64_t generation)
+{
+	const struct plugin *p = u->dra->plugin;
+	const struct slices_pool pool = {.driver = u->dra->driver,
+					 .node = p->node,
+					 .node_uid = u->node_uid,
+					 .generation = generation};
+	struct publish_device rows[HOST_DEVICES];
+	struct slices_device devices[HOST_DEVICES];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < p->host->devices; i++)
+		n += fill(u, i, &rows[n]);
+	for (size_t i = 0; i < n; i++)
+		devices[i] = rows[i].device;
+	return slices_describe(&pool, devices, n);
+}

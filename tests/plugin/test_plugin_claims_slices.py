@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What meted publishes of parts of GPUs that MIG has divided. tests/plugin/node.py says with whom."""
+import contextlib
+
+from node import *
+from meted import run
+from test_plugin_claims import DRIVER, Caller, claims
+
+PARTS = "0:3g.40gb,2x1g.10gb"
+HALF = {"compute-slices": "3", **{f"memory-slice-{n}": "1" for n in range(4)}}  # the driver puts the largest part first
+ALL = {"compute-slices": "7", **{f"memory-slice-{n}": "1" for n in range(8)}}
+
+
+def amounts(counters):
+    return {name: counter["value"] for name, counter in counters.items()}
+
+
+@contextlib.contextmanager
+def divided(**more):
+    """Once the kubelet knows the driver."""
+    with claims(devices="2xH100", environment={"METE_SIM_PARTS": PARTS}, **more) as (node, made, caller):
+        register = Caller(f"{node.kubelet.folder}/plugins_registry/{DRIVER}-reg.sock")
+        register.tell("known registered")
+        assert register.answer("known").endswith("ok")
+        register.close()
+        yield node
+
+
+def slices(node):
+    return node.api.objects("resourceslices", len(node.api.log))
+
+
+def await_slices(node, count):
+    """Those of the newest generation, when there are so many, and they are all that there are."""
+    def complete():
+        found = slices(node)
+        pools = [slice["spec"]["pool"] for slice in found]
+        return len(found) == count and len({pool["generation"] for pool in pools}) == 1 and pools[0]["resourceSliceCount"] == count and found
+    return until(complete, lambda: f"never {count} slices: {slices(node)}")
+
+
+def test_parts_consume_counters_of_their_gpu_and_an_undivided_gpu_none():
+    with divided(version="v1.36.3") as node:
+        of_devices, of_counters = (slice["spec"] for slice in sorted(await_slices(node, 2), key=lambda slice: slice["metadata"]["name"]))
+        assert "devices" not in of_counters and "sharedCounters" not in of_devices
+        assert [(row["name"], amounts(row["counters"])) for row in of_counters["sharedCounters"]] == [("gpu-0", ALL)], of_counters
+        consumed = {}
+        for device in of_devices["devices"]:
+            for row in device.get("consumesCounters", [{"counterSet": None, "counters": {}}]):
+                consumed.setdefault((device["attributes"]["type"]["string"], row["counterSet"]), []).append(amounts(row["counters"]))
+        assert consumed.pop(("gpu", None)) == [{}] and list(consumed) == [("mig", "gpu-0")], consumed
+        half, *small = sorted(consumed[("mig", "gpu-0")], key=len, reverse=True)
+        assert half == HALF, half
+        assert [row["compute-slices"] for row in small] == ["1", "1"] and len({name for row in [half, *small] for name in row}) == 7, small
+
+
+def test_where_kubernetes_counts_wrong_parts_have_no_counters():
+    with divided(version="v1.36.2") as node:
+        (one,) = await_slices(node, 1)
+        assert len(one["spec"]["devices"]) == 4 and not any("consumesCounters" in device for device in one["spec"]["devices"])
+
+
+def test_where_the_server_drops_counters_parts_are_published_without():
+    with divided(version="v1.36.3", drops=("sharedCounters", "consumesCounters")) as node:
+        (one,) = await_slices(node, 1)
+        assert len(one["spec"]["devices"]) == 4, one
+        node.await_log("slices.uncounted reason=.*DRAPartitionableDevices")
+        # A write that does not say what is wanted is another one's cause: there are no more of them.
+        version = one["metadata"]["resourceVersion"]
+        node.api.put("resourceslices", {**one, "spec": {**one["spec"], "nodeName": "edited"}})
+        (repaired,) = until(lambda: (found := slices(node)) and found[0]["spec"]["nodeName"] == NODE and found, "an edited slice was never repaired")
+        assert int(repaired["metadata"]["resourceVersion"]) - int(version) == 2, (version, repaired)
+
+
+if __name__ == "__main__":
+    run(globals())
