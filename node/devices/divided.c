@@ -76,7 +76,7 @@ static int add(struct daemon *d, uint32_t index)
 /* Not 0: only a restart helps. */
 static int adopt(struct daemon *d, struct fault *why)
 {
-	bool was_gone[DAEMON_DEVICES];
+	bool was_gone[DAEMON_DEVICES] = {false};
 	uint32_t former = d->devices;
 	int r = 0;
 
