@@ -54,26 +54,32 @@ static void pair_done(struct pair *pair)
 	*pair = (struct pair){0};
 }
 
-/* `secret`: nobody else may read it. */
-static int read_file(const char *path, bool secret, char **ret_text, struct fault *why)
+/* `secret`: nobody else may read it. NULL with a sentence. */
+static char *read_file(const char *path, bool secret, struct fault *why)
 {
 	owned(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat about;
+	char *text = NULL;
 	size_t size;
-	int r;
+	int r = 0;
 
 	if (fd < 0 || fstat(fd, &about) != 0)
-		return fault_set(why, -errno, "%.200s: %s", path, strerror(errno));
-	if (!S_ISREG(about.st_mode))
-		return fault_set(why, -EINVAL, "%.200s: not a file", path);
-	if (secret && ((about.st_uid != geteuid() && about.st_uid != 0) || (about.st_mode & 07)))
-		return fault_set(why, -EPERM,
-				 "%.200s: every user may read it, or it is another user's; "
-				 "accepted: a file of meted's user or of root with mode 0600 or "
-				 "0640",
-				 path);
-	r = file_slurp_from(fd, HTTP_TLS_FILE_MOST, ret_text, &size);
-	return r < 0 ? fault_set(why, r, "%.200s: %s", path, strerror(-r)) : 0;
+		r = fault_set(why, -errno, "%.200s: %s", path, strerror(errno));
+	else if (!S_ISREG(about.st_mode))
+		r = fault_set(why, -EINVAL, "%.200s: not a file", path);
+	else if (secret &&
+		 ((about.st_uid != geteuid() && about.st_uid != 0) || (about.st_mode & 07)))
+		r = fault_set(
+			why, -EPERM,
+			"%.200s: every user may read it, or it is another user's; accepted: a "
+			"file of meted's user or of root with mode 0600 or 0640",
+			path);
+	if (r < 0)
+		return NULL;
+	r = file_slurp_from(fd, HTTP_TLS_FILE_MOST, &text, &size);
+	if (r < 0)
+		best_effort(fault_set(why, r, "%.200s: %s", path, strerror(-r)));
+	return r < 0 ? NULL : text;
 }
 
 static int understand_certificate(const char *path, struct pair *pair, struct fault *why)
@@ -121,11 +127,12 @@ static bool fit(const struct pair *pair)
 static int read_pair(const struct http_tls *tls, struct pair *ret_pair, struct fault *why)
 {
 	struct pair pair = {0};
-	int r = read_file(tls->certificate, false, &pair.certificate_text, why);
+	int r = -EINVAL;
 
-	if (r == 0)
-		r = read_file(tls->key, true, &pair.key_text, why);
-	if (r == 0)
+	pair.certificate_text = read_file(tls->certificate, false, why);
+	if (pair.certificate_text)
+		pair.key_text = read_file(tls->key, true, why);
+	if (pair.key_text)
 		r = understand_certificate(tls->certificate, &pair, why);
 	if (r == 0)
 		r = understand_key(tls->key, &pair, why);
