@@ -12,8 +12,13 @@
 
 #include "http/http_door.h"
 #include "http/http_listen.h"
+#include "http/http_pace.h"
 #include "http/http_seats.h"
 #include "http/http_stream.h"
+
+/* A handshake takes a millisecond or more of the daemon's time. */
+static const struct http_rate all_handshakes = {64, 1000000000 / 32},
+			      a_hosts_handshakes = {32, 1000000000 / 8};
 
 struct http {
 	struct loop_watch watch; /* of the door, and through it of libmicrohttpd */
@@ -25,6 +30,7 @@ struct http {
 	int listener;
 	struct http_door door;
 	struct http_seats seats;
+	struct http_paces handshakes;
 	struct http_stream *streams; /* all that have not ended */
 	struct http_service service;
 	bool busy, closed;
@@ -288,10 +294,12 @@ static void on_answered(void *context, struct MHD_Connection *connection, void *
 
 static void on_entering(void *owner, const struct http_caller *caller)
 {
+	const struct http_asker asker = {.host = caller->host};
 	struct http *http = owner;
 
-	if (!http_seats_offer(&http->seats, &caller->host, loop_now_ns())) {
-		http_turn_away(caller->fd, http_door_full);
+	if ((http->door.tls && !http_paces_take(&http->handshakes, &asker, loop_now_ns())) ||
+	    !http_seats_offer(&http->seats, &caller->host, loop_now_ns())) {
+		http_turn_away(caller->fd, http->door.tls ? "" : http_door_full);
 		return;
 	}
 	/* It closes the descriptor if it fails. */
@@ -333,6 +341,7 @@ static void go_on(struct http *http)
 	MHD_UNSIGNED_LONG_LONG wait_ms;
 
 	http->busy = true;
+	http_tls_speak(http->service.tls);
 	http_door_look(&http->door, now);
 	MHD_run(http->server);
 	http->busy = false;
@@ -377,18 +386,21 @@ static unsigned port_of(int fd)
 
 static int start(struct http *http, struct loop *loop)
 {
+	static const struct MHD_OptionItem no_options[] = {{MHD_OPTION_END, 0, NULL}};
 	const union MHD_DaemonInfo *about;
 	int r;
 
 	/* Not MHD_USE_ERROR_LOG, which would print a line for each peer that leaves. */
 	http->server = MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-		on_request, http, MHD_OPTION_CONNECTION_LIMIT,
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
+			(http->door.tls ? MHD_USE_TLS : 0),
+		0, NULL, NULL, on_request, http, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)ARRAY_SIZE(http->seats.seat), MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)HTTP_PATIENCE_S / 2, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)HTTP_HEAD_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1,
 		MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
-		on_answered, http, MHD_OPTION_END);
+		on_answered, http, MHD_OPTION_ARRAY,
+		http->door.tls ? http_tls_options() : no_options, MHD_OPTION_END);
 	if (!http->server)
 		return -ENOMEM;
 	about = MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD);
@@ -426,6 +438,8 @@ int http_open(struct loop *loop, const char *address, const struct http_service 
 	http->listener = fd;
 	http_door_init(&http->door);
 	http->door.enter = on_entering;
+	http->door.tls = service->tls && at.name.ss_family != AF_UNIX;
+	http->handshakes = (struct http_paces){.all = all_handshakes, .host = a_hosts_handshakes};
 	http->door.owner = http;
 	http_seats_init(&http->seats);
 	r = start(http, loop);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small HTTP server for figures: GET and HEAD, with answers that are built at once, in memory, or
- * go on (http/http_stream.h). It uses libmicrohttpd on the daemon's loop, without threads or TLS,
- * and never logs. A connection is served once the head of its request has come (http/http_door.h)
+ * go on (http/http_stream.h). It uses libmicrohttpd on the daemon's loop, without threads, and
+ * never logs. A connection is served once the head of its request has come (http/http_door.h)
  * and there is a seat for it (http/http_seats.h); otherwise it is told 503.
  */
 #pragma once
@@ -13,6 +13,7 @@
 #include "base/fault.h"
 #include "base/loop.h"
 #include "http/http_door.h"
+#include "http/http_tls.h"
 
 struct http_request {
 	const char *path; /* decoded, without a query */
@@ -56,6 +57,7 @@ struct http_service {
 	void (*answer)(void *owner, const struct http_request *request,
 		       struct http_answer *ret_answer);
 	void *owner;
+	struct http_tls *tls; /* borrowed; at TCP addresses it speaks TLS then. NULL: it does not */
 	bool everybody; /* of a Unix socket: every user may connect, and is known by his uid */
 };
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "http/http_tls.h"
+
 static const uint64_t second_ns = 1000000000;
 
 /* The loop has others to serve: a flood of connections is accepted in portions. */
@@ -19,6 +21,8 @@ enum { OF_LISTENER = HTTP_DOOR_MOST, OF_INNER };
 
 const char http_door_full[] =
 	ANSWER("503 Service Unavailable", "Retry-After: 1\r\n", "too many connections\n", "21");
+static const char not_tls[] =
+	ANSWER("400 Bad Request", "", "this address speaks TLS: use https://\n", "38");
 const char http_door_late[] =
 	ANSWER("408 Request Timeout", "", "the request took too long to come\n", "34");
 
@@ -149,9 +153,10 @@ int http_door_open(struct http_door *door, int listener, int inner)
 	return r == 0 ? add(door, inner, EPOLLIN, OF_INNER) : r;
 }
 
-static void turn_away(struct http_caller *caller, const char *answer)
+/* Who waits for TLS understands none of the answers. */
+static void turn_away(const struct http_door *door, struct http_caller *caller, const char *answer)
 {
-	http_turn_away(caller->fd, answer);
+	http_turn_away(caller->fd, door->tls ? "" : answer);
 	caller->fd = -1;
 }
 
@@ -200,22 +205,39 @@ static struct http_caller *place_for(struct http_door *door, const struct http_h
 		host = http_host_largest(door, HTTP_DOOR_MOST, host_at);
 	}
 	place = longest(door, host);
-	turn_away(place, http_door_full);
+	turn_away(door, place, http_door_full);
 	return place;
 }
 
 /* Is there all that a request needs? -EAGAIN: not yet; other errors: it never will be. A head that
  * is too long is let in as well: it is refused in HTTP's own words. */
-static int look_at_head(int fd, bool ended)
+static int look_at_head(const struct http_door *door, int fd, bool ended)
 {
 	char head[HTTP_HEAD_MAX];
 	ssize_t n = recv(fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
 
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	if (n == HTTP_HEAD_MAX || http_head_is_whole(head, (size_t)n))
+	if (door->tls && n) {
+		int r = http_tls_begins((const unsigned char *)head, (size_t)n);
+
+		if (r != -EAGAIN)
+			return r;
+	}
+	if (n == HTTP_HEAD_MAX || (!door->tls && http_head_is_whole(head, (size_t)n)))
 		return 0;
 	return ended || n == 0 ? -ECONNRESET : -EAGAIN;
+}
+
+/* Once it is known how a connection begins. */
+static void admit(struct http_door *door, const struct http_caller *caller, int r)
+{
+	if (r == 0)
+		door->enter(door->owner, caller);
+	else if (r == -EPROTO)
+		http_turn_away(caller->fd, not_tls);
+	else
+		close(caller->fd);
 }
 
 static void on_caller(struct http_door *door, struct http_caller *caller, uint32_t events)
@@ -225,15 +247,12 @@ static void on_caller(struct http_door *door, struct http_caller *caller, uint32
 
 	if (caller->fd < 0)
 		return;
-	r = look_at_head(caller->fd, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+	r = look_at_head(door, caller->fd, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 	if (r == -EAGAIN)
 		return;
 	epoll_ctl(door->epoll, EPOLL_CTL_DEL, caller->fd, NULL);
 	caller->fd = -1;
-	if (r == 0)
-		door->enter(door->owner, &leaving);
-	else
-		close(leaving.fd);
+	admit(door, &leaving, r);
 }
 
 static int accept_one(struct http_door *door, uint64_t now_ns)
@@ -247,19 +266,17 @@ static int accept_one(struct http_door *door, uint64_t now_ns)
 	if (caller.fd < 0)
 		return -errno;
 	caller.host = http_host_of(caller.fd, &caller.name);
-	r = look_at_head(caller.fd, false);
-	if (r == 0)
-		door->enter(door->owner, &caller);
-	else if (r != -EAGAIN)
-		close(caller.fd);
-	if (r != -EAGAIN)
+	r = look_at_head(door, caller.fd, false);
+	if (r != -EAGAIN) {
+		admit(door, &caller, r);
 		return 0;
+	}
 	place = place_for(door, &caller.host);
 	*place = caller;
 	/* Edges only: what has come and is not a head yet stays readable. */
 	if (add(door, caller.fd, EPOLLIN | EPOLLRDHUP | EPOLLET, (uint32_t)(place - door->caller)) <
 	    0)
-		turn_away(place, http_door_full);
+		turn_away(door, place, http_door_full);
 	return 0;
 }
 
@@ -302,7 +319,7 @@ void http_door_look(struct http_door *door, uint64_t now_ns)
 	}
 	for (size_t i = 0; i < HTTP_DOOR_MOST; i++)
 		if (door->caller[i].fd >= 0 && now_ns >= late_ns(&door->caller[i]))
-			turn_away(&door->caller[i], http_door_late);
+			turn_away(door, &door->caller[i], http_door_late);
 	/* After the events: a place that is taken again has its own. */
 	if (comes)
 		accept_some(door, now_ns);

@@ -40,6 +40,7 @@ struct http_caller {
 };
 
 struct http_door {
+	bool tls;		/* a connection begins with a message of TLS, and not with a head */
 	int listener;		/* borrowed */
 	int epoll;		/* of the listener, of those who wait, and of `inner` */
 	uint64_t shut_until_ns; /* no descriptors: nobody is accepted before; 0: it is open */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/http_stream.h"
 
+#include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <microhttpd.h>
 
@@ -66,10 +66,10 @@ void http_streams_end_at(struct http_stream *first, struct http_seat *seat)
 
 bool http_stream_is_alone(const struct http_stream *stream)
 {
-	char byte;
-	ssize_t n = recv(stream->seat->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	/* Of TLS, a farewell may stand before the end. */
+	struct pollfd end = {.fd = stream->seat->fd, .events = POLLRDHUP};
 
-	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+	return poll(&end, 1, 0) > 0;
 }
 
 /* The reader is ready for more. */

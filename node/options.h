@@ -14,8 +14,9 @@ struct options {
 	const char *kubernetes; /* borrowed from argv: the configuration; NULL: no Kubernetes */
 	const char *mig_config; /* borrowed from argv: mig-parted's file; NULL: none */
 	const char *page;	/* borrowed from argv: an address; NULL: nothing is shown */
-	const char *page_token; /* borrowed from argv: a file; NULL: there is none */
-	int page_open;		/* a loopback address needs no token */
+	const char *tls_cert, *tls_key; /* likewise */
+	const char *page_token;		/* borrowed from argv: a file; NULL: there is none */
+	int page_open;			/* a loopback address needs no token */
 	uint64_t page_kubernetes_ns; /* how long the cluster's word is believed; 0: it is not asked
 				      */
 	const char *page_audience;   /* borrowed from argv; NULL: the API server */

@@ -67,7 +67,8 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 	int r;
 
 	if (!options->page && !options->page_token && !options->page_open &&
-	    !options->page_kubernetes_ns && !options->metrics)
+	    !options->page_kubernetes_ns && !options->metrics && !options->tls_cert &&
+	    !options->tls_key)
 		return 0;
 	r = library_load(places, "mete_page", PAGE_VERSION, &entry, why);
 	if (r < 0)
@@ -86,6 +87,8 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.metrics = address_of(options->metrics),
 		.token = options->page_token,
 		.open = options->page_open,
+		.certificate = options->tls_cert,
+		.key = options->tls_key,
 		.rows = rows,
 		.freshen = freshen,
 		.tell = tell,

@@ -20,6 +20,12 @@ static bool is_loopback(const struct http_address *address)
 	return address->name.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
+/* Or something that is no address at all, which is said elsewhere. */
+static bool is_tcp(const char *address)
+{
+	return address && *address != '/';
+}
+
 static int check_file(int fd, const char *path, struct fault *why)
 {
 	struct stat about;
@@ -70,6 +76,12 @@ int access_open(struct access *access, const struct page_host *host, struct faul
 
 	*access = (struct access){
 		.owner = host->owner, .open = host->open, .cluster = host->believed_ns != 0};
+	if (!host->certificate != !host->key)
+		return fault_set(why, -EINVAL, "--tls-cert and --tls-key need each other");
+	if (host->certificate && !is_tcp(host->page) && !is_tcp(host->metrics))
+		return fault_set(why, -EINVAL,
+				 "--tls-cert needs a TCP address: --page or --metrics ADDRESS");
+	access->tls = host->certificate != NULL;
 	if (!host->page)
 		return host->token || host->open || access->cluster
 			       ? fault_set(why, -EINVAL,
@@ -189,10 +201,12 @@ unsigned access_check(const struct access *access, const struct http_request *re
 {
 	const char *host = http_header(request, "Host");
 	const char *site = http_header(request, "Sec-Fetch-Site");
-
 	/* HTTP/1.0 has none: no browser speaks it. A cluster's nodes have names that we do not
-	 * know; whoever is led here by another one has no token for it. */
-	if (host && !access->cluster && !access_names_us(host, access->machine))
+	 * know; whoever is led here by another one has no token for it. And a browser compares a
+	 * name with the certificate. */
+	bool any_name = access->cluster || (access->tls && *access->token && !request->local);
+
+	if (host && !any_name && !access_names_us(host, access->machine))
 		return 421;
 	if (!ret_sight)
 		return 0;

@@ -15,6 +15,7 @@ enum { ACCESS_TOKEN_LEAST = 16, ACCESS_TOKEN_MOST = 512 };
 struct access {
 	uid_t owner;
 	bool open;    /* a TCP address that needs no token */
+	bool tls;     /* ... whose certificate says its names */
 	bool cluster; /* tokens are the cluster's (page/rights.h) */
 	char token[ACCESS_TOKEN_MOST + 1];
 	char machine[256]; /* its name, under which it may be asked where a token is needed */

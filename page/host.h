@@ -13,7 +13,7 @@
 #include "kube/right.h"
 #include "wire/wire.h"
 
-enum { PAGE_VERSION = 2 }; /* of this interface: both sides are built together */
+enum { PAGE_VERSION = 3 }; /* of this interface: both sides are built together */
 
 enum { PAGE_USER_MAX = 33 };
 
@@ -28,7 +28,9 @@ struct page_host {
 	const char *page;    /* an address, as http_open() has them; NULL: none was said */
 	const char *metrics; /* likewise, for Prometheus */
 	const char *token;   /* a file; NULL: there is none */
-	bool open;	     /* a loopback address needs no token */
+	/* Files, for TLS at TCP addresses; both or neither. */
+	const char *certificate, *key;
+	bool open; /* a loopback address needs no token */
 	/* How long the cluster's word is believed on who may see what; 0: it is not asked. */
 	uint64_t believed_ns;
 	const char *audience; /* whom tokens must be for; NULL: the API server */

@@ -76,9 +76,10 @@ static void on_request(void *owner, const struct http_request *request,
 	ret_answer->status = ret_answer->body ? 200 : 503;
 }
 
-int metrics_open(struct metrics *metrics, struct looks *looks, struct fault *why)
+int metrics_open(struct metrics *metrics, struct looks *looks, struct http_tls *tls,
+		 struct fault *why)
 {
-	const struct http_service service = {.answer = on_request, .owner = metrics};
+	const struct http_service service = {.answer = on_request, .owner = metrics, .tls = tls};
 	int r;
 
 	metrics->looks = looks;

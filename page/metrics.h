@@ -15,5 +15,6 @@ struct metrics {
 };
 
 /* At host->metrics; does nothing without it. */
-must_check int metrics_open(struct metrics *metrics, struct looks *looks, struct fault *why);
+must_check int metrics_open(struct metrics *metrics, struct looks *looks, struct http_tls *tls,
+			    struct fault *why);
 void metrics_close(struct metrics *metrics);

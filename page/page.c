@@ -2,6 +2,7 @@
 /* What libmete-page.so exports; which path shows what. */
 #include <string.h>
 
+#include "base/log.h"
 #include "http/http.h"
 #include "page/access.h"
 #include "page/crowd.h"
@@ -13,6 +14,7 @@ struct page_server {
 	const struct page_host *host;
 	struct access access;
 	struct http *http;
+	struct http_tls *tls;
 	struct looks looks;
 	struct rights_table rights;
 	struct crowds crowds;
@@ -193,6 +195,7 @@ static void close_page(struct page_server *p)
 		return;
 	http_close(take(p->http));
 	metrics_close(&p->metrics);
+	http_tls_close(take(p->tls));
 	rights_close(&p->rights);
 	looks_close(&p->looks, on_forget_closed);
 }
@@ -200,7 +203,7 @@ static void close_page(struct page_server *p)
 static int serve(struct page_server *p, struct fault *why)
 {
 	const struct http_service service = {
-		.answer = on_request, .owner = p, .everybody = p->host->system};
+		.answer = on_request, .owner = p, .tls = p->tls, .everybody = p->host->system};
 	int r;
 
 	if (!p->host->page)
@@ -208,6 +211,25 @@ static int serve(struct page_server *p, struct fault *why)
 	r = http_open(p->host->loop, p->host->page, &service, &p->http, why);
 	if (r < 0)
 		fault_within(why, "--page");
+	return r;
+}
+
+static void on_tls_read(void *owner, int r, const struct fault *why)
+{
+	(void)owner;
+	if (r < 0)
+		log_warning("tls.kept", "reason=\"%s\"", why->text);
+	else
+		log_info("tls.changed", "connections from now on have the new certificate");
+}
+
+static int open_tls(struct page_server *p, struct fault *why)
+{
+	int r = http_tls_open(p->host->loop, p->host->certificate, p->host->key, on_tls_read, p,
+			      &p->tls, why);
+
+	if (r < 0)
+		fault_within(why, "--tls-cert and --tls-key");
 	return r;
 }
 
@@ -223,10 +245,12 @@ static int open_page(const struct page_host *host, struct page_server **ret_page
 	p->host = host;
 	rights_open(&p->rights, &p->looks, on_settled, p);
 	r = access_open(&p->access, host, why);
+	if (r == 0 && host->certificate)
+		r = open_tls(p, why);
 	if (r == 0)
 		r = serve(p, why);
 	if (r == 0)
-		r = metrics_open(&p->metrics, &p->looks, why);
+		r = metrics_open(&p->metrics, &p->looks, p->tls, why);
 	if (r < 0)
 		close_page(p);
 	else

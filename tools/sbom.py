@@ -16,6 +16,7 @@ LIBRARIES = {
     "libprotobuf-c": ("libprotobuf-c.so", "BSD-2-Clause", "https://github.com/protobuf-c/protobuf-c"),
     "libcurl": ("libcurl.so", "curl", "https://curl.se/"),
     "libmicrohttpd": ("libmicrohttpd.so", "LGPL-2.1-or-later", "https://www.gnu.org/software/libmicrohttpd/"),
+    "gnutls": ("libgnutls.so", "LGPL-2.1-or-later", "https://www.gnutls.org/"),
     "yaml-0.1": ("libyaml-0.so", "MIT", "https://pyyaml.org/wiki/LibYAML"),
     "ncursesw": (("libncursesw.so", "libtinfo.so"), "X11", "https://invisible-island.net/ncurses/"),
     "cmocka": ("libcmocka.so", "Apache-2.0", "https://cmocka.org/"),

@@ -100,6 +100,9 @@ VALUES = [
     (["page.enabled=true", "page.port=9502", "page.believed=10s", "page.audience=mete.dev"],
      {METED + "command.[:9502]": ":9502", METED + "command.[10s]": "10s", METED + "command.[--page-audience]": "--page-audience", METED + "command.[mete.dev]": "mete.dev",
       METED + "ports.[page].containerPort": 9502, "ClusterRoleBinding/mete-page.roleRef.name": "system:auth-delegator"}),
+    (["page.enabled=true", "page.tlsSecret=shown"], {
+        METED + "command.[/etc/mete-tls/tls.key]": "/etc/mete-tls/tls.key", METED + "volumeMounts.[page-tls].mountPath": "/etc/mete-tls",
+        POD + "volumes.[page-tls].secret.secretName": "shown"}),
     (["networkPolicy.enabled=false"], {"NetworkPolicy/mete-metrics": None}),
     (["admissionPolicies.enabled=false"], {OWN_NODE: None, "ValidatingAdmissionPolicyBinding/mete-counted": None}),
     (["openshift.enabled=true"], {"ClusterRoleBinding/mete-openshift.roleRef.name": "system:openshift:scc:privileged"}),

@@ -93,6 +93,7 @@ def test_with_claims_it_renders_that_overlay():
 
 def test_with_the_page_it_renders_that_overlay():
     same("overlays/page", "page.enabled=true")
+    same("overlays/page-tls", "page.enabled=true", "page.tlsSecret=mete-page-tls")
 
 
 def test_on_simulated_gpus_it_renders_that_overlay():

@@ -7,11 +7,11 @@ from meted import PATIENCE
 
 
 def connect(address):
-    """`address`: a path, or (host, port)."""
+    """`address`: a path, (host, port), or with TLS (host, port, context)."""
     made = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
     made.settimeout(PATIENCE)
-    made.connect(address)
-    return made
+    made.connect(address if isinstance(address, str) else address[:2])
+    return address[2].wrap_socket(made, server_hostname="localhost") if len(address) == 3 and not isinstance(address, str) else made
 
 
 class Answer:

@@ -33,7 +33,7 @@ TABLE = {
     "plugin/config": "config* fuzz_config arrows headers plugin plugin_file as_nvidia nvidia_*",
     "plugin/config/annotations": "annotations* fuzz_annotations arrows headers plugin_pods",
     "kube/": "grpc* api_* kube_api* fuzz_grpc_* fuzz_api_watch fuzz_kubeconfig arrows headers plugin",
-    "http/": "http_listen kube_http arrows headers plugin plugin_told",
+    "http/": "http_* kube_http page page_tls arrows headers plugin plugin_told",
     "node/": "meted* journal policy fuzz_policy fuzz_journal past store* process nvml_parts arrows headers guest_meted pick plugin swap",
     "node/move/store": "store* arrows headers meted_move* meted_stuck swap*",
     "node/move/": "arrows headers meted_move* meted_stuck swap* oversize guest_movable*",
