@@ -19,7 +19,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 14, /* of this interface: both sides are built together */
+	HOST_VERSION = 15, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
