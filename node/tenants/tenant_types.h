@@ -89,8 +89,8 @@ struct tenant {
 				    hold */
 	bool pods;		 /* made for the Kubernetes part */
 	bool observes;		 /* it has next to no share, and sees whole devices by NVML */
-	bool suspended; /* by `mete suspend`: none of its memory may be on a device */
-	struct store *store; /* owned; NULL: nobody has asked for it */
+	bool suspended;		 /* by `mete suspend`: none of its memory may be on a device */
+	struct store *store;	 /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;
 	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
 	uint64_t unknown_functions; /* of guests that have left */
