@@ -13,6 +13,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* A field of libuv has the name of one of our macros. */
 #pragma push_macro("unused")
@@ -29,8 +30,9 @@ struct loop {
 	uv_poll_t poll;	  /* of `epoll` */
 	uv_idle_t closer; /* its closing is that of all watches in `closed` */
 	struct loop_watch *closed;
-	struct epoll_event *batch; /* events that are being told, `batched` of them */
-	int epoll, watched, batched;
+	struct loop_watch **by_fd; /* `rows` of them; NULL: nobody watches it */
+	int epoll, watched, rows;
+	uint32_t serial; /* of the last watch that began or went on */
 };
 
 must_check int loop_init(struct loop *loop);
@@ -50,6 +52,7 @@ struct loop_watch {
 	void (*ready)(struct loop_watch *watch, int events);
 	void (*closed)(struct loop_watch *watch);
 	int fd; /* borrowed: closed by whoever opened it, after loop_unwatch() */
+	uint32_t serial;
 	short events;
 	bool open;
 };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -32,29 +33,54 @@ static void tell(struct loop_watch *watch, uint32_t events)
 		watch->ready(watch, came);
 }
 
+static uint64_t key_of(const struct loop_watch *watch)
+{
+	return (uint64_t)watch->serial << 32 | (uint32_t)watch->fd;
+}
+
+/* NULL: it is watched no more. Then it was paused or closed since the event came; or its descriptor
+ * was closed first, and a process that was forked a moment ago still has it. */
+static struct loop_watch *find(const struct loop *loop, uint64_t key)
+{
+	struct loop_watch *watch = loop->by_fd[(uint32_t)key];
+
+	return watch && key_of(watch) == key ? watch : NULL;
+}
+
 static void on_events(uv_poll_t *poll, int status, int events)
 {
 	struct loop *loop = container_of(poll, struct loop, poll);
 	struct epoll_event batch[BATCH];
+	int batched = epoll_wait(loop->epoll, batch, BATCH, 0);
 
 	(void)status;
 	(void)events;
-	loop->batch = batch;
-	loop->batched = epoll_wait(loop->epoll, batch, BATCH, 0);
-	for (int i = 0; i < loop->batched; i++) {
-		if (batch[i].data.ptr)
-			tell(batch[i].data.ptr, batch[i].events);
+	for (int i = 0; i < batched; i++) {
+		struct loop_watch *watch = find(loop, batch[i].data.u64);
+
+		if (watch)
+			tell(watch, batch[i].events);
 	}
-	loop->batched = 0;
 }
 
-/* What has come of the descriptor and was not told yet: nobody waits for it any more. */
-static void forget(struct loop *loop, const struct loop_watch *watch)
+/* Room for its row, and a number that no event has yet. */
+static int enter(struct loop *loop, struct loop_watch *watch)
 {
-	for (int i = 0; i < loop->batched; i++) {
-		if (loop->batch[i].data.ptr == watch)
-			loop->batch[i].data.ptr = NULL;
-	}
+	size_t rows = (size_t)loop->rows, more = rows;
+	struct loop_watch **by_fd;
+
+	watch->serial = ++loop->serial;
+	while (more <= (size_t)watch->fd)
+		more = more ? 2 * more : 64;
+	if (more == rows)
+		return 0;
+	by_fd = realloc(loop->by_fd, more * sizeof(struct loop_watch *));
+	if (!by_fd)
+		return -1;
+	memset(by_fd + rows, 0, (more - rows) * sizeof(struct loop_watch *));
+	loop->by_fd = by_fd;
+	loop->rows = (int)more;
+	return 0;
 }
 
 static void count(struct loop *loop, int more)
@@ -69,26 +95,45 @@ static void count(struct loop *loop, int more)
 
 static int set(struct loop_watch *watch, int events)
 {
+	struct loop *loop = watch->loop;
 	struct epoll_event event = {.events = (events & LOOP_READ ? EPOLLIN : 0u) |
-					      (events & LOOP_WRITE ? EPOLLOUT : 0u),
-				    .data.ptr = watch};
-	int operation = !events ? EPOLL_CTL_DEL : watch->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+					      (events & LOOP_WRITE ? EPOLLOUT : 0u)};
+	bool more = !watch->events;
 
-	if (!events)
-		forget(watch->loop, watch);
-	if (epoll_ctl(watch->loop->epoll, operation, watch->fd, &event) < 0)
+	if (more && enter(loop, watch) < 0)
 		return -1;
-	if (operation != EPOLL_CTL_MOD)
-		count(watch->loop, events ? 1 : -1);
+	event.data.u64 = key_of(watch);
+	if (epoll_ctl(loop->epoll, more ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, watch->fd, &event) < 0)
+		return -1;
 	watch->events = (short)events;
+	loop->by_fd[watch->fd] = watch;
+	if (more)
+		count(loop, 1);
 	return 0;
+}
+
+static void unset(struct loop_watch *watch)
+{
+	struct loop *loop = watch->loop;
+
+	watch->events = 0;
+	/* libcurl says that it closes a descriptor when it has: then this does nothing, or the
+	 * number is another's already. */
+	if (loop->by_fd[watch->fd] == watch) {
+		epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+		loop->by_fd[watch->fd] = NULL;
+	}
+	count(loop, -1);
 }
 
 void loop_rewatch(struct loop_watch *watch, int events)
 {
-	/* As libuv does: somebody would wait for ever for what is not watched. */
-	if (watch->open && events != watch->events && set(watch, events) < 0)
-		abort();
+	if (!watch->open || events == watch->events)
+		return;
+	if (!events)
+		unset(watch);
+	else if (set(watch, events) < 0)
+		abort(); /* as libuv does: somebody would wait for ever for what is not watched */
 }
 
 int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, int events,
@@ -142,7 +187,9 @@ int loop_watches_open(struct loop *loop)
 	int r;
 
 	loop->closed = NULL;
-	loop->watched = loop->batched = 0;
+	loop->by_fd = NULL;
+	loop->rows = loop->watched = 0;
+	loop->serial = 0;
 	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (loop->epoll < 0)
 		return -errno;
@@ -156,4 +203,5 @@ void loop_watches_close(struct loop *loop)
 {
 	uv_close((uv_handle_t *)&loop->poll, NULL);
 	close(loop->epoll);
+	free(loop->by_fd);
 }

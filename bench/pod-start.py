@@ -24,7 +24,7 @@ def uptime():
 
 def start(here, name, slots):
     began = uptime()
-    made = here.pod(name, pod(command=["sh", "-c", "seen; cat /proc/uptime"], slots=slots))
+    made = here.pod(name, pod(command=["sh", "-c", "seen; cat /proc/uptime"], slots=slots, cheap=False))
     assert made.await_end() == 0, made.log()
     lines = made.log().splitlines()
     assert lines[0].startswith("seen devices=1 " if slots else "seen devices=0 "), lines

@@ -37,7 +37,8 @@ static int find_uuid(struct daemon *d, const char *name, uint32_t *ret_index)
 	int r = -ENOENT;
 
 	for (uint32_t i = 0; i < d->devices; i++) {
-		if (!text_uuid_begins(d->device[i].info->uuid_text, name))
+		if (d->device[i].info->gone ||
+		    !text_uuid_begins(d->device[i].info->uuid_text, name))
 			continue;
 		if (r == 0)
 			return -ENOTUNIQ;
@@ -57,7 +58,7 @@ int daemon_find_device(struct daemon *d, const char *name, uint32_t *ret_index)
 	number = strtoul(name, &end, 10);
 	if (*end || strlen(name) >= 4) /* 0711 may begin a UUID */
 		return find_uuid(d, name, ret_index);
-	if (number >= d->devices)
+	if (number >= d->devices || d->device[number].info->gone)
 		return -ENOENT;
 	*ret_index = (uint32_t)number;
 	return 0;

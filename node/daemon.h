@@ -40,6 +40,8 @@ struct divided {
 	struct loop_timer timer;
 	struct loop_work work;
 	uint64_t before, now; /* nvml_news() of the last looks */
+	int r;		      /* nvml_look_again()'s */
+	struct fault why;
 };
 
 /* Of lines about peers' misbehaviour. */
@@ -65,7 +67,9 @@ struct daemon {
 	struct registration *carried; /* from who stood by to who serves: plugin/host.h */
 
 	struct nvml *nvml;
-	uint32_t devices;
+	uint32_t devices; /* those that are gone included */
+	uint32_t places;  /* what there can be: MIG may make more while we run */
+	uint32_t present; /* of the devices: those that are not gone */
 	struct device device[DAEMON_DEVICES];
 	struct reserve reserve;
 	struct mark *marks; /* of each device */

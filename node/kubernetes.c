@@ -135,6 +135,8 @@ static void rows(struct daemon *d, const struct host_reader *reader)
 	for (uint32_t i = 0; reader->device && i < d->devices; i++) {
 		struct wire_device_row row;
 
+		if (!device_is_shown(&d->device[i]))
+			continue;
 		rows_device(d, i, &row);
 		reader->device(reader->owner, &row);
 	}
@@ -238,7 +240,7 @@ static int load(struct kubernetes *k, struct fault *why)
 
 #define STANDS_BY "another meted serves the node: this one stands by, and serves when it has ended"
 
-static void fill(struct kubernetes *k, struct daemon *d)
+static void fill_devices(struct kubernetes *k, const struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
 		const struct nvml_device *info = d->device[i].info;
@@ -257,9 +259,27 @@ static void fill(struct kubernetes *k, struct daemon *d)
 			.gpu_instance = info->gpu_instance,
 			.compute_instance = info->compute_instance,
 			.is_divisible = info->is_divisible,
+			.gone = info->gone,
 			.part = &info->part,
 		};
 	}
+}
+
+int kubernetes_divided(struct daemon *d, uint32_t former, struct fault *why)
+{
+	struct kubernetes *k = d->kubernetes;
+
+	if (!k || !k->plugin)
+		return 0;
+	fill_devices(k, d);
+	k->host.devices = d->devices;
+	k->host.unparted = nvml_unparted(d->nvml);
+	return k->entry->divided(k->plugin, former, why);
+}
+
+static void fill(struct kubernetes *k, struct daemon *d)
+{
+	fill_devices(k, d);
 	k->host = (struct host){
 		.version = HOST_VERSION,
 		.devices = d->devices,

@@ -114,19 +114,10 @@ static int open_devices(struct daemon *d, struct fault *why)
 	d->devices = nvml_count(d->nvml);
 	if (d->devices > DAEMON_DEVICES)
 		d->devices = DAEMON_DEVICES;
-	for (uint32_t i = 0; i < d->devices; i++) {
-		struct device *device = &d->device[i];
-
-		device->info = nvml_device(d->nvml, i);
-		device->reserve_bytes = d->options.reserve_bytes ? d->options.reserve_bytes
-								 : device->info->reserved_bytes;
-		log_info("device.found",
-			 "index=%u uuid=%s model=%s capacity_bytes=%llu "
-			 "reserve_bytes=%llu",
-			 i, device->info->uuid_text, log_text(device->info->model).text,
-			 (unsigned long long)device->info->total_bytes,
-			 (unsigned long long)device->reserve_bytes);
-	}
+	d->present = d->devices;
+	d->places = divided_may_be(d) ? DAEMON_DEVICES : d->devices;
+	for (uint32_t i = 0; i < d->devices; i++)
+		divided_found(d, i);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 
 struct caller;
 struct daemon;
+struct fault;
 struct guest;
 struct ledger_action;
 struct tenant;
@@ -44,6 +45,9 @@ void tenant_maybe_end(struct tenant *t);
 /* kubernetes.c */
 /* A device takes no new tenants, or does again. */
 void kubernetes_cordoned(struct daemon *d, uint32_t device);
+/* Devices are gone, are back, or, from index `former` on, have come. -errno with a sentence: it
+ * serves them only after a restart. */
+must_check int kubernetes_divided(struct daemon *d, uint32_t former, struct fault *why);
 
 /* ending.c */
 /* Something has left: a user's daemon exits with its last tenant. */
@@ -56,6 +60,10 @@ void schedule_pump(struct daemon *d);
 void schedule_listen(struct tenant_device *at, uint64_t now);
 /* Every guest has acknowledged that the gate is closed. */
 void schedule_drained(struct tenant_device *at);
+
+/* move/move_store.c */
+/* Other devices are there: each has its part of the store. schedule_pump() follows. */
+void move_divided(struct daemon *d);
 
 /* move/move.c */
 /* The ledger's figures have changed. */

@@ -182,7 +182,7 @@ static int look_at_kind(struct crowd_look *look, struct crowd_look *before, uint
 static void write_gone(const struct crowd_look *before, struct list *to)
 {
 	for (size_t i = 0; i < before->rows.count; i++) {
-		if (!before->text[i] || before->rows.row[i].code != WIRE_tenant_row)
+		if (!before->text[i])
 			continue;
 		fputs(to->between, to->out);
 		write_name(to->out, &before->rows.row[i]);

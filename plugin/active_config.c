@@ -73,6 +73,8 @@ static int fit(const struct plugin *p, const struct config *config, struct fault
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++) {
 		const struct config_device device = entitled_device(p, i);
 
+		if (p->host->device[i].gone)
+			continue;
 		r = config_fits(config, &device, why);
 	}
 	return r;
@@ -223,6 +225,45 @@ static void serve_anew(struct plugin *p, bool renamed)
 	serve_close(p);
 	p->settled = false;
 	settle(p);
+}
+
+/* What was missing at the start comes into its own by a start. */
+static int check_missing(const struct plugin *p, struct fault *why)
+{
+	bool missing = dra_misses(p->dra);
+
+	list_for_each(link, (struct list *)&p->bindings.all) missing |=
+		list_entry(link, struct binding, link)->missings != 0;
+	return missing ? fault_set(why, -EAGAIN, "containers wait for devices that were missing")
+		       : 0;
+}
+
+int active_config_divided(struct plugin *p, uint32_t former, struct fault *why)
+{
+	int r = check_missing(p, why);
+
+	for (uint32_t i = former; r == 0 && i < p->host->devices; i++)
+		if (mps_device(p->mps, i) < 0)
+			r = fault_set(why, -ENOMEM, "out of memory");
+	if (r == 0)
+		r = fit(p, p->config, why);
+	if (r < 0)
+		return r;
+	health_divided(p, former);
+	if (!p->settled) {
+		settle(p);
+		return 0;
+	}
+	if (p->config->has_mete) {
+		refresh(p);
+		return 0;
+	}
+	r = kinds_add(p, why);
+	if (r < 0)
+		return r;
+	serve_anew(p, r == 1);
+	enrol_more(p);
+	return 0;
 }
 
 void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count)

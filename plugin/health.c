@@ -151,6 +151,9 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		mig_label_look(p->mig);
 		return;
 	}
+	/* It is not offered, and that is no news. */
+	if (news == HOST_LOST && p->host->device[device].gone)
+		return;
 	if (news == HOST_XID)
 		p->xids[device]++;
 	if (!is_counted(p, news, xid))
@@ -219,6 +222,11 @@ int health_check(const struct plugin *p, const struct binding *b, struct fault *
 	for (uint32_t i = 0; i < b->devices; i++) {
 		const char *uuid = p->host->device[b->device[i]].uuid;
 
+		if (p->host->device[b->device[i]].gone)
+			return fault_set(why, -ENODEV,
+					 "device %s is gone: MIG has divided its GPU in another "
+					 "way",
+					 uuid);
 		if (health_is_gone(&p->health[b->device[i]]))
 			return fault_set(
 				why, -ENODEV,
@@ -234,13 +242,28 @@ int health_check(const struct plugin *p, const struct binding *b, struct fault *
 	return 0;
 }
 
-void health_open(struct plugin *p)
+static void begin(struct plugin *p, uint32_t device)
+{
+	health_init(&p->health[device], loop_now_ns());
+	p->offer[device].healthy = true;
+	p->offer[device].cordoned = p->host->cordoned(p->host->daemon, device);
+}
+
+/* A part that is made again is not one that has failed. */
+void health_divided(struct plugin *p, uint32_t former)
 {
 	for (uint32_t i = 0; i < p->host->devices; i++) {
-		health_init(&p->health[i], loop_now_ns());
-		p->offer[i].healthy = true;
-		p->offer[i].cordoned = p->host->cordoned(p->host->daemon, i);
+		if (i >= former)
+			p->offer[i].dividing = p->offer[0].dividing;
+		if (i >= former || (!p->host->device[i].gone && health_is_gone(&p->health[i])))
+			begin(p, i);
 	}
+}
+
+void health_open(struct plugin *p)
+{
+	for (uint32_t i = 0; i < p->host->devices; i++)
+		begin(p, i);
 	remember(p);
 	p->host->watch(p->host->daemon, on_news, p);
 }

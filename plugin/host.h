@@ -33,7 +33,8 @@ struct host_device {
 	unsigned gpu_index, part_index;	 /* in NVIDIA's numbering: nvidia-smi -L */
 	int gpu_instance, compute_instance; /* of MIG; -1: it is a whole GPU */
 	bool is_divisible;		    /* the GPU can be divided by MIG */
-	const struct gpu_part *part;	    /* what it has, if it is one of MIG's; NULL: unknown */
+	bool gone; /* MIG has divided its GPU in another way since; it may come back */
+	const struct gpu_part *part; /* what it has, if it is one of MIG's; NULL: unknown */
 };
 
 /* Between two whole GPUs; 0 where nothing is reported. */
@@ -170,6 +171,9 @@ struct plugin_entry {
 		    struct fault *why);
 	/* SIGHUP: rereads its file; a mistake in it is logged and changes nothing. */
 	void (*reload)(struct plugin *plugin);
+	/* host.device has changed: some are gone or back, and from `former` on they are new;
+	 * indices stay. -errno with a sentence: it takes a restart. */
+	int (*divided)(struct plugin *plugin, uint32_t former, struct fault *why);
 	/* A stand-by's: who serves is about to end. 1: succeeded() is called when the kubelet knows
 	 * us, too; 0: it need not. */
 	int (*succeed)(struct plugin *plugin);

@@ -155,7 +155,7 @@ static int name_folder(struct plugin *p, struct fault *why)
 	return 0;
 }
 
-static int name_socket(struct serving *s, struct fault *why)
+int plugin_name_socket(struct serving *s, struct fault *why)
 {
 	const char *name = strrchr(s->resource, '/'), *folder = s->plugin->folder;
 
@@ -173,7 +173,7 @@ static int open_kubelet(struct plugin *p, struct fault *why)
 	if (r == 0)
 		r = kinds_find(p, why);
 	for (uint32_t i = 0; r == 0 && i < p->servings; i++)
-		r = name_socket(&p->serving[i], why);
+		r = plugin_name_socket(&p->serving[i], why);
 	if (r < 0)
 		return r;
 	/* Otherwise only the containers that were bound before are asked about. */
@@ -482,6 +482,7 @@ const struct plugin_entry mete_plugin = {
 	.version = HOST_VERSION,
 	.open = plugin_open,
 	.reload = reload,
+	.divided = active_config_divided,
 	.succeed = standby_succeed,
 	.finish = finish,
 	.who = reviews_who,

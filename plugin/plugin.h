@@ -213,6 +213,8 @@ struct plugin {
 /* The part of the start that needs the final configuration, which a node's labels may select. On
  * failure the completed steps stay, and it may be retried. */
 must_check int plugin_settle(struct plugin *p, struct fault *why);
+/* serving.socket, of its resource. -ENAMETOOLONG. */
+must_check int plugin_name_socket(struct serving *s, struct fault *why);
 
 /* Finds the driver's files again. On failure the former result stays. */
 must_check int plugin_look(struct plugin *p, struct fault *why);
@@ -234,6 +236,8 @@ must_check int active_config_open(struct plugin *p, struct fault *why);
 void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count);
 /* Called when nothing more will be learnt of this node: plugin_settle(), until it succeeds. */
 must_check int active_config_settle(struct plugin *p, struct fault *why);
+/* plugin_entry.divided */
+must_check int active_config_divided(struct plugin *p, uint32_t former, struct fault *why);
 /* The first time: a failure ends the start or is retried, depending on the file. */
 must_check int active_config_start(struct plugin *p, struct fault *why);
 
@@ -269,6 +273,9 @@ must_check int kinds_find(struct plugin *p, struct fault *why);
 must_check int kinds_check(const struct plugin *p, struct fault *why);
 /* Would they have other names now? */
 bool kinds_differ(const struct plugin *p);
+/* The names stay; devices that have come may have others, which are added. Whoever listens goes on.
+ * 1: all must be served anew. -errno: see kinds_find(). */
+must_check int kinds_add(struct plugin *p, struct fault *why);
 /* The names stay, and each may have other replicas: whoever serves it goes on. A kubelet that is
  * registered with anew while the former stream ends forgets that one's end (1.36). */
 void kinds_follow(struct plugin *p);
@@ -312,6 +319,8 @@ void enrol_close(struct plugin *p);
 void enrol_lost(const struct serving *s);
 /* Is any resource registered? */
 bool enrol_is_done(const struct plugin *p);
+/* A resource has been added. */
+void enrol_more(struct plugin *p);
 /* Which of its sockets exists; false: none. */
 bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_changed_ns);
 
@@ -464,6 +473,8 @@ void events_close(struct plugin *p);
 
 /* health.c */
 void health_open(struct plugin *p);
+/* MIG has made devices, from `former` on, or made some again that were gone. */
+void health_divided(struct plugin *p, uint32_t former);
 /* -ENODEV: one of its devices is gone from the bus. */
 must_check int health_check(const struct plugin *p, const struct binding *b, struct fault *why);
 

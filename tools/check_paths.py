@@ -2,7 +2,8 @@
 """Usage: python3 check_paths.py ROOT: every path that README.md and docs/*.md name is there; tools/check paths runs it.
 
 A path is a word of `code` that begins with a folder of the tree; * stands for what it stands for in a shell, and MODULE, NAME and VERB
-stand for any. What is built (build/) is not looked for. The targets of relative links count, too.
+stand for any. What is built (build/) is not looked for. The targets of relative links count, too. In a row of a table that begins with
+a folder, a file of C without one is that folder's.
 """
 import glob
 import os
@@ -19,6 +20,9 @@ def named(page, folders):
             word = word.strip("(),;:").rstrip(".")
             if word.split("/")[0] in folders and "/" in word and re.fullmatch(r"[\w./*-]+", word):
                 yield text.count("\n", 0, code.start()) + 1, word, re.sub("MODULE|NAME|VERB", "*", word)
+    for row in re.finditer(r"^\| `([\w/]+)/` \|(.*)", text, re.M):
+        for word in re.findall(r"`(\w+\.(?:c|h|def|S))`", row[2]):
+            yield text.count("\n", 0, row.start()) + 1, f"{row[1]}/{word}", f"{row[1]}/{word}"
     for link in re.finditer(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", text):
         yield text.count("\n", 0, link.start()) + 1, link[1], os.path.join(os.path.dirname(page), link[1])
 

@@ -41,7 +41,7 @@ struct ledger *ledger_init(void *memory, const struct ledger_limits *limits)
 	struct ledger *l = memory;
 	char *at;
 
-	*l = (struct ledger){.limits = *limits, .event = 1};
+	*l = (struct ledger){.limits = *limits, .count = limits->devices, .event = 1};
 	l->devices = (struct ledger_device *)(l + 1);
 	at = (char *)(l->devices + limits->devices);
 	at = lay(&l->accounts, at, sizeof(struct ledger_account),
@@ -60,6 +60,12 @@ struct ledger *ledger_init(void *memory, const struct ledger_limits *limits)
 		list_init(&d->recalled);
 	}
 	return l;
+}
+
+void ledger_set_count(struct ledger *l, uint32_t devices)
+{
+	l->event++;
+	l->count = devices;
 }
 
 void ledger_set_device(struct ledger *l, uint32_t index, uint64_t capacity, uint64_t reserve)
@@ -189,7 +195,7 @@ void *ledger_watcher(const struct ledger_account *account)
 
 void *ledger_changed(struct ledger *l)
 {
-	for (uint32_t i = 0; i < l->limits.devices; i++) {
+	for (uint32_t i = 0; i < l->count; i++) {
 		struct list *link = l->devices[i].changed.next;
 
 		if (list_empty(&l->devices[i].changed))

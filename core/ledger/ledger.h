@@ -76,7 +76,8 @@ struct ledger_account;
 struct ledger_holder;
 
 struct ledger_limits {
-	uint32_t devices, accounts, holders;
+	uint32_t devices; /* at most: see ledger_set_count() */
+	uint32_t accounts, holders;
 	uint32_t asks;		   /* in addition to the reserved ones */
 	uint32_t asks_sure;	   /* places reserved for each account */
 	uint32_t asks_per_account; /* that wait, at most; 0: no bound */
@@ -144,6 +145,9 @@ size_t ledger_size(const struct ledger_limits *limits);
 
 /* `memory` has ledger_size() bytes, aligned for uint64_t. Unused parts are never touched. */
 struct ledger *ledger_init(void *memory, const struct ledger_limits *limits);
+
+/* How many of the devices are there; at first all. The others cost nothing at an event. */
+void ledger_set_count(struct ledger *l, uint32_t devices);
 
 /* Device `index` < limits.devices. */
 void ledger_set_device(struct ledger *l, uint32_t index, uint64_t capacity, uint64_t reserve);

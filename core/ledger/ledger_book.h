@@ -120,6 +120,7 @@ struct place {
 
 struct ledger {
 	struct ledger_limits limits;
+	uint32_t count; /* of the devices that are there */
 	uint64_t round;
 	uint64_t event; /* counts the caller's events, except reports */
 	uint64_t looks; /* measurements that have ended */

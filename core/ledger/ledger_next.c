@@ -371,7 +371,7 @@ static int next_of_device(struct ledger *l, struct ledger_device *d, uint64_t no
 static void begin(struct ledger *l, uint64_t now_ns)
 {
 	l->place = (struct place){.event = l->event, .ns = now_ns};
-	for (uint32_t i = 0; i < l->limits.devices; i++) {
+	for (uint32_t i = 0; i < l->count; i++) {
 		struct ledger_device *d = &l->devices[i];
 
 		expire_recalls(d, now_ns);
@@ -389,7 +389,7 @@ int ledger_next(struct ledger *l, uint64_t now_ns, struct ledger_action *ret_act
 
 	if (at->event != l->event || at->ns != now_ns)
 		begin(l, now_ns);
-	for (; at->device < l->limits.devices; at->device++) {
+	for (; at->device < l->count; at->device++) {
 		if (recall_over(l, &l->devices[at->device], now_ns, ret_action) ||
 		    next_of_device(l, &l->devices[at->device], now_ns, ret_action))
 			return 1;
@@ -430,7 +430,7 @@ uint64_t ledger_deadline(const struct ledger *l, uint64_t now_ns)
 {
 	uint64_t deadline = 0;
 
-	for (uint32_t i = 0; i < l->limits.devices; i++)
+	for (uint32_t i = 0; i < l->count; i++)
 		sooner(&deadline, device_deadline(&l->devices[i], now_ns), now_ns);
 	return deadline;
 }

@@ -189,7 +189,7 @@ struct turns {
 
 struct turns_device {
 	/* For reading. */
-	uint32_t order;	  /* by UUID: no two are equal */
+	uint32_t order;	  /* no two are equal */
 	uint32_t tenants; /* seats */
 	uint32_t waiting; /* seats in line */
 	bool governed;
@@ -296,7 +296,7 @@ struct turns_seat {
 
 void turns_init(struct turns *turns, const struct turns_tuning *tuning);
 
-/* `order`: the place of its UUID among those of all devices. */
+/* `order`: the place of its UUID among those of all devices, or behind them. */
 void turns_device_init(struct turns *turns, struct turns_device *device, uint32_t order);
 
 void turns_tenant_init(struct turns *turns, struct turns_tenant *tenant,

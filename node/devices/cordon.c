@@ -26,13 +26,20 @@ void cordon_return(struct daemon *d, uint32_t device)
 int cordon_check(const struct daemon *d, const uint32_t *device, uint32_t devices,
 		 struct fault *why)
 {
-	for (uint32_t i = 0; i < devices; i++)
+	for (uint32_t i = 0; i < devices; i++) {
+		if (d->device[device[i]].info->gone)
+			return fault_set(
+				why, -ENODEV,
+				"device %u (%s) is gone: MIG has divided its GPU in another "
+				"way",
+				device[i], d->device[device[i]].info->uuid_text);
 		if (d->device[device[i]].cordoned)
 			return fault_set(why, -EBUSY,
 					 "device %u (%s) takes no new tenants: `mete uncordon %u` "
 					 "ends that",
 					 device[i], d->device[device[i]].info->uuid_text,
 					 device[i]);
+	}
 	return 0;
 }
 

@@ -46,6 +46,12 @@ struct device {
 	uint64_t outside_until; /* an answer waits for this measurement */
 };
 
+/* What MIG has taken is, as long as it has tenants. */
+static inline bool device_is_shown(const struct device *device)
+{
+	return !device->info->gone || device->registered;
+}
+
 /* A device that `mete pick` reserved, while its connection lives or until a time. A reservation
  * from before this daemon has no connection: it lives as long as the picker's process, which has
  * become its program by then. */

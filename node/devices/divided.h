@@ -4,5 +4,9 @@
 
 #include "node/daemon.h"
 
+/* May there be more devices, or others, while we run? */
+bool divided_may_be(const struct daemon *d);
+/* Notes and logs a device that the driver lists. */
+void divided_found(struct daemon *d, uint32_t index);
 must_check int divided_open(struct daemon *d);
 void divided_close(struct daemon *d);

@@ -56,9 +56,9 @@ static void run(struct loop_work *work)
 
 	if (nvml_events(d->nvml, h->event, ARRAY_SIZE(h->event), &h->events) < 0)
 		h->events = 0;
-	for (uint32_t i = 0; i < d->devices; i++)
+	for (uint32_t i = 0; i < h->devices; i++)
 		h->answers[i] = nvml_answers(d->nvml, i);
-	for (uint32_t i = 0; i < d->devices; i++)
+	for (uint32_t i = 0; i < h->devices; i++)
 		h->processes[i].unknown = look(d->nvml, i, &h->processes[i]) < 0;
 }
 
@@ -85,7 +85,7 @@ static void on_finished(struct loop_work *work)
 	for (uint32_t i = 0; i < h->events; i++)
 		h->seen(h->owner, h->event[i].index,
 			h->event[i].news == NVML_NEWS_XID ? HOST_XID : HOST_ECC, h->event[i].xid);
-	for (uint32_t i = 0; i < h->daemon->devices; i++) {
+	for (uint32_t i = 0; i < h->devices; i++) {
 		complain(h, i);
 		h->seen(h->owner, i, h->answers[i] ? HOST_ANSWERS : HOST_LOST, 0);
 	}
@@ -111,7 +111,7 @@ static bool is_guest(const struct daemon *d, uint32_t pid)
 /* Reports nothing while the worker is writing the table. */
 void health_watch_strangers(const struct health_watch *h, const struct host_reader *reader)
 {
-	for (uint32_t i = 0; !h->work.busy && h->daemon && i < h->daemon->devices; i++)
+	for (uint32_t i = 0; !h->work.busy && h->daemon && i < h->devices; i++)
 		for (uint32_t n = 0; n < h->processes[i].count; n++)
 			if (!is_guest(h->daemon, h->processes[i].row[n].pid))
 				reader->stranger(reader->owner, i, h->processes[i].row[n].pid,
@@ -179,7 +179,7 @@ void health_watch_measured(const struct health_watch *h, const struct host_reade
 {
 	if (h->work.busy || !h->daemon)
 		return;
-	for (uint32_t i = 0; i < h->daemon->devices; i++) {
+	for (uint32_t i = 0; i < h->devices; i++) {
 		const struct health_processes *p = &h->processes[i];
 
 		if (p->unknown)
@@ -196,6 +196,9 @@ static void on_due(struct loop_timer *timer)
 {
 	struct health_watch *h = container_of(timer, struct health_watch, timer);
 
+	/* MIG may make more while the driver is asked. */
+	if (!h->work.busy)
+		h->devices = h->daemon->devices;
 	if (loop_work(&h->daemon->loop, &h->work, run, on_finished) < 0)
 		loop_arm(&h->timer, EVERY_S * 1000000000ull);
 }

@@ -27,6 +27,7 @@ struct health_watch {
 	struct loop_work work;
 	struct nvml_event event[64];
 	uint32_t events;
+	uint32_t devices; /* that are asked about */
 	bool answers[DAEMON_DEVICES];
 	struct health_processes processes[DAEMON_DEVICES];
 	bool unknown[DAEMON_DEVICES]; /* that was logged */

@@ -200,12 +200,18 @@ static void take_mark(struct mark *m)
 	best_effort(try_mark(m));
 }
 
+void mark_again(struct daemon *d)
+{
+	for (uint32_t i = 0; d->marks && i < d->devices; i++)
+		take_mark(&d->marks[i]);
+}
+
 int mark_open(struct daemon *d)
 {
-	d->marks = calloc(d->devices + 1, sizeof(*d->marks));
+	d->marks = calloc(d->places + 1, sizeof(*d->marks));
 	if (!d->marks)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < d->devices; i++) {
+	for (uint32_t i = 0; i < d->places; i++) {
 		struct mark *m = &d->marks[i];
 
 		m->daemon = d;
@@ -215,15 +221,9 @@ int mark_open(struct daemon *d)
 			m->peer[n] = (struct mark_peer){.mark = m, .fd = -1};
 		/* This never fails in libuv. */
 		best_effort(loop_timer_init(&d->loop, &m->rest, on_rested));
-		take_mark(m);
 	}
+	mark_again(d);
 	return 0;
-}
-
-void mark_again(struct daemon *d)
-{
-	for (uint32_t i = 0; d->marks && i < d->devices; i++)
-		take_mark(&d->marks[i]);
 }
 
 static void on_listener_closed(struct loop_watch *watch)
@@ -234,7 +234,7 @@ static void on_listener_closed(struct loop_watch *watch)
 /* The loop uses the memory until it has ended. */
 void mark_close(struct daemon *d)
 {
-	for (uint32_t i = 0; d->marks && i < d->devices; i++) {
+	for (uint32_t i = 0; d->marks && i < d->places; i++) {
 		struct mark *m = &d->marks[i];
 
 		loop_unwatch(&m->listener, on_listener_closed);

@@ -73,10 +73,10 @@ int nvml_parse_uuid(const char *text, uint8_t ret_uuid[16])
 
 static bool make_room(struct nvml *nvml)
 {
-	uint32_t room = nvml->room ? 2 * nvml->room : 16;
+	uint32_t room = nvml->room ? 2 * nvml->room : NVML_DEVICES_LATER;
 	void *devices, *handles, *gpus;
 
-	if (nvml->count < nvml->room)
+	if (nvml->read < nvml->room)
 		return true;
 	devices = realloc(nvml->devices, room * sizeof(*nvml->devices));
 	nvml->devices = devices ? devices : nvml->devices;
@@ -124,10 +124,10 @@ static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 
 	if (!make_room(nvml) || !nvml->devices || !nvml->gpus)
 		return fault_set(why, -ENOMEM, "out of memory");
-	device = &nvml->devices[nvml->count];
+	device = &nvml->devices[nvml->read];
 	*device = (struct nvml_device){.minor = -1, .gpu_instance = -1, .compute_instance = -1};
-	nvml->handles[nvml->count] = handle;
-	nvml->gpus[nvml->count] = gpu;
+	nvml->handles[nvml->read] = handle;
+	nvml->gpus[nvml->read] = gpu;
 	r = says(nvml,
 		 nvml->nvmlDeviceGetUUID(handle, device->uuid_text, sizeof(device->uuid_text)),
 		 "its UUID", why);
@@ -146,14 +146,24 @@ static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 	if (gpu != handle && nvml->nvmlDeviceGetMemoryInfo(gpu, &memory) == NVML_SUCCESS)
 		device->gpu_bytes = memory.total;
 	read_optional(nvml, handle, gpu, device);
-	nvml->count++;
+	nvml->read++;
 	return 0;
 }
 
-static int read_part(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu, unsigned int index,
-		     struct fault *why)
+int nvml_read_gpu(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index, struct fault *why)
+{
+	int r = read_device(nvml, gpu, gpu, why);
+
+	if (r == 0)
+		nvml->devices[nvml->read - 1].gpu_index = gpu_index;
+	return r;
+}
+
+int nvml_read_one(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu, unsigned int gpu_index,
+		  unsigned int index, struct fault *why)
 {
 	unsigned int gpu_instance = 0, compute_instance = 0;
+	struct nvml_device *device;
 	int r = says(nvml, nvml->nvmlDeviceGetGpuInstanceId(part, &gpu_instance),
 		     "its GPU instance", why);
 
@@ -164,11 +174,13 @@ static int read_part(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu, uns
 		r = read_device(nvml, part, gpu, why);
 	if (r < 0)
 		return r;
-	nvml->devices[nvml->count - 1].part_index = index;
-	nvml_read_part(nvml, part, &nvml->devices[nvml->count - 1].part);
-	nvml_read_place(nvml, gpu, gpu_instance, &nvml->devices[nvml->count - 1].part);
-	nvml->devices[nvml->count - 1].gpu_instance = (int)gpu_instance;
-	nvml->devices[nvml->count - 1].compute_instance = (int)compute_instance;
+	device = &nvml->devices[nvml->read - 1];
+	device->gpu_index = gpu_index;
+	device->part_index = index;
+	nvml_read_part(nvml, part, &device->part);
+	nvml_read_place(nvml, gpu, gpu_instance, &device->part);
+	device->gpu_instance = (int)gpu_instance;
+	device->compute_instance = (int)compute_instance;
 	return 0;
 }
 
@@ -190,7 +202,8 @@ bool nvml_find_part(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int inde
 }
 
 /* Reads the parts into which MIG has divided a GPU; there may be none yet. */
-static int read_parts(struct nvml *nvml, nvmlDevice_t gpu, struct fault *why)
+static int read_parts(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index,
+		      struct fault *why)
 {
 	unsigned int most = 0;
 	int r = says(nvml, nvml->nvmlDeviceGetMaxMigDeviceCount(gpu, &most),
@@ -201,7 +214,7 @@ static int read_parts(struct nvml *nvml, nvmlDevice_t gpu, struct fault *why)
 
 		if (!nvml_find_part(nvml, gpu, i, &part))
 			continue;
-		r = read_part(nvml, part, gpu, i, why);
+		r = nvml_read_one(nvml, part, gpu, gpu_index, i, why);
 		/* It was destroyed meanwhile: divided.c sees what is there then. */
 		if (r < 0 && !nvml_find_part(nvml, gpu, i, &part))
 			r = 0;
@@ -211,21 +224,19 @@ static int read_parts(struct nvml *nvml, nvmlDevice_t gpu, struct fault *why)
 	return r;
 }
 
-static int read_gpu(struct nvml *nvml, unsigned int index, struct fault *why)
+static int read_gpu_or_parts(struct nvml *nvml, unsigned int index, struct fault *why)
 {
-	uint32_t first = nvml->count;
+	uint32_t first = nvml->read;
 	nvmlDevice_t gpu;
 	int r = says(nvml, nvml->nvmlDeviceGetHandleByIndex_v2(index, &gpu), "its handle", why);
 
 	if (r == 0)
-		r = nvml_is_divided(nvml, gpu) ? read_parts(nvml, gpu, why)
-					       : read_device(nvml, gpu, gpu, why);
-	for (uint32_t i = first; r == 0 && i < nvml->count; i++) {
-		nvml->devices[i].gpu_index = index;
+		r = nvml_is_divided(nvml, gpu) ? read_parts(nvml, gpu, index, why)
+					       : nvml_read_gpu(nvml, gpu, index, why);
+	for (uint32_t i = first; r == 0 && i < nvml->read; i++)
 		nvml->divisible |= nvml->devices[i].is_divisible;
-	}
 	/* In MIG mode, and without parts. */
-	if (r == 0 && first == nvml->count) {
+	if (r == 0 && first == nvml->read) {
 		nvml->divisible = true;
 		if (nvml->unparted < 0)
 			nvml->unparted = (int)index;
@@ -252,13 +263,14 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 		return r;
 	nvml->unparted = -1;
 	for (unsigned int i = 0; i < count; i++) {
-		r = read_gpu(nvml, i, why);
+		r = read_gpu_or_parts(nvml, i, why);
 		if (r < 0) {
 			fault_within(why, "device %u", i);
 			return r;
 		}
 	}
 	nvml_read_links(nvml);
+	nvml->count = nvml->read;
 	return 0;
 }
 

@@ -16,6 +16,8 @@
 
 struct nvml;
 
+enum { NVML_DEVICES_LATER = 64 }; /* nvml_look_again() finds no more devices than so many */
+
 struct nvml_device {
 	uint8_t uuid[16];
 	char uuid_text[80]; /* "GPU-..." */
@@ -30,6 +32,7 @@ struct nvml_device {
 	/* MIG ids, if it is a part of a GPU; -1: it is a whole GPU. */
 	int gpu_instance, compute_instance;
 	bool is_divisible; /* the GPU can be divided by MIG, whether it is or not */
+	bool gone;	   /* its GPU is divided in another way since: nvml_accept() */
 	struct gpu_part part;
 };
 
@@ -61,6 +64,13 @@ int nvml_unparted(const struct nvml *nvml);
  * whole again. The same for the same ones; 0: there are none, or the driver does not tell. Blocks.
  */
 uint64_t nvml_news(const struct nvml *nvml);
+/* Reads them, behind the others, and which of the others are still there. Nothing has changed for
+ * anybody before nvml_accept(). Blocks. -ENOSPC: they would be more than NVML_DEVICES_LATER; -EIO;
+ * -EINVAL. */
+must_check int nvml_look_again(struct nvml *nvml, struct fault *why);
+/* From now on nvml_count() is larger; the devices' indices and rows are what they were. Those that
+ * MIG has taken are gone, and those that are back are not. Must not run beside the two above. */
+void nvml_accept(struct nvml *nvml);
 /* The driver's version, "580.65.06"; "": not reported. */
 const char *nvml_driver(const struct nvml *nvml);
 /* The newest CUDA that it serves, 12090 for 12.9; 0: not reported. */

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which devices are there that MIG has made since, and what a part of a GPU has. */
+/*
+ * Which devices are there that MIG has made since, and what a part of a GPU has.
+ *
+ * Rows of nvml.h keep their places: what is gone stays, and what has come stands behind. So an
+ * index means the same device for as long as meted runs.
+ */
 #include <string.h>
 
 #include "base/least.h"
@@ -9,35 +14,46 @@
 
 enum { PROFILE_KINDS = 32 }; /* that are asked for: NVML's header has 17 so far */
 
-static bool is_known(const struct nvml *nvml, const char *uuid)
+/* The row of a device that was accepted; `count`: there is none. */
+static uint32_t find(const struct nvml *nvml, nvmlDevice_t device, char uuid[80])
 {
-	for (uint32_t i = 0; i < nvml->count; i++)
-		if (strcmp(nvml->devices[i].uuid_text, uuid) == 0)
-			return true;
-	return false;
+	uint32_t i = 0;
+
+	if (nvml->nvmlDeviceGetUUID(device, uuid, 80) != NVML_SUCCESS)
+		*uuid = '\0';
+	while (i < nvml->count && strcmp(nvml->devices[i].uuid_text, uuid) != 0)
+		i++;
+	return i;
 }
 
-/* What is not known changes the hash. */
+/* What is not known, or was gone, changes the hash. */
 static uint64_t mix(const struct nvml *nvml, nvmlDevice_t device, uint64_t hash)
 {
 	char uuid[80];
+	uint32_t row = find(nvml, device, uuid);
 
-	if (nvml->nvmlDeviceGetUUID(device, uuid, sizeof(uuid)) != NVML_SUCCESS ||
-	    is_known(nvml, uuid))
+	if (!*uuid || (row < nvml->count && !nvml->devices[row].gone))
 		return hash;
 	for (const char *at = uuid; *at; at++)
 		hash = (hash ^ (uint8_t)*at) * 1099511628211ULL;
 	return hash ? hash : 1;
 }
 
+/* A GPU that does not tell is no news, nor is one that cannot be divided. */
+static bool tells(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int *ret_most)
+{
+	unsigned int now, later;
+
+	return nvml->nvmlDeviceGetMigMode(gpu, &now, &later) == NVML_SUCCESS &&
+	       nvml->nvmlDeviceGetMaxMigDeviceCount(gpu, ret_most) == NVML_SUCCESS;
+}
+
 static uint64_t mix_gpu(const struct nvml *nvml, nvmlDevice_t gpu, uint64_t hash)
 {
-	unsigned int now, later, most = 0;
+	unsigned int most = 0;
 	nvmlDevice_t part;
 
-	/* A GPU that does not tell is no news, nor is one that cannot be divided. */
-	if (nvml->nvmlDeviceGetMigMode(gpu, &now, &later) != NVML_SUCCESS ||
-	    nvml->nvmlDeviceGetMaxMigDeviceCount(gpu, &most) != NVML_SUCCESS)
+	if (!tells(nvml, gpu, &most))
 		return hash;
 	if (!nvml_is_divided(nvml, gpu))
 		return mix(nvml, gpu, hash);
@@ -47,20 +63,131 @@ static uint64_t mix_gpu(const struct nvml *nvml, nvmlDevice_t gpu, uint64_t hash
 	return hash;
 }
 
-uint64_t nvml_news(const struct nvml *nvml)
+/* The number of GPUs; 0: this driver knows nothing of MIG. */
+static unsigned int count_gpus(const struct nvml *nvml)
 {
 	unsigned int count = 0;
-	uint64_t hash = 0;
-	nvmlDevice_t gpu;
 
 	if (!nvml->nvmlDeviceGetMigMode || !nvml->nvmlDeviceGetMaxMigDeviceCount ||
 	    !nvml->nvmlDeviceGetMigDeviceHandleByIndex ||
 	    nvml->nvmlDeviceGetCount_v2(&count) != NVML_SUCCESS)
 		return 0;
+	return count;
+}
+
+uint64_t nvml_news(const struct nvml *nvml)
+{
+	unsigned int count = count_gpus(nvml);
+	uint64_t hash = 0;
+	nvmlDevice_t gpu;
+
 	for (unsigned int i = 0; i < count; i++)
 		if (nvml->nvmlDeviceGetHandleByIndex_v2(i, &gpu) == NVML_SUCCESS)
 			hash = mix_gpu(nvml, gpu, hash);
 	return hash;
+}
+
+/* ---- the same, with rows --------------------------------------------------------------------- */
+
+static int full(struct fault *why)
+{
+	return fault_set(why, -ENOSPC, "with those that are gone there are more than %d devices",
+			 NVML_DEVICES_LATER);
+}
+
+static int take_part(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index,
+		     unsigned int index, struct fault *why)
+{
+	nvmlDevice_t part;
+	char uuid[80];
+	uint32_t row;
+	int r;
+
+	if (!nvml_find_part(nvml, gpu, index, &part))
+		return 0;
+	row = find(nvml, part, uuid);
+	if (row < nvml->count) {
+		nvml->there[row] = true;
+		return 0;
+	}
+	if (nvml->read == NVML_DEVICES_LATER)
+		return full(why);
+	r = nvml_read_one(nvml, part, gpu, gpu_index, index, why);
+	/* It was destroyed meanwhile. */
+	return r < 0 && !nvml_find_part(nvml, gpu, index, &part) ? 0 : r;
+}
+
+static int take_gpu(struct nvml *nvml, nvmlDevice_t gpu, unsigned int index, struct fault *why)
+{
+	char uuid[80];
+	uint32_t row = find(nvml, gpu, uuid);
+
+	if (row < nvml->count) {
+		nvml->there[row] = true;
+		return 0;
+	}
+	if (nvml->read == NVML_DEVICES_LATER)
+		return full(why);
+	return nvml_read_gpu(nvml, gpu, index, why);
+}
+
+/* A GPU that has fallen off the bus is not listed, or does not tell: its devices stay what they
+ * were. */
+static void begin_gpu(struct nvml *nvml, nvmlDevice_t gpu)
+{
+	for (uint32_t i = 0; i < nvml->count; i++)
+		nvml->told[i] |= nvml->gpus[i] == gpu;
+}
+
+static int take_from(struct nvml *nvml, nvmlDevice_t gpu, unsigned int index, struct fault *why)
+{
+	unsigned int most = 0, parts = 0;
+	nvmlDevice_t part;
+	int r = 0;
+
+	if (!tells(nvml, gpu, &most))
+		return 0;
+	begin_gpu(nvml, gpu);
+	if (!nvml_is_divided(nvml, gpu))
+		return take_gpu(nvml, gpu, index, why);
+	for (unsigned int i = 0; i < most && r == 0; i++) {
+		parts += nvml_find_part(nvml, gpu, i, &part);
+		r = take_part(nvml, gpu, index, i, why);
+	}
+	if (!parts && nvml->unparted_later < 0)
+		nvml->unparted_later = (int)index;
+	return r;
+}
+
+int nvml_look_again(struct nvml *nvml, struct fault *why)
+{
+	unsigned int count = count_gpus(nvml);
+	int r = 0;
+
+	nvml->read = nvml->count;
+	nvml->unparted_later = -1;
+	memset(nvml->there, 0, sizeof(nvml->there));
+	memset(nvml->told, 0, sizeof(nvml->told));
+	if (nvml->count > NVML_DEVICES_LATER)
+		return full(why);
+	for (unsigned int i = 0; r == 0 && i < count; i++) {
+		nvmlDevice_t gpu;
+
+		if (nvml->nvmlDeviceGetHandleByIndex_v2(i, &gpu) == NVML_SUCCESS)
+			r = take_from(nvml, gpu, i, why);
+		if (r < 0)
+			fault_within(why, "GPU %u", i);
+	}
+	return r;
+}
+
+void nvml_accept(struct nvml *nvml)
+{
+	for (uint32_t i = 0; i < nvml->count; i++)
+		if (nvml->told[i])
+			nvml->devices[i].gone = !nvml->there[i];
+	nvml->unparted = nvml->unparted_later;
+	__atomic_store_n(&nvml->count, nvml->read, __ATOMIC_RELEASE);
 }
 
 bool nvml_is_divisible(const struct nvml *nvml)

@@ -18,18 +18,24 @@ static void register_events(const struct nvml *nvml, nvmlDevice_t gpu)
 		nvml->nvmlDeviceRegisterEvents(gpu, kinds, nvml->events);
 }
 
-static int begin_events(struct nvml *nvml)
+static bool is_registered(const struct nvml *nvml, nvmlDevice_t gpu)
+{
+	for (uint32_t i = 0; i < nvml->registered; i++)
+		if (nvml->gpus[i] == gpu)
+			return true;
+	return false;
+}
+
+static int begin_events(struct nvml *nvml, uint32_t count)
 {
 
-	if (nvml->events)
-		return 0;
-	if (!nvml->nvmlEventSetCreate || !nvml->nvmlEventSetFree || !nvml->nvmlEventSetWait_v2 ||
-	    !nvml->nvmlDeviceRegisterEvents ||
-	    nvml->nvmlEventSetCreate(&nvml->events) != NVML_SUCCESS)
+	if (!nvml->events && (!nvml->nvmlEventSetCreate || !nvml->nvmlEventSetFree ||
+			      !nvml->nvmlEventSetWait_v2 || !nvml->nvmlDeviceRegisterEvents ||
+			      nvml->nvmlEventSetCreate(&nvml->events) != NVML_SUCCESS))
 		return -EIO;
-	for (uint32_t i = 0; i < nvml->count; i++)
-		if (i == 0 || nvml->gpus[i] != nvml->gpus[i - 1])
-			register_events(nvml, nvml->gpus[i]);
+	for (; nvml->registered < count; nvml->registered++)
+		if (!is_registered(nvml, nvml->gpus[nvml->registered]))
+			register_events(nvml, nvml->gpus[nvml->registered]);
 	return 0;
 }
 
@@ -48,8 +54,8 @@ static bool befalls(const struct nvml *nvml, const nvmlEventData_t *data, uint32
 
 int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room, uint32_t *ret_count)
 {
-	uint32_t n = 0;
-	int r = begin_events(nvml);
+	uint32_t n = 0, count = __atomic_load_n(&nvml->count, __ATOMIC_ACQUIRE);
+	int r = begin_events(nvml, count);
 
 	while (r == 0 && n < room) {
 		nvmlEventData_t data;
@@ -60,7 +66,7 @@ int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room, uint32
 			 * events, too; that it does not answer is detected elsewhere. */
 			break;
 		}
-		for (uint32_t i = 0; i < nvml->count && n < room; i++)
+		for (uint32_t i = 0; i < count && n < room; i++)
 			if (befalls(nvml, &data, i))
 				out[n++] = (struct nvml_event){
 					.index = i,

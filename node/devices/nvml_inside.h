@@ -46,12 +46,19 @@
 
 struct nvml {
 	void *library;
-	uint32_t count, room;
+	uint32_t count; /* threads that ask the driver read it, too */
+	uint32_t read;	/* rows that are filled: beyond `count` they are not accepted yet */
+	uint32_t room;
 	struct nvml_device *devices;
 	nvmlDevice_t *handles;
 	nvmlDevice_t *gpus;	 /* the GPU that each device is, or is a part of */
 	struct nvml_link *links; /* of each device to each other; NULL: not known */
+	uint32_t linked;	 /* so many devices */
 	nvmlEventSet_t events;	 /* NULL: nobody has asked for them */
+	uint32_t registered;	 /* devices whose GPUs send them */
+	/* nvml_look_again()'s: which of the devices are there, and of which GPUs it was told. */
+	bool there[NVML_DEVICES_LATER], told[NVML_DEVICES_LATER];
+	int unparted_later;
 	char driver[80];
 	int cuda; /* 0: not reported */
 	bool divisible;
@@ -61,8 +68,13 @@ struct nvml {
 #undef CALL
 };
 
-/* Once all devices are known. What is not reported stays 0. */
+/* Of the devices that are read. What is not reported stays 0. Without memory there are none. */
 void nvml_read_links(struct nvml *nvml);
+/* A row more: of a GPU, or of its part `index`. */
+must_check int nvml_read_gpu(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index,
+			     struct fault *why);
+must_check int nvml_read_one(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu,
+			     unsigned int gpu_index, unsigned int index, struct fault *why);
 /* What a part has; zeros where the driver does not tell. */
 void nvml_read_part(const struct nvml *nvml, nvmlDevice_t part, struct gpu_part *ret);
 /* Where in its GPU the GPU instance is, and how many slices the GPU has; what the driver does not

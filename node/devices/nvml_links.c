@@ -9,15 +9,15 @@ enum { MOST_LINKS = 18 }; /* NVML_NVLINK_MAX_LINKS */
 
 static struct nvml_link *between(const struct nvml *nvml, uint32_t a, uint32_t b)
 {
-	return &nvml->links[(size_t)a * nvml->count + b];
+	return &nvml->links[(size_t)a * nvml->linked + b];
 }
 
-/* The device with that address, unless it is a part of a GPU; `count`: there is none. */
+/* The device with that address, unless it is a part of a GPU; `linked`: there is none. */
 static uint32_t find(const struct nvml *nvml, const nvmlPciInfo_t *pci)
 {
 	uint32_t i = 0;
 
-	while (i < nvml->count &&
+	while (i < nvml->linked &&
 	       (nvml->devices[i].gpu_instance >= 0 ||
 		strncmp(nvml->devices[i].pci, pci->busId, sizeof(nvml->devices[i].pci)) != 0))
 		i++;
@@ -38,14 +38,14 @@ static void count_nvlinks(const struct nvml *nvml, uint32_t a)
 			    NVML_SUCCESS)
 			continue;
 		b = find(nvml, &pci);
-		if (b < nvml->count)
+		if (b < nvml->linked)
 			between(nvml, a, b)->nvlinks++;
 	}
 }
 
 static void read_levels(const struct nvml *nvml, uint32_t a)
 {
-	for (uint32_t b = 0; b < nvml->count; b++) {
+	for (uint32_t b = 0; b < nvml->linked; b++) {
 		nvmlGpuTopologyLevel_t level;
 
 		if (a != b && nvml->devices[b].gpu_instance < 0 &&
@@ -57,8 +57,9 @@ static void read_levels(const struct nvml *nvml, uint32_t a)
 
 void nvml_read_links(struct nvml *nvml)
 {
-	size_t count = nvml->count;
+	size_t count = nvml->read;
 
+	nvml->linked = nvml->read;
 	nvml->links = count > 1 ? calloc(count * count, sizeof(*nvml->links)) : NULL;
 	for (uint32_t i = 0; nvml->links && i < count; i++) {
 		if (nvml->devices[i].gpu_instance >= 0)
@@ -72,5 +73,9 @@ void nvml_read_links(struct nvml *nvml)
 
 struct nvml_link nvml_link(const struct nvml *nvml, uint32_t a, uint32_t b)
 {
-	return nvml->links ? *between(nvml, a, b) : (struct nvml_link){0};
+	/* What has come since are parts, which have none, or GPUs whose links are read when meted
+	 * starts again. */
+	if (!nvml->links || a >= nvml->linked || b >= nvml->linked)
+		return (struct nvml_link){0};
+	return *between(nvml, a, b);
 }

@@ -87,13 +87,20 @@ static void show(struct daemon *d)
 	}
 }
 
+void book_device(struct daemon *d, uint32_t index)
+{
+	ledger_set_count(d->book.ledger, index + 1);
+	ledger_set_device(d->book.ledger, index, d->device[index].info->total_bytes,
+			  d->device[index].reserve_bytes);
+}
+
 int book_open(struct daemon *d)
 {
 	/* Unused entries cost no memory: have as many as there can be. */
-	uint32_t each = d->devices < WIRE_DEVICES ? d->devices : WIRE_DEVICES;
-	struct ledger_limits limits = {.devices = d->devices,
+	uint32_t each = d->places < WIRE_DEVICES ? d->places : WIRE_DEVICES;
+	struct ledger_limits limits = {.devices = d->places,
 				       .accounts = DAEMON_TENANTS * each +
-						   (DAEMON_USERS + 1) * d->devices,
+						   (DAEMON_USERS + 1) * d->places,
 				       .holders = (DAEMON_SEATS + DAEMON_TENANTS) * each,
 				       .asks = DAEMON_ASKS,
 				       .asks_sure = DAEMON_ASKS_SURE,
@@ -107,12 +114,13 @@ int book_open(struct daemon *d)
 	if (!memory)
 		return -ENOMEM;
 	d->book.ledger = ledger_init(memory, &limits);
-	for (uint32_t i = 0; i < d->devices; i++) {
-		ledger_set_device(d->book.ledger, i, d->device[i].info->total_bytes,
-				  d->device[i].reserve_bytes);
+	for (uint32_t i = 0; i < d->places; i++) {
 		list_init(&d->device[i].tenants);
 		list_init(&d->device[i].remains);
 	}
+	ledger_set_count(d->book.ledger, 0);
+	for (uint32_t i = 0; i < d->devices; i++)
+		book_device(d, i);
 	r = loop_timer_init(&d->loop, &d->book.timer, on_ledger_timer);
 	if (r == 0)
 		r = loop_timer_init(&d->loop, &d->book.show_timer, on_show_timer);

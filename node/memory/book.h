@@ -7,6 +7,8 @@
 
 must_check int book_open(struct daemon *d);
 void book_close(struct daemon *d);
+/* MIG has made this device, the next one. book_pump() follows. */
+void book_device(struct daemon *d, uint32_t index);
 /* Carries out the ledger's actions and publishes the new figures: changed figures of a tenant at
  * once, a device's room to all its tenants soon. Call it after every event. */
 void book_pump(struct daemon *d);

@@ -199,7 +199,7 @@ static void ask_driver(struct loop_work *work)
 {
 	struct daemon *d = container_of(work, struct daemon, measure.work);
 
-	for (uint32_t i = 0; i < d->devices; i++) {
+	for (uint32_t i = 0; i < d->places; i++) {
 		struct nvml_process *rows = &d->measure.rows[(size_t)i * DAEMON_GUESTS];
 
 		uint64_t before;
@@ -400,8 +400,8 @@ int measure_open(struct daemon *d)
 	list_init(&d->measure.open);
 	list_init(&d->measure.answers);
 	/* Not cleared: rows that no process has take no memory. */
-	d->measure.rows = reallocarray(NULL, (size_t)d->devices * DAEMON_GUESTS + 1,
-				       sizeof(*d->measure.rows));
+	d->measure.rows =
+		reallocarray(NULL, (size_t)d->places * DAEMON_GUESTS + 1, sizeof(*d->measure.rows));
 	if (!d->measure.rows)
 		return -ENOMEM;
 	r = loop_timer_init(&d->loop, &d->measure.timer, on_late);

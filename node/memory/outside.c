@@ -151,7 +151,7 @@ uint64_t outside_fresh(struct daemon *d)
 	bool fresh = true;
 
 	for (uint32_t i = 0; i < d->devices; i++)
-		fresh &= is_fresh(d, i);
+		fresh &= d->device[i].info->gone || is_fresh(d, i);
 	if (fresh)
 		return 0;
 	outside_want(d);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/memory/book.h"
@@ -54,7 +55,7 @@ static struct residency_tuning tuning_of(const struct daemon *d)
 
 bool move_why_never(const struct daemon *d, struct fault *ret_why)
 {
-	uint64_t each = d->devices ? d->move.stores.budget_bytes / d->devices : 0;
+	uint64_t each = d->present ? d->move.stores.budget_bytes / d->present : 0;
 	const struct residency_tuning tuning = tuning_of(d);
 	uint64_t spare = residency_spare(&tuning);
 
@@ -79,7 +80,7 @@ int move_open(struct daemon *d)
 	if (r < 0)
 		return r;
 	list_init(&d->move.due);
-	for (uint32_t i = 0; i < d->devices; i++) {
+	for (uint32_t i = 0; i < d->places; i++) {
 		list_init(&d->device[i].plain);
 		residency_init(&d->device[i].residency, &tuning, 0,
 			       d->move.part[i].store.budget_bytes);
@@ -91,7 +92,7 @@ int move_open(struct daemon *d)
 
 void move_parking(struct daemon *d, uint64_t run_ns, uint64_t delay_ns)
 {
-	for (uint32_t i = 0; i < d->devices; i++)
+	for (uint32_t i = 0; i < d->places; i++)
 		residency_yielding(&d->device[i].residency, run_ns, delay_ns);
 }
 
@@ -288,7 +289,7 @@ static void join(struct tenant_device *at, uint64_t now)
 {
 	struct device *device = device_of(at);
 	const struct daemon *d = at->tenant->daemon;
-	uint64_t quota = d->move.stores.budget_bytes / d->devices;
+	uint64_t quota = d->move.stores.budget_bytes / most(d->present, 1);
 
 	if (quota > d->move.quota_bytes)
 		quota = d->move.quota_bytes;

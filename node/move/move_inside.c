@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/move/move_inside.h"
 
+#include "base/least.h"
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/move/store.h"

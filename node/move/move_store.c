@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/move/move_inside.h"
@@ -410,6 +411,14 @@ void move_segments_forget(struct guest_device *at)
 		release(list_entry(m->segments.next, struct store_segment, owned));
 }
 
+void move_divided(struct daemon *d)
+{
+	uint64_t each = d->move.stores.budget_bytes / most(d->present, 1);
+
+	for (uint32_t i = 0; i < d->places; i++)
+		d->move.part[i].store.budget_bytes = each;
+}
+
 int move_store_open(struct daemon *d)
 {
 	uint64_t budget = d->options.store_bytes;
@@ -417,14 +426,13 @@ int move_store_open(struct daemon *d)
 
 	if (budget == OPTIONS_UNSAID)
 		budget = stores_usual_budget();
-	for (uint32_t i = 0; i < d->devices; i++) {
+	for (uint32_t i = 0; i < d->places; i++)
 		list_init(&d->move.part[i].waits);
-		d->move.part[i].store.budget_bytes = budget / d->devices;
-	}
 	list_init(&d->move.in_want);
 	r = stores_init(&d->move.stores, &d->loop, budget, STORE_LATE_MS * ms, on_cleared);
 	if (r < 0)
 		return r;
+	move_divided(d);
 	d->move.quota_bytes = d->options.quota_bytes < budget ? d->options.quota_bytes : budget;
 	log_info("store.budget", "budget_bytes=%" PRIu64 " quota_bytes=%" PRIu64, budget,
 		 d->move.quota_bytes);

@@ -35,7 +35,7 @@ static uint32_t emptiest(const struct daemon *d)
 		int64_t left = (int64_t)(device->info->total_bytes - device->promised_bytes -
 					 outside_bytes(d, i));
 
-		if (device->cordoned)
+		if (device->cordoned || device->info->gone)
 			continue;
 		if (left > best_left) {
 			best = i;

@@ -11,6 +11,8 @@ static void list_devices(struct daemon *d, const struct listing *to)
 	for (uint32_t i = 0; i < d->devices; i++) {
 		struct wire_message message = {.code = WIRE_device_row};
 
+		if (!device_is_shown(&d->device[i]))
+			continue;
 		rows_device(d, i, &message.device_row);
 		to->row(to->owner, &message);
 	}

@@ -30,13 +30,15 @@ static uint64_t wall_us(void)
 
 void drift_ask(struct daemon *d)
 {
-	for (uint32_t i = 0; i < d->devices; i++) {
+	for (uint32_t i = 0; i < d->places; i++) {
 		struct device_busy *busy = &d->device[i].busy;
 
+		busy->known = false;
+		if (!busy->wanted)
+			continue;
 		busy->asked_us = wall_us();
 		busy->asked_ns = loop_now_ns();
-		busy->known = busy->wanted &&
-			      nvml_busy(d->nvml, i,
+		busy->known = nvml_busy(d->nvml, i,
 					busy->asked_us - (uint64_t)WINDOW_US * d->clock_dilation,
 					busy->rows, DAEMON_BUSY, &busy->count) == 0;
 	}

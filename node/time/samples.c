@@ -14,7 +14,7 @@ enum {
 
 void samples_open(struct daemon *d)
 {
-	for (uint32_t i = 0; i < d->devices; i++)
+	for (uint32_t i = 0; i < d->places; i++)
 		alike_init(&d->device[i].alike);
 }
 

@@ -232,10 +232,10 @@ void schedule_listen(struct tenant_device *at, uint64_t now)
 int schedule_open(struct daemon *d)
 {
 	turns_init(&d->schedule.turns, &turns_usual);
-	for (uint32_t i = 0; i < d->devices; i++) {
-		uint32_t order = 0;
+	for (uint32_t i = 0; i < d->places; i++) {
+		uint32_t order = i < d->devices ? 0 : i; /* what comes later is behind */
 
-		for (uint32_t k = 0; k < d->devices; k++)
+		for (uint32_t k = 0; i < d->devices && k < d->devices; k++)
 			order += memcmp(d->device[k].info->uuid, d->device[i].info->uuid,
 					sizeof(d->device[i].info->uuid)) < 0;
 		turns_device_init(&d->schedule.turns, &d->device[i].turns, order);

@@ -88,6 +88,15 @@ static void on_watch_closed(struct file_watch *watch)
 	(void)watch;
 }
 
+static int open_together(struct daemon *d, uint32_t device)
+{
+	d->users.together[device] = ledger_open(d->book.ledger, device, UINT64_MAX, 0);
+	if (!d->users.together[device])
+		return -ENOSPC;
+	ledger_several(d->users.together[device]);
+	return 0;
+}
+
 int user_open(struct daemon *d, struct fault *why)
 {
 	int r = 0;
@@ -99,12 +108,8 @@ int user_open(struct daemon *d, struct fault *why)
 	policy_init(d->users.policy);
 	if (!d->options.system)
 		return 0;
-	for (uint32_t i = 0; r == 0 && i < d->devices; i++) {
-		d->users.together[i] = ledger_open(d->book.ledger, i, UINT64_MAX, 0);
-		r = d->users.together[i] ? 0 : -ENOSPC;
-		if (r == 0)
-			ledger_several(d->users.together[i]);
-	}
+	for (uint32_t i = 0; r == 0 && i < d->devices; i++)
+		r = open_together(d, i);
 	if (r == 0)
 		r = loop_signal(&d->loop, &d->users.policy_signal, SIGHUP, on_hang_up);
 	if (r < 0)
@@ -172,19 +177,38 @@ static struct user *look_up(struct daemon *d, uid_t uid)
 	return NULL;
 }
 
-static int open_accounts(struct user *u)
+static int open_account(struct user *u, uint32_t device)
 {
 	struct daemon *d = u->daemon;
 
-	for (uint32_t i = 0; i < d->devices; i++) {
-		u->account[i] = ledger_open(d->book.ledger, i, UINT64_MAX, 0);
-		if (!u->account[i])
-			return -ENOSPC;
-		ledger_put_within(u->account[i], d->users.together[i]);
-		remains_begin(&u->remains[i], d, i, u->account[i], NULL);
-		u->remains[i].user = u->uid;
-	}
+	u->account[device] = ledger_open(d->book.ledger, device, UINT64_MAX, 0);
+	if (!u->account[device])
+		return -ENOSPC;
+	ledger_put_within(u->account[device], d->users.together[device]);
+	remains_begin(&u->remains[device], d, device, u->account[device], NULL);
+	u->remains[device].user = u->uid;
 	return 0;
+}
+
+static int open_accounts(struct user *u)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < u->daemon->devices; i++)
+		r = open_account(u, i);
+	return r;
+}
+
+int user_device(struct daemon *d, uint32_t device)
+{
+	int r = d->options.system ? open_together(d, device) : 0;
+
+	list_for_each(link, &d->users.all)
+	{
+		if (r == 0)
+			r = open_account(list_entry(link, struct user, link), device);
+	}
+	return r;
 }
 
 int user_find(struct daemon *d, uid_t uid, struct user **ret_user)
@@ -199,10 +223,10 @@ int user_find(struct daemon *d, uid_t uid, struct user **ret_user)
 		return 0;
 	if (d->users.count == DAEMON_USERS)
 		return -ENOSPC;
-	u = calloc(1, sizeof(*u) + d->devices * sizeof(u->account[0]));
+	u = calloc(1, sizeof(*u) + d->places * sizeof(u->account[0]));
 	if (!u)
 		return -ENOMEM;
-	u->remains = calloc(d->devices, sizeof(u->remains[0]));
+	u->remains = calloc(d->places, sizeof(u->remains[0]));
 	if (!u->remains) {
 		free(u);
 		return -ENOMEM;

@@ -24,6 +24,8 @@ enum {
  * start, only root then has tenants; later, the former policy stays in force. */
 must_check int user_open(struct daemon *d, struct fault *why);
 void user_close(struct daemon *d);
+/* MIG has made this device: accounts of it for all users. terms_apply_all() follows. -ENOSPC. */
+must_check int user_device(struct daemon *d, uint32_t device);
 
 /* NULL in *ret_user: that user has no limits. -ENOSPC, -ENOMEM: there is no room for another
  * user. */

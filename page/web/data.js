@@ -86,6 +86,10 @@ function onChange(change) {
 	for (const row of change.tenants)
 		mergeTenant(row);
 	for (const gone of change.gone) {
+		if ('index' in gone) {
+			store.devices.delete(gone.index);
+			continue;
+		}
 		store.tenants.delete(keyOf(gone));
 		store.past.delete(keyOf(gone));
 		store.moved = true;

@@ -20,6 +20,8 @@ const char *dra_withheld(const struct dra *dra, uint32_t device)
 
 	if (!p->config->has_mete || !p->config->dra)
 		return "is given out by slots: the configuration does not say 'dra: on'";
+	if (p->host->device[device].gone)
+		return "is gone: MIG has divided its GPU in another way";
 	if (!entitled_portion(p, device, &slots, &share))
 		return "is not shared out by the configuration";
 	if (p->enrol.rival == RIVAL_PLUGIN)
@@ -76,6 +78,16 @@ bool dra_has(const struct dra *dra, uint32_t device)
 		for (uint32_t i = 0; !claim->is_admin && i < claim->devices; i++)
 			if (claim->of[i] == device)
 				return true;
+	}
+	return false;
+}
+
+bool dra_misses(const struct dra *dra)
+{
+	list_for_each(link, (struct list *)&dra->journal.all)
+	{
+		if (list_entry(link, struct journal_claim, link)->absent)
+			return true;
 	}
 	return false;
 }

@@ -42,6 +42,8 @@ struct pod;
 void dra_pod_changed(struct dra *dra, const struct pod *pod);
 /* The driver's files have changed: rewrites the CDI files of prepared claims. */
 void dra_refresh(struct dra *dra);
+/* Has a claim a device that was missing when meted started? */
+bool dra_misses(const struct dra *dra);
 /* Is a share of the device prepared for a claim? NULL: no. */
 bool dra_has(const struct dra *dra, uint32_t device);
 /* The host's finished() is called when no call of the kubelet is being answered any more. False:

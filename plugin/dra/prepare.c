@@ -192,25 +192,28 @@ int prepare_read(struct dra *dra, const cJSON *object, const char *uid, struct c
 	struct claim_device devices[HOST_DEVICES];
 	struct config_share portion;
 	struct claim_place place;
+	struct claim *claim;
 	int r = claim_check(object, uid, why);
 
 	if (r < 0)
 		return r;
 	dra_place(dra, devices, &portion, &place);
-	r = claim_read(object, &place, ret_claim, why);
+	r = claim_read(object, &place, &claim, why);
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; r == 0 && i < (*ret_claim)->devices; i++) {
-		const char *reason = dra_withheld(dra, (*ret_claim)->of[i]);
+	for (uint32_t i = 0; r == 0 && i < claim->devices; i++) {
+		const char *reason = dra_withheld(dra, claim->of[i]);
 
 		if (reason)
 			r = fault_set(why, -EBUSY, "device %s %s",
-				      dra->plugin->host->device[(*ret_claim)->of[i]].uuid, reason);
+				      dra->plugin->host->device[claim->of[i]].uuid, reason);
 	}
 	if (r == 0)
-		r = check_health(dra, *ret_claim, why);
+		r = check_health(dra, claim, why);
 	if (r < 0)
-		claim_free(*ret_claim);
+		claim_free(claim);
+	else
+		*ret_claim = claim;
 	return r;
 }
 

@@ -203,6 +203,11 @@ void enrol_lost(const struct serving *s)
 		loop_arm(&s->plugin->enrol.again, 1000000000ull);
 }
 
+void enrol_more(struct plugin *p)
+{
+	loop_arm(&p->enrol.again, 0);
+}
+
 bool enrol_is_done(const struct plugin *p)
 {
 	for (uint32_t i = 0; i < p->servings; i++)

@@ -35,7 +35,8 @@ void offered_find(struct plugin *p)
 		struct config_share share;
 
 		p->offer[i].numa = find_numa(p, i);
-		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share);
+		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share) &&
+				     !p->host->device[i].gone;
 		p->offer[i].claimed = p->offer[i].shared && p->config->has_mete && p->config->dra;
 		p->offer[i].shared = p->offer[i].shared && !p->offer[i].claimed;
 		p->offer[i].serving = 0;

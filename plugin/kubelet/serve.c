@@ -199,14 +199,16 @@ static int read_choice(const struct plugin *p,
 /* As NVIDIA's plugin: whole GPUs that are not shared are chosen by their links. */
 static bool is_linked(const struct plugin *p, const struct choice *c)
 {
-	bool several = false;
+	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < p->host->devices; i++) {
+		if (p->host->device[i].gone)
+			continue;
 		if (offered_ids(p, i) > 1 || p->host->device[i].gpu_instance >= 0)
 			return false;
-		several |= i > 0;
+		count++;
 	}
-	return several && !p->config->has_mete && c->count <= LINKED_DEVICES;
+	return count > 1 && !p->config->has_mete && c->count <= LINKED_DEVICES;
 }
 
 /* Each NVLink counts as much as NVIDIA's plugin has it, and so does what they share of PCI. */

@@ -117,12 +117,30 @@ static int make_open_folder(const char *path)
 	return chmod(path, 0755) < 0 ? -errno : 0;
 }
 
+/* As `mkdir -p`: a parent that is there stays as it is. */
+static int make_parents(const char *path)
+{
+	char parent[MPS_PATH];
+
+	snprintf(parent, sizeof(parent), "%s", path);
+	for (char *at = strchr(parent + 1, '/'); at; at = strchr(at + 1, '/')) {
+		*at = '\0';
+		if (mkdir(parent, 0755) == 0 ? chmod(parent, 0755) < 0 : errno != EEXIST)
+			return -errno;
+		*at = '/';
+	}
+	return 0;
+}
+
 static int make_folders(const struct mps_gpu *gpu)
 {
 	const char *uuid = gpu->hub->plugin->host->device[gpu->device].uuid;
 	static const char *const below[] = {"", "/pipe", "/log"};
 	char path[MPS_PATH + 64];
-	int r = make_open_folder(gpu->root);
+	int r = make_parents(gpu->root);
+
+	if (r == 0)
+		r = make_open_folder(gpu->root);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(below); i++) {
 		snprintf(path, sizeof(path), "%s/%.47s%s", gpu->root, uuid, below[i]);

@@ -130,7 +130,8 @@ static void say(struct mps_gpu *gpu)
 	if (ready) {
 		watch_process(gpu);
 		events_node_well(p, "MPSControlReady", what.text);
-	} else if (gpu->machine.wanted) {
+	} else if (gpu->machine.wanted && !gpu->machine.answers) {
+		/* Limits that change are no end. */
 		events_node(p, "MPSControlEnded", what.text);
 	}
 	if (!ready)

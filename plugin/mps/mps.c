@@ -53,6 +53,11 @@ int mps_open(struct plugin *p, struct mps_hub **ret_hub, struct fault *why)
 	return 0;
 }
 
+int mps_device(struct mps_hub *hub, uint32_t device)
+{
+	return open_gpu(hub, device);
+}
+
 void mps_hub_release(struct mps_hub *hub)
 {
 	void (*closed)(struct plugin * p) = hub->closed;

@@ -366,6 +366,12 @@ static int check(const struct serving *s, struct answer *g,
 				 "invalid allocation request for \"%s\": unknown device: %s",
 				 s->resource, words_show(said->devices_ids[wrong]).text);
 	for (uint32_t i = 0; i < g->count; i++)
+		if (p->host->device[g->device[i]].gone)
+			return fault_set(why, -ENODEV,
+					 "invalid allocation request for \"%s\": device %s is "
+					 "gone: MIG has divided its GPU in another way",
+					 s->resource, p->host->device[g->device[i]].uuid);
+	for (uint32_t i = 0; i < g->count; i++)
 		if (p->offer[g->device[i]].dividing)
 			return fault_set(why, -EAGAIN,
 					 "invalid allocation request for \"%s\": device %s may be "

@@ -134,6 +134,8 @@ static int check_single(const struct plugin *p, struct fault *why)
 	char kind[MIG_NAME], other[MIG_NAME];
 
 	for (uint32_t i = 0; i < p->host->devices; i++) {
+		if (device[i].gone)
+			continue;
 		if (!is_part(p, i))
 			whole = whole ? whole : &device[i];
 		else if (!part)
@@ -150,6 +152,8 @@ static int check_single(const struct plugin *p, struct fault *why)
 				 part->gpu_index, whole->gpu_index);
 	best_effort(mig_name_resource(part->model, kind));
 	for (uint32_t i = 0; i < p->host->devices; i++) {
+		if (device[i].gone)
+			continue;
 		best_effort(mig_name_resource(device[i].model, other));
 		if (strcmp(kind, other) != 0)
 			return fault_set(why, -EINVAL,
@@ -177,6 +181,42 @@ int kinds_check(const struct plugin *p, struct fault *why)
 	return strategy == CONFIG_MIG_SINGLE ? check_single(p, why) : 0;
 }
 
+static void begin(struct plugin *p, uint32_t i, const struct names *names)
+{
+	struct serving *s = &p->serving[i];
+
+	free(s->said.bytes);
+	*s = (struct serving){.plugin = p, .replicas = names->row[i].replicas};
+	snprintf(s->resource, sizeof(s->resource), "%s", names->row[i].resource);
+	list_init(&s->streams);
+}
+
+static int too_many(struct fault *why)
+{
+	return fault_set(why, -E2BIG, "flags.migStrategy: mixed: more than %d kinds of parts",
+			 SERVINGS_MAX);
+}
+
+/* New devices are behind the others, and so are their names. */
+int kinds_add(struct plugin *p, struct fault *why)
+{
+	struct names names;
+	int r = kinds_check(p, why);
+
+	if (r < 0)
+		return r;
+	if (!find_names(p, &names))
+		return too_many(why);
+	for (uint32_t i = 0; i < p->servings; i++)
+		if (i >= names.count || strcmp(names.row[i].resource, p->serving[i].resource) != 0)
+			return 1;
+	for (; r == 0 && p->servings < names.count; p->servings++) {
+		begin(p, p->servings, &names);
+		r = plugin_name_socket(&p->serving[p->servings], why);
+	}
+	return r;
+}
+
 int kinds_find(struct plugin *p, struct fault *why)
 {
 	struct names names;
@@ -185,18 +225,10 @@ int kinds_find(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	if (!find_names(p, &names))
-		return fault_set(why, -E2BIG,
-				 "flags.migStrategy: mixed: more than %d kinds of parts",
-				 SERVINGS_MAX);
+		return too_many(why);
 	p->servings = names.count;
-	for (uint32_t i = 0; i < names.count; i++) {
-		struct serving *s = &p->serving[i];
-
-		free(s->said.bytes);
-		*s = (struct serving){.plugin = p, .replicas = names.row[i].replicas};
-		snprintf(s->resource, sizeof(s->resource), "%s", names.row[i].resource);
-		list_init(&s->streams);
-	}
+	for (uint32_t i = 0; i < names.count; i++)
+		begin(p, i, &names);
 	offered_find(p);
 	return 0;
 }

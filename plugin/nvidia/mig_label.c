@@ -4,8 +4,8 @@
  * `failed`. A value that comes meanwhile is next. As in mig-manager, `failed` stays until the label
  * changes or meted starts again.
  *
- * What the driver is asked takes seconds, and is asked by a thread. After a division meted finds
- * its devices anew by a restart (node/devices/divided.c), where the label is looked at again.
+ * What the driver is asked takes seconds, and is asked by a thread. What a division has made
+ * is found by node/devices/divided.c, as if somebody else had made it.
  */
 #include "plugin/nvidia/mig_label.h"
 

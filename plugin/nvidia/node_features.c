@@ -68,6 +68,16 @@ static void gpu_model(const struct host_device *one, char ret_model[64])
 	snprintf(ret_model, 64, "%.*s", end ? (int)(end - one->model) : 63, one->model);
 }
 
+/* Does the device stand for its GPU? */
+static bool is_first(const struct plugin *p, uint32_t device)
+{
+	for (uint32_t i = 0; i < device; i++)
+		if (!p->host->device[i].gone &&
+		    p->host->device[i].gpu_index == p->host->device[device].gpu_index)
+			return false;
+	return !p->host->device[device].gone;
+}
+
 /* False: there is no GPU. Of several parts of one GPU the first one stands for it. */
 static bool find_gpus(const struct plugin *p, struct finding *found)
 {
@@ -78,7 +88,7 @@ static bool find_gpus(const struct plugin *p, struct finding *found)
 		const struct host_device *one = &p->host->device[i];
 
 		f->is_divisible |= one->is_divisible;
-		if (i && one->gpu_index == one[-1].gpu_index)
+		if (!is_first(p, i))
 			continue;
 		gpu_model(one, model);
 		if (!f->count) {
@@ -104,7 +114,7 @@ static void add_part(const struct plugin *p, struct finding *found, uint32_t dev
 	struct features *f = &found->f;
 	uint32_t i = 0;
 
-	if (!s || one->gpu_instance < 0 || !one->part)
+	if (!s || one->gone || one->gpu_instance < 0 || !one->part)
 		return;
 	while (i < f->kinds && strcmp(found->kind[i].profile, mig_name_profile(one->model)) != 0)
 		i++;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mete doctor on ill machines: the problems that docs/doctor.md lists, each provoked. argv[1]: the build folder."""
+"""mete doctor on ill machines and nodes: the problems that docs/doctor.md lists, each provoked. argv[1]: the build folder."""
 import re
 import socket
 import stat
@@ -158,6 +158,114 @@ def test_each_problem_of_the_document_is_a_check_and_a_test_here():
     assert len(rows) >= 10, rows
     for check, test in rows:
         assert check in checks and test in globals(), (check, test)
+
+
+def test_doctor_finds_a_healthy_machine_and_an_ill_one():
+    with Node() as node:
+        well = node.mete("doctor")
+        assert well.returncode == 0 and "simulated" in well.stdout, well
+        ill = node.mete("doctor", LD_LIBRARY_PATH="")
+        assert ill.returncode == 1 and "->" in ill.stdout and "no CUDA driver" in ill.stdout, ill
+
+
+def test_doctor_says_what_pages_the_host_gives_to_memory_that_leaves():
+    try:
+        chosen = re.search(r"\[(\w+)\]", open("/sys/kernel/mm/transparent_hugepage/shmem_enabled").read()).group(1)
+    except OSError:
+        chosen = "not there"
+    small = chosen in ("never", "deny", "not there")
+    with Node() as node:
+        row = next(row for row in json.loads(node.mete("doctor", "--json").stdout) if row["check"] == "pages")
+        assert row["verdict"] == ("note" if small else "ok"), row
+        assert (chosen in row["found"] and "echo advise >/sys" in row["advice"]) if small else not row.get("advice"), row
+
+
+def test_doctor_looks_at_the_nodes_files_and_not_at_its_containers():
+    with Node() as node:
+        host = node.place + "/host"
+
+        def put(path, text):
+            os.makedirs(os.path.dirname(host + path), exist_ok=True)
+            with open(host + path, "w") as file:
+                file.write(text)
+
+        def verdict(name):
+            rows = json.loads(node.mete("doctor", "--json", METE_HOST=host).stdout)
+            return next((row for row in rows if row["check"] == name), None)
+
+        toolkit, switch = "/etc/nvidia-container-runtime/config.toml", "accept-nvidia-visible-devices-envvar-when-unprivileged"
+        os.makedirs(host)
+        assert verdict("toolkit") is None, "this is no node"
+        os.makedirs(host + "/var/lib/kubelet/device-plugins")
+        unseen = verdict("toolkit")
+        assert "cannot be seen from here" in unseen["found"]
+        assert host in unseen["advice"] and "on-node" not in unseen["advice"], "that is what was run"
+        os.makedirs(host + "/etc")
+        assert "not installed" in verdict("toolkit")["found"]
+        for text, good in (f"#{switch} = false\n", False), (f"{switch} = true\n", False), (f"{switch} = false\n", True):
+            put(toolkit, text)
+            found = verdict("toolkit")
+            assert ("gives no devices" if good else "gets all of them, whole") in found["found"], found
+            assert good or found["advice"].endswith(toolkit), found
+        os.unlink(host + toolkit)
+        put("/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml", f"{switch} = true\n")
+        assert "gets all of them, whole" in verdict("toolkit")["found"]
+
+        put("/etc/containerd/config.toml", "enable_cdi = false\n")
+        found = verdict("cdi")
+        assert found["found"] == "containerd's configuration has enable_cdi = false" and "1.7 with enable_cdi" in found["advice"], found
+        put("/etc/containerd/config.toml", "  enable_cdi = true\n")
+        assert verdict("cdi")["found"].endswith("containerd's configuration has enable_cdi = true")
+        os.makedirs(host + "/var/run/cdi")
+        assert verdict("cdi")["found"].endswith("/cdi; containerd's configuration has enable_cdi = true")
+
+        for name, path in ("kubelet", "device-plugins/kubelet.sock"), ("resources", "pod-resources/kubelet.sock"):
+            path = f"{host}/var/lib/kubelet/{path}"
+            assert "No such file" in verdict(name)["found"]
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(path)
+                listener.listen()
+                assert verdict(name)["found"].endswith("answers")
+
+        plugins = host + "/var/lib/kubelet/device-plugins"
+        assert verdict("plugin")["verdict"] == "wrong" and "mete has no socket" in verdict("plugin")["found"], verdict("plugin")
+        assert verdict("owner")["found"] == "NVIDIA's is not running here"
+        with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as live, socket.socket(socket.AF_UNIX) as theirs:
+            dead.bind(plugins + "/mete-former.sock")
+            found = verdict("plugin")
+            assert found["verdict"] == "wrong" and "mete-former.sock: Connection refused" in found["found"], found
+            live.bind(plugins + "/mete-gpu.sock")
+            live.listen()
+            assert verdict("plugin")["found"].endswith("/mete-gpu.sock answers")
+            theirs.bind(plugins + "/nvidia-gpu.sock")
+            theirs.listen()
+            found = verdict("owner")
+            assert found["verdict"] == "wrong" and "alongside mete's" in found["found"] and "a device has one owner" in found["advice"], found
+        registry = host + "/var/lib/kubelet/plugins_registry"
+        os.makedirs(registry)
+        with socket.socket(socket.AF_UNIX) as theirs:
+            theirs.bind(registry + "/gpu.nvidia.com-reg.sock")
+            theirs.listen()
+            found = verdict("owner")
+            assert found["verdict"] == "wrong" and "NVIDIA's DRA driver is running here" in found["found"] and "one owner" in found["advice"], found
+
+        def claims(**more):
+            lines = {"driver": "gpu.mete.dev", "server": "v1.36.3", "registered": "yes", "published": "2", "slices": "ok", "told": "ok", **more}
+            put("/run/mete/dra", "".join(f"{key} {lines[key]}\n" for key in ("driver", "server", "registered", "published", "withheld", "slices", "told") if key in lines))
+            found = verdict("claims")
+            return found["verdict"], found["found"], found.get("advice", "")
+        if not os.path.exists("/run/mete/dra"):
+            assert verdict("claims") is None, "no GPU is given out by claims"
+            assert claims() == ("ok", "gpu.mete.dev publishes 2 devices; Kubernetes v1.36.3 counts their shares", "")
+            for more, word, found, advice in (
+                    ({"slices": "the API server drops what makes a device shareable", "server": "v1.35.1"}, "wrong", "Kubernetes v1.35.1.*drops what", "DRAConsumableCapacity"),
+                    ({"slices": "HTTP 403: forbidden"}, "wrong", "cannot be published.*403", "rbac.yaml"),
+                    ({"registered": "no"}, "wrong", "kubelet has not registered", "plugins_registry"),
+                    ({"withheld": "GPU-1 is NVIDIA's"}, "note", "2 devices are published, but device GPU-1 is NVIDIA's", ""),
+                    ({"told": "HTTP 403: needs resourceclaims/driver"}, "note", "statuses cannot be told: HTTP 403", "resourceclaims/driver")):
+                said = claims(**more)
+                assert said[0] == word and re.search(found, said[1]) and advice in said[2], said
 
 
 if __name__ == "__main__":

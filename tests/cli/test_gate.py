@@ -204,6 +204,20 @@ def test_rows_of_a_list_are_reached_where_a_file_includes_them():
     assert what_is_reached("GOOD,\nFINE,\n", source) != what_is_reached("GOOD,\nBETTER,\nFINE,\n", source)
 
 
+def test_a_test_that_is_marked_for_soak_runs_there_and_by_its_name():
+    program = (f"import sys; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\nfrom runner import run, soak\n"
+               "@soak\ndef test_long(): pass\ndef test_short(): pass\nrun(globals(), sys.argv[1:])")
+    usual = {key: value for key, value in os.environ.items() if key != "METE_SOAK"}
+
+    def ran(*names, **more):
+        said = subprocess.run([sys.executable, "-c", program, *names], env={**usual, **more}, text=True, capture_output=True, check=True).stdout
+        return re.findall(r"^\[ RUN      \] (\w+)$", said, re.M)
+
+    assert ran() == ["test_short"]
+    assert ran("test_long") == ["test_long"]
+    assert ran(METE_SOAK="1") == ["test_long", "test_short"]
+
+
 def test_seeds_are_of_tests_that_draw():
     listed = seeds.listed()
     assert [seed for test, seed in listed if test == "*"] == [seeds.usual()]

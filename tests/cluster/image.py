@@ -111,8 +111,8 @@ class Layer:
         return self.buffer.getvalue()
 
 
-def write(name, out, layer, environment=(), entry=None):
-    """The image as `ctr images import` takes it."""
+def write(name, out, layer, environment=(), entry=None, stop=None):
+    """The image as `ctr images import` takes it. `stop`: the signal that ends its containers."""
     blobs = {}
 
     def blob(data, kind):
@@ -124,6 +124,8 @@ def write(name, out, layer, environment=(), entry=None):
     settings = {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin", *environment]}
     if entry:
         settings["Entrypoint"] = [entry]
+    if stop:
+        settings["StopSignal"] = stop
     config = blob(json.dumps({"architecture": "amd64", "os": "linux", "config": settings,
                               "rootfs": {"type": "layers", "diff_ids": [content["digest"]]}}).encode(), "config.v1+json")
     manifest = blob(json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",

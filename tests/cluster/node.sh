@@ -154,8 +154,12 @@ start apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 --advertise-
 	--service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$tls/sa.pub" \
 	--service-account-signing-key-file="$tls/sa.key" --service-cluster-ip-range=10.96.0.0/16 --allow-privileged=true
 until [ -S /run/containerd/containerd.sock ] && ctr version >/dev/null 2>&1; do sleep 0.1; done
+mkdir -p "$state/images"
 for image in "$dir"/images/*.tar; do
+	had=$state/images/$(basename "$image")
+	[ -e "$had" ] && continue # before a reboot
 	ctr -n k8s.io images import "$image"
+	touch "$had"
 done
 # Starting kubectl takes longer than a look at the port.
 until (: <>/dev/tcp/$ip/443) 2>/dev/null && kubectl --kubeconfig "$run/admin.kubeconfig" get --raw /readyz >/dev/null 2>&1; do sleep 0.2; done

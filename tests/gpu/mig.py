@@ -11,12 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from here import end
+
 XID, BYTES = 8, 256
-
-
-def end(status, reason):
-    print(reason, flush=True)
-    sys.exit(status)
 
 
 def smi(*words):

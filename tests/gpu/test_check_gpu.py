@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path += [str(ROOT / "tests/system"), str(ROOT / "tools"), str(ROOT / "tests/gpu")]
 from check_gpu import BUILD as NAMED, rows  # noqa: E402
+from here import Here, PATIENCE  # noqa: E402
 from runner import run  # noqa: E402
-from under_mete import Here, PATIENCE  # noqa: E402
 
 BUILD = Path(sys.argv[1]).resolve()
 LONG = int(os.environ.get("METE_TEST_SCALE", "1")) > 1

@@ -30,7 +30,7 @@ static void fill_and_empty(const struct way *way, size_t bytes)
 	size_t count = 0, truth, available, total;
 	CUresult r = CUDA_SUCCESS;
 
-	while (count < FILL) {
+	while (count < way->most) {
 		pieces[count].bytes = bytes;
 		r = way->obtain(&pieces[count]);
 		if (r != CUDA_SUCCESS)
@@ -40,7 +40,7 @@ static void fill_and_empty(const struct way *way, size_t bytes)
 			check_limit("while taking");
 	}
 	check_limit("when refused");
-	if (r != CUDA_ERROR_OUT_OF_MEMORY && count < FILL)
+	if (r != CUDA_ERROR_OUT_OF_MEMORY && count < way->most)
 		fail("%s of %zu bytes answers %d", way->name, bytes, (int)r);
 	truth = held();
 	if (r == CUDA_ERROR_OUT_OF_MEMORY && !way->cautious &&

@@ -176,19 +176,19 @@ static void give_graph(struct piece *p)
 }
 
 const struct way ways[] = {
-	{"linear", take_linear, give_linear, false},
-	{"pitch", take_pitch, give_linear, false},
-	{"managed", take_managed, give_linear, true},
-	{"async", take_async, give_async, false},
-	{"pool", take_pool, give_async, false},
-	{"async-freed-at-once", take_async, give_at_once, false},
-	{"linear-freed-in-order", take_linear, give_the_other_way, false},
-	{"virtual", take_virtual, give_virtual, false},
-	{"handle", take_handle, give_handle, false},
-	{"array", take_array, give_array, true},
-	{"array3d", take_array3d, give_array, true},
-	{"mipmap", take_mipmap, give_mipmap, true},
-	{"graph", take_graph, give_graph, true},
+	{"linear", take_linear, give_linear, false, FILL},
+	{"pitch", take_pitch, give_linear, false, FILL},
+	{"managed", take_managed, give_linear, true, FILL},
+	{"async", take_async, give_async, false, FILL},
+	{"pool", take_pool, give_async, false, FILL},
+	{"async-freed-at-once", take_async, give_at_once, false, FILL},
+	{"linear-freed-in-order", take_linear, give_the_other_way, false, FILL},
+	{"virtual", take_virtual, give_virtual, false, FILL},
+	{"handle", take_handle, give_handle, false, FILL},
+	{"array", take_array, give_array, true, FILL},
+	{"array3d", take_array3d, give_array, true, FILL},
+	{"mipmap", take_mipmap, give_mipmap, true, FILL},
+	{"graph", take_graph, give_graph, true, FILL_GRAPHS},
 };
 
 const size_t ways_count = ARRAY_SIZE(ways);

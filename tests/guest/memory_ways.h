@@ -18,7 +18,8 @@
 
 enum {
 	MOST = 65536,
-	FILL = 3000, /* pieces of one size; the smallest ones do not come to the limit */
+	FILL = 3000,	   /* pieces of one size; the smallest ones do not come to the limit */
+	FILL_GRAPHS = 300, /* each is looked for among all */
 };
 
 /* The guest's functions, and one of the driver's. */
@@ -106,6 +107,7 @@ struct way {
 	CUresult (*obtain)(struct piece *p);
 	void (*give)(struct piece *p);
 	bool cautious;
+	size_t most; /* pieces of one size */
 };
 
 extern const struct way ways[];

@@ -32,6 +32,7 @@
 #include "cuda/prototypes.h"
 #include "sim/cuda/private_tables.h"
 #include "tests/guest/must.h"
+#include "tests/guest/runtime_ptx.h"
 
 enum {
 	MOST = 256,
@@ -318,32 +319,6 @@ static void check_words(const struct held *held, uint64_t seed, uint32_t added)
 	free(words);
 }
 
-static const char code[] = ".version 6.0\n"
-			   ".target sm_50\n"
-			   ".address_size 64\n"
-			   ".visible .entry add(.param .u64 at, .param .u32 n, .param .u32 by)\n"
-			   "{\n"
-			   ".reg .pred %p;\n"
-			   ".reg .b32 %r<8>;\n"
-			   ".reg .b64 %d<4>;\n"
-			   "ld.param.u64 %d1, [at];\n"
-			   "ld.param.u32 %r1, [n];\n"
-			   "ld.param.u32 %r2, [by];\n"
-			   "mov.u32 %r3, %ctaid.x;\n"
-			   "mov.u32 %r4, %ntid.x;\n"
-			   "mov.u32 %r5, %tid.x;\n"
-			   "mad.lo.s32 %r6, %r3, %r4, %r5;\n"
-			   "setp.ge.u32 %p, %r6, %r1;\n"
-			   "@%p bra done;\n"
-			   "mul.wide.u32 %d2, %r6, 4096;\n"
-			   "add.s64 %d3, %d1, %d2;\n"
-			   "ld.global.u32 %r7, [%d3];\n"
-			   "add.u32 %r7, %r7, %r2;\n"
-			   "st.global.u32 [%d3], %r7;\n"
-			   "done:\n"
-			   "ret;\n"
-			   "}\n";
-
 /* Modules are loaded when they are first used. */
 static void load_kernel(void)
 {
@@ -352,7 +327,7 @@ static void load_kernel(void)
 
 	if (g.kernel)
 		return;
-	ok(g.cuLibraryLoadData(&library, code, NULL, NULL, 0, NULL, NULL, 0));
+	ok(g.cuLibraryLoadData(&library, runtime_ptx, NULL, NULL, 0, NULL, NULL, 0));
 	ok(g.cuLibraryGetKernel(&kernel, library, "add"));
 	ok(g.cuKernelGetFunction(&g.kernel, kernel));
 }

@@ -13,6 +13,7 @@ import select
 from movable_machine import *
 
 SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
+MOST_ROUNDS = 12 * SCALE  # in which memory of a program that maps segments leaves and comes back
 SHARED, PROCESS, OWN = 1, 32, 128
 READ, WRITE = 1, 3
 EXPORTABLE, RDMA, TILES = 1, 2, 4
@@ -330,9 +331,10 @@ def test_under_a_capture_memory_is_created_plainly_and_nothing_leaves():
 
 def segments_while(machine, program, steps, threads, seed, meanwhile):
     program.tell("segments", steps, threads, seed)
-    most = 0
-    while not select.select([program.process.stdout], [], [], 0)[0]:
-        most = max(most, meanwhile())
+    most = rounds = 0
+    while rounds < MOST_ROUNDS and not select.select([program.process.stdout], [], [], 0)[0]:
+        out = meanwhile()
+        most, rounds = max(most, out), rounds + (out > 0)
     assert program.hear() == "same"
     return most
 

@@ -57,8 +57,8 @@ class Node(SimNode):
 
 
 # What it takes, and how much of that moves: segments, also those of further threads, and what is mapped in pieces; not pools.
-TAKES = [("segment", 2 * MIB, True), ("segment", 20 * MIB, True), ("segment", 64 * MIB, True), ("segment", 20 * MIB, True), ("thread", 2 * MIB, True),
-         ("thread", 20 * MIB, True), ("expand", 40 * MIB, True), ("pooled", 2 * MIB, False), ("segment", 2 * MIB, True)]
+TAKES = [("segment", 2 * MIB, True), ("segment", 6 * MIB, True), ("segment", 20 * MIB, True), ("segment", 6 * MIB, True), ("thread", 2 * MIB, True),
+         ("thread", 6 * MIB, True), ("expand", 40 * MIB, True), ("pooled", 2 * MIB, False), ("segment", 2 * MIB, True)]
 
 
 def take(runtime):
@@ -79,14 +79,14 @@ def test_what_moves_without_the_drivers_tables_moves_with_them():
             tenant = node.admin.tenant("1GiB", swap="auto")
             runtime = Runtime(node, tenant, tables)
             # What was freed is credit, which a quick way to the driver could take.
-            assert runtime.ask("pairs", 0, 64 * MIB) == "0"
+            assert runtime.ask("pairs", 0, 20 * MIB) == "0"
             take(runtime)
             for i, (how, *_) in enumerate(TAKES):
                 if how != "pooled":
                     assert runtime.ask("free", i) == "0"
                     assert runtime.ask(how, i, TAKES[i][1]) == "0"
             runtime.ask("pairs", 0, 2 * MIB)
-            moves[tables] = node.leaves(tenant, sum(bytes for _, bytes, moved in TAKES if moved) )
+            moves[tables] = node.leaves(tenant, sum(bytes for _, bytes, moved in TAKES if moved))
             runtime.end()
     assert moves[False] == moves[True] == sum(bytes for _, bytes, moved in TAKES if moved), moves
 

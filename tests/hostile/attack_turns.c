@@ -252,6 +252,103 @@ void attack_turns_graphs(void)
 	take_everything();
 }
 
+/* spend(1 ms); is it to go on? go_on(h). */
+static const char decided_ptx[] =
+	".version 6.5\n.target sm_70\n.address_size 64\n"
+	".extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);\n"
+	".visible .entry go_on(.param .u64 h) {\n"
+	".reg .u64 %h; ld.param.u64 %h, [h]; nanosleep.u32 1000000;\n"
+	"{ .param .b64 p0; .param .b32 p1; st.param.b64 [p0], %h; st.param.b32 [p1], 1;\n"
+	"call.uni cudaGraphSetConditional, (p0, p1); } ret; }\n";
+
+/* A while whose body is one kernel, which says that the body runs again: for ever. */
+static bool make_endless(CUfunction go_on, CUgraphExec *ret_exec)
+{
+	CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL}, kernel = {0};
+	CUgraphConditionalHandle handle;
+	CUgraphNode made;
+	CUgraph graph;
+
+	if (g.cuGraphCreate(&graph, 0) != CUDA_SUCCESS ||
+	    CALL(cuGraphConditionalHandleCreate)(&handle, graph, g.context, 1,
+						 CU_GRAPH_COND_ASSIGN_DEFAULT) != CUDA_SUCCESS)
+		return false;
+	node.conditional.handle = handle;
+	node.conditional.type = CU_GRAPH_COND_TYPE_WHILE;
+	node.conditional.size = 1;
+	node.conditional.ctx = g.context;
+	if (CALL(cuGraphAddNode_v2)(&made, graph, NULL, NULL, 0, &node) != CUDA_SUCCESS)
+		return false;
+	kernel.type = CU_GRAPH_NODE_TYPE_KERNEL;
+	kernel.kernel.func = go_on;
+	kernel.kernel.gridDimX = kernel.kernel.gridDimY = kernel.kernel.gridDimZ = 1;
+	kernel.kernel.blockDimX = kernel.kernel.blockDimY = kernel.kernel.blockDimZ = 1;
+	kernel.kernel.kernelParams = (void *[]){&handle};
+	return CALL(cuGraphAddNode_v2)(&made, node.conditional.phGraph_out[0], NULL, NULL, 0,
+				       &kernel) == CUDA_SUCCESS &&
+	       g.cuGraphInstantiateWithFlags(ret_exec, graph, 0) == CUDA_SUCCESS;
+}
+
+/* Four launches by the host, and all others by the device: no gate is asked about those. */
+void attack_turns_decided(void)
+{
+	CUfunction go_on;
+	CUgraphExec exec;
+	CUmodule module;
+
+	if (!load() || g.cuModuleLoadData(&module, decided_ptx) != CUDA_SUCCESS ||
+	    CALL(cuModuleGetFunction)(&go_on, module, "go_on") != CUDA_SUCCESS)
+		return;
+	for (int i = 0; i < 4 && make_endless(go_on, &exec); i++)
+		g.cuGraphLaunch(exec, stream());
+	in_threads(2, work_on);
+	take_everything();
+}
+
+static CUcontext green_context(void)
+{
+	CUdevResource all;
+	CUdevResourceDesc description;
+	CUcontext context = NULL;
+	CUgreenCtx green;
+
+	if (CALL(cuDeviceGetDevResource)(g.device, &all, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS &&
+	    CALL(cuDevResourceGenerateDesc)(&description, &all, 1) == CUDA_SUCCESS &&
+	    CALL(cuGreenCtxCreate)(&green, description, g.device, CU_GREEN_CTX_DEFAULT_STREAM) ==
+		    CUDA_SUCCESS)
+		CALL(cuCtxFromGreenCtx)(&context, green);
+	return context;
+}
+
+/* Its work is in no stream of the process's other contexts. */
+static void work_in_green(void)
+{
+	CUcontext context = green_context();
+	CUmodule module;
+	CUfunction kernel;
+	CUstream own;
+	uint32_t ns = 5000000;
+	uint64_t t = 0;
+
+	if (!context || g.cuCtxSetCurrent(context) != CUDA_SUCCESS ||
+	    g.cuModuleLoadData(&module, ptx) != CUDA_SUCCESS ||
+	    CALL(cuModuleGetFunction)(&kernel, module, "spend") != CUDA_SUCCESS)
+		return;
+	own = stream();
+	while (until(&t, 1500)) {
+		for (int i = 0; i < 16; i++)
+			CALL(cuLaunchKernel)
+		(kernel, 1, 1, 1, 1, 1, 1, 0, own, (void *[]){&ns}, NULL);
+		CALL(cuStreamSynchronize)(own);
+	}
+}
+
+void attack_turns_green(void)
+{
+	in_threads(4, work_in_green);
+	take_everything();
+}
+
 static void stop_here(void *nothing)
 {
 	(void)nothing;

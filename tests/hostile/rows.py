@@ -96,6 +96,16 @@ def suspend(world, running):
         time.sleep(0.1)
 
 
+def suspend_and_kill(world, running):
+    """Likewise, and meted is killed while it is out, or on its way."""
+    for pause_s in (0.05, 0.2, 0.6):
+        ask_of_theirs(world, "tenant_suspend", name="", away=1)
+        time.sleep(pause_s)
+        kill_meted(1, 0)(world, running)
+        ask_of_theirs(world, "tenant_suspend", name="", away=0)
+        time.sleep(0.1)
+
+
 def set_shares(*pairs):
     """`mete set` of each in turn, four times."""
     def disturb(world, running):
@@ -146,7 +156,8 @@ def rows(build):
     for name, tries in (("nested", "three mete run within it, each with most of its limit, that take"),
                         ("nested_names", "likewise, by the neighbour's name and by one of control characters"),
                         ("nested_lenders", "likewise, whose lenders are killed with what they lent open")):
-        one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], quick=name in QUICK)
+        one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], exact=is_exact(name),
+                           quick=name in QUICK)
     for way, tries in (("jumps", "siglongjmp out of the driver's call, then all is taken"),
                        ("allocates", "a signal handler takes all within a driver's call"),
                        ("jumps-alone", "likewise the jump, from a signal stack of its own"),
@@ -156,7 +167,12 @@ def rows(build):
 
     def disturbed(name, tries, disturb, **more):
         base = one[name.split("/")[0]]
-        found.append(Attack(name, tries, base.command, exact=base.exact, disturb=disturb, devices=base.devices, options=base.options, **more))
+        found.append(Attack(name, tries, base.command, disturb=disturb, devices=base.devices,
+                            **dict(exact=base.exact, options=base.options) | more))
+
+    def movable(name, tries, disturb, **more):
+        """Likewise, and its memory can move: what the mover loads, only measuring can tell."""
+        disturbed(name, tries, disturb, exact=False, options=(*one[name.split("/")[0]].options, "--swap", "auto"), **more)
 
     for name in ("take-linear", "take-async", "threads_race", "contexts_churn", "page_scribbled", "ask_return_storm", "other_user"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
@@ -168,6 +184,15 @@ def rows(build):
         disturbed(name + "/meted_stopped", f"{name} while meted stands still for 1.5 s", stop_meted(1.5), slow_s=4.0)
     for name in ("lends_freed", "lends_killed", "lends_many", "segments_of_the_dying", "store_filled"):
         disturbed(name + "/suspended", f"{name} while it is suspended and resumed", suspend)
+    for name in ("lends_killed", "lends_many", "moves_taken", "store_filled", "nested_lenders"):
+        movable(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, kills=True, slow_s=RESTART_S)
+    for name in ("exports_posted", "nested_lenders", "graph_conditions", "green_contexts", "turns_decided", "turns_green"):
+        movable(name + "/suspended", f"{name} while it is suspended and resumed", suspend)
+    for name in ("nested_lenders", "turns_decided"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    for name in ("turns_decided", "turns_green"):
+        disturbed(name + "/shares_set", f"{name} while its weight, cap and class are set",
+                  set_shares(("weight", "10000"), ("cap", "1%"), ("class", "interactive"), ("cap", "100%"), ("weight", "1"), ("class", "batch")))
     for name in ("moves_taken", "moves_mapped", "take-pool", "graph_trimmed"):
         disturbed(name + "/limit_set", f"{name} while its limit is set up and down",
                   set_shares(("memory", "100MiB"), ("memory", "400MiB"), ("memory", "512MiB")))

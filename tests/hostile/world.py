@@ -233,12 +233,15 @@ class World:
         return self.admin
 
     def booked(self):
-        """What it says that the attackers have on the fullest device."""
+        """What it says that the attackers have on the fullest device: one, and whoever is within it."""
+        sums = {}
         try:
-            return max([row.allocated + row.residual for row in self.meet().list() if row.kind == "tenant_row" and row.tenant != self.tenant],
-                       default=0)
+            for row in self.meet().list():
+                if row.kind == "tenant_row" and row.tenant != self.tenant:
+                    sums[row.device] = sums.get(row.device, 0) + row.allocated + row.residual
         except (OSError, Gone, Refused):
             return 0
+        return max(sums.values(), default=0)
 
     def left_in_book(self):
         """Rows of anybody but the neighbour, or what there is more of the neighbour's than there was; None: nothing."""

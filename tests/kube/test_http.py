@@ -7,6 +7,7 @@ import stat
 import tempfile
 
 from fake_api import *
+from web import hear_out
 
 
 class Figures:
@@ -34,13 +35,7 @@ class Figures:
         """What comes back until the server closes."""
         with made or self.connect() as made:
             made.sendall(text.encode())
-            said = b""
-            try:
-                while data := made.recv(1 << 16):
-                    said += data
-            except ConnectionResetError:
-                pass
-            return said.decode()
+            return hear_out(made).decode()
 
     def get(self, path, verb="GET", **more):
         return self.ask(f"{verb} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", **more)
@@ -161,12 +156,7 @@ def hears_nothing(made):
 
 def said_by(made, may_be_late=False):
     """The first line of what the server says until it closes; None: it left without a word."""
-    said = b""
-    try:
-        while data := made.recv(1 << 16):
-            said += data
-    except ConnectionResetError:
-        pass
+    said = hear_out(made)
     if said.startswith(b"HTTP/1.1 408") and not may_be_late:
         raise Late
     return said.decode().split("\r\n")[0] or None

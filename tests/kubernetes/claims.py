@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 
-from harness import GIB, ROOT, Never, Node, node, pod, until  # noqa: F401
+from harness import GIB, ROOT, Never, Node, end_idle, idle_is, node, pod, the_cluster, until  # noqa: F401
 
 API = "/apis/resource.k8s.io/v1"
 DRIVER = "gpu.mete.dev"
@@ -106,19 +106,21 @@ BOUND = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBindi
 def install(cluster):
     """What the rights of meted and the classes of devices are with claims."""
     for name in ("rbac", "classes"):
-        cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "components", "claims", name + ".yaml"))
+        cluster.apply(os.path.join(DEPLOY, "components", "claims", name + ".yaml"), "mete-system")
     for object in (ANYWHERE, BOUND):
-        cluster.kubectl("apply", "-f", "-", input=json.dumps(object))
+        cluster.apply_object(object["kind"], object["metadata"]["name"], json.dumps(object), "mete-system")
 
 
 @contextlib.contextmanager
 def claims(config="", slots=10, **sim):
     """A node whose GPU (4 GiB, unless told otherwise) is given out by claims."""
-    with node() as here:
-        install(here.cluster)
+    asked, cluster = {"slots": slots, "total": 0, **sim}, the_cluster()
+    if not idle_is("dra: on\n" + config, **asked):
+        end_idle()
+        install(cluster)
         # An earlier meted's, which the kubelet would remove half a minute after it has ended.
-        here.cluster.ask("DELETE", f"{API}/resourceslices")
-        here.share("dra: on\n" + config, slots=slots, total=0, **sim)
+        cluster.ask("DELETE", f"{API}/resourceslices")
+    with node("dra: on\n" + config, **asked) as here:
         made = Claims(here)
         made.await_published()
         yield made

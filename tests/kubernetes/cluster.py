@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -28,7 +29,8 @@ PATIENCE = int(os.environ.get("METE_PATIENCE", "300"))  # seconds for what must 
 SKIPPED = 77
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PLACES = {"Namespace": "/api/v1/namespaces", "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
-          "ClusterRole": RBAC + "/clusterroles", "ClusterRoleBinding": RBAC + "/clusterrolebindings"}
+          "ClusterRole": RBAC + "/clusterroles", "ClusterRoleBinding": RBAC + "/clusterrolebindings",
+          "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses"}
 
 
 class Never(AssertionError):
@@ -130,13 +132,36 @@ class Cluster:
 
     def reboot(self):
         """The node's power fails: its disk stays, /run and all processes go."""
-        assert self.keeper, "a cluster that is shared is not rebooted"
         self.end_proxy()
         self.proxy = None
-        self.keeper.stdin.write("reboot\n")
-        self.keeper.stdin.flush()
-        self.await_keeper()
+        if self.keeper:
+            self.keeper.stdin.write("reboot\n")
+            self.keeper.stdin.flush()
+            self.await_keeper()
+        else:  # of another process, which listens below
+            with open(os.path.join(self.folder, "ask"), "w") as ask:
+                ask.write("reboot\n")
+            with open(os.path.join(self.folder, "answer")) as answer:
+                assert answer.read() == "ready\n", "the node was not rebooted"
         self.connect()
+
+    def serve(self):
+        """Reboots the node for those that share the cluster."""
+        for name in ("ask", "answer"):
+            os.mkfifo(os.path.join(self.folder, name))
+
+        def answer():
+            while True:
+                with open(os.path.join(self.folder, "ask")) as ask:
+                    ask.read()
+                try:
+                    self.reboot()
+                    said = "ready\n"
+                except (Exception, SystemExit):  # its reason is on standard error, or in the cluster's log
+                    said = ""
+                with open(os.path.join(self.folder, "answer"), "w") as told:
+                    told.write(said)
+        threading.Thread(target=answer, daemon=True).start()
 
     def close(self, keep_logs=False):
         for child in self.children:
@@ -196,6 +221,13 @@ class Cluster:
     def import_image(self, path):
         self.run("ctr", "-n", "k8s.io", "images", "import", path)
 
+    def add_image(self, name, image):
+        """An image that few tests need. `image`: as in `images`, which makes NAME.tar."""
+        path = os.path.join(self.folder, "images", name + ".tar")
+        if not os.path.exists(path):
+            image(self.build, os.path.dirname(path))
+            self.import_image(path)
+
     # The API server.
 
     def ask(self, method, path, body=None, kind="application/json", timeout=PATIENCE, **query):
@@ -226,8 +258,11 @@ class Cluster:
             documents = [text for text in re.split(r"^---$", file.read(), flags=re.M) if re.search(r"^kind:", text, re.M)]
         for text in documents:
             kind, name = re.search(r"^kind: (\w+)", text, re.M)[1], re.search(r"^metadata:\n  name: (\S+)", text, re.M)[1]
-            path = f"{PLACES[kind].format(namespace=namespace)}/{name}"
-            self.ask("PATCH", path, text, "application/apply-patch+yaml", fieldManager="tests", force="true")
+            self.apply_object(kind, name, text, namespace)
+
+    def apply_object(self, kind, name, text, namespace):
+        path = f"{PLACES[kind].format(namespace=namespace)}/{name}"
+        self.ask("PATCH", path, text, "application/apply-patch+yaml", fieldManager="tests", force="true")
 
     def watch(self, path, version, timeout=PATIENCE, **query):
         """Events of a list from a version on: (type, object). Ends when the server has told enough."""
@@ -423,7 +458,8 @@ def main(build, *command):
     can = subprocess.run([os.path.join(TOOLS, "build.sh")], stdout=subprocess.PIPE, text=True)
     if can.returncode == SKIPPED:  # each test says so, and counts as skipped
         return subprocess.run(command, env=dict(os.environ, METE_CLUSTER=can.stdout.strip())).returncode
-    cluster = Cluster("tests", build, [images.work, images.python, images.mete])
+    cluster = Cluster("tests", build, [images.work, images.mete])
+    cluster.serve()
     # What is interrupted takes the cluster down as well; the command is told by the terminal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:

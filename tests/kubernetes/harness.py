@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of this folder share: argv[1] of a test is the build folder, argv[2...] names of tests to run.
 
-One cluster serves a whole file (METE_CLUSTER: all files); a test has a namespace of its own in it, and its own meted.
+One cluster serves a whole file (METE_CLUSTER: all files); a test has a namespace of its own in it. Tests that ask for the same meted, one
+after the other, have the same one, unless a test did something to it.
 """
 import atexit
 import base64
@@ -21,11 +22,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "system")]
 import images  # noqa: E402
 from cluster import PATIENCE, ROOT, Answer, Cluster, Never  # noqa: E402,F401
-from runner import Skipped, needed, run as run_tests  # noqa: E402,F401
+from runner import Skipped, needed, run as run_tests, soak  # noqa: E402,F401
 
 BUILD = os.path.abspath(sys.argv[1])
-IMAGES = [images.work, images.python, images.mete]
+IMAGES = [images.work, images.mete]
 MIB, GIB = 1 << 20, 1 << 30
+REPEATED = bool(os.environ.get("METE_SOAK"))  # `make soak` does again and again what `make test` does once or twice
 held = []
 
 
@@ -41,16 +43,20 @@ failed = []
 names = iter(range(1 << 30))
 
 
+# What costs a pod time, and has nothing to do with GPUs.
+CHEAP = {"hostNetwork": True, "automountServiceAccountToken": False, "enableServiceLinks": False}
+
+
 def pod(command=(), image=images.WORK, slots=0, annotations=None, env=None, runtime=None, restart="Never", resource="mete.dev/gpu",
-        security=None, init=None, **spec):
-    """A pod's manifest; annotations in our domain are given by their short names, with underscores."""
+        security=None, init=None, cheap=True, **spec):
+    """A pod's manifest; annotations in our domain are given by their short names, with underscores. `cheap`: without a network and a token of its own."""
     container = {"name": "c", "image": image, "imagePullPolicy": "Never", "command": list(command),
                  "env": [{"name": key, "value": value} for key, value in (env or {}).items()]}
     if slots:
         container["resources"] = {"limits": {resource: slots}}
     if security:
         container["securityContext"] = security
-    full = {"terminationGracePeriodSeconds": 1, "restartPolicy": restart, "containers": [container], **spec}
+    full = {"terminationGracePeriodSeconds": 1, "restartPolicy": restart, "containers": [container], **(CHEAP if cheap else {}), **spec}
     if init:
         full["initContainers"] = [dict(container, name="first", command=list(init))]
     if runtime:
@@ -78,10 +84,17 @@ class Meted:
         cluster.run("sh", "-c", f"rm -rf /run/mete /run/cdi; mkdir -m 1777 {self.sim}")
         self.settings = {"METE_SIM_DIR": self.sim, "METE_SIM_CONTEXT_COST": "1ms", "METE_SIM_PATTERN": "on",
                          **{"METE_SIM_" + key: str(value) for key, value in sim.items()}}
+        self.asked, self.changed, self.log_begin = None, False, 0
         self.write(f"slots: {slots}\n{config}")
         self.start()
+        self.changed = False
+
+    def begin(self):
+        """Another test has it from now on: what it said before is not that test's matter."""
+        self.log_begin = os.path.getsize(self.log_path)
 
     def write(self, config):
+        self.changed = True
         lines = "".join(f"  {line}\n" for line in (config + f"\nkubeconfig: {self.kubeconfig()}").splitlines() if line)
         with open(self.folder + "/config.new", "w") as file:
             file.write("version: v1\nmete:\n" + lines)
@@ -105,7 +118,8 @@ class Meted:
         return path
 
     def launch(self, *options):
-        """Until it says that it is ready: its pid, as the node knows it."""
+        """Until it says that it is ready: its pid, as the node knows it. `options`: more than it usually has."""
+        self.changed = self.changed or bool(options)
         place = tempfile.mkdtemp(prefix="mete-")
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         notify.bind(place + "/n")
@@ -139,6 +153,7 @@ class Meted:
         self.cluster.await_resource(self.resource, self.total)
 
     def signal(self, number):
+        self.changed = self.changed or number not in (signal.SIGKILL, signal.SIGTERM)
         self.cluster.run("kill", f"-{number}", str(self.pid))
 
     def kill(self):
@@ -157,7 +172,9 @@ class Meted:
             self.cluster.await_resource(self.resource, 0)
 
     def log(self):
-        return open(self.log_path).read()
+        with open(self.log_path, "rb") as file:
+            file.seek(self.log_begin)
+            return file.read().decode()
 
     def mete(self, *arguments, **more):
         return self.cluster.run(os.path.join(BUILD, "cli", "mete"), *arguments, **more)
@@ -165,6 +182,19 @@ class Meted:
     def ps(self):
         """Tenants by their names: NAMESPACE/POD/CONTAINER."""
         return {row["name"]: row for row in json.loads(self.mete("ps", "--json"))["tenants"]}
+
+
+idle = []  # the meted of the test before, if it may serve the next one
+
+
+def idle_is(*arguments, **settings):
+    """Whether there is one that is what these ask for."""
+    return bool(idle) and idle[0].asked == (arguments, settings)
+
+
+def end_idle():
+    while idle:
+        idle.pop().stop()
 
 
 class Node:
@@ -176,7 +206,14 @@ class Node:
         self.pods, self.meted = [], None
 
     def share(self, *arguments, **settings):
-        self.meted = Meted(self.cluster, *arguments, **settings)
+        """To end a meted and to start another takes longer than most tests: that of the test before goes on, if it is the same."""
+        if idle_is(*arguments, **settings):
+            self.meted = idle.pop()
+            self.meted.begin()
+        else:
+            end_idle()
+            self.meted = Meted(self.cluster, *arguments, **settings)
+            self.meted.asked = arguments, settings
         return self.meted
 
     def pod(self, name, manifest):
@@ -228,9 +265,13 @@ class Node:
         self.cluster.ask("DELETE", path, {"gracePeriodSeconds": 1})
         self.cluster.until(path, lambda pods: not pods, "pods were never gone")
 
-    def close(self):
+    def close(self, keep=False):
+        """`keep`: meted may serve the next test."""
         self.end_pods()
-        if self.meted:
+        if self.meted and keep and not self.meted.changed and self.meted.process.poll() is None:
+            idle.append(self.meted)
+            until(lambda: not self.meted.ps(), "tenants were left behind")
+        elif self.meted:
             self.meted.stop()
         self.cluster.ask("DELETE", f"/api/v1/namespaces/{self.namespace}")
 
@@ -238,17 +279,20 @@ class Node:
 @contextlib.contextmanager
 def node(*arguments, **settings):
     """A node without mete; with any arguments, those of Meted, with it."""
-    here = Node()
+    if not arguments and not settings:
+        end_idle()
+    here, passed = Node(), False
     try:
         if arguments or settings:
             here.share(*arguments, **settings)
         yield here
+        passed = True
     except BaseException:
         if here.meted:
             sys.stderr.write(here.meted.log()[-6000:])
         raise
     finally:
-        here.close()
+        here.close(keep=passed)
 
 
 def until(holds, what):
@@ -294,7 +338,10 @@ def alone(program, *arguments):
 
 def run(namespace):
     """A failure keeps the cluster's logs."""
-    run_tests(namespace, sys.argv[2:], failed)
+    try:
+        run_tests(namespace, sys.argv[2:], failed)
+    finally:
+        end_idle()
 
 
 if __name__ == "__main__":  # for a test that kills who holds a cluster

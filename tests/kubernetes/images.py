@@ -30,11 +30,12 @@ def workloads(build, layer):
 
 
 def work(build, folder):
-    """A shell and the examples: dynamic programs, in an image that has heard of no GPU."""
+    """A shell and the examples: dynamic programs, in an image that has heard of no GPU. As process 1 they would not end by SIGTERM, and
+    each pod would be waited for until its grace is over."""
     layer = image.Layer()
     workloads(build, layer)
     layer.copy(OWN_DRIVER.strip("/"), os.path.join(build, "sim", "lib", "libcuda.so.1"))
-    image.write(WORK, os.path.join(folder, "work.tar"), layer)
+    image.write(WORK, os.path.join(folder, "work.tar"), layer, stop="SIGKILL")
 
 
 def python(build, folder):
@@ -68,7 +69,7 @@ def python(build, folder):
         for library in glob.glob(site + "/numpy/**/*.so", recursive=True):
             layer.libraries(library, without=site)  # it has them by then
         layer.copy("opt/tinygrad_train.py", os.path.join(HERE, "..", "..", "examples", "tinygrad_train.py"))
-    image.write(PYTHON, os.path.join(folder, "python.tar"), layer, environment)
+    image.write(PYTHON, os.path.join(folder, "python.tar"), layer, environment, stop="SIGKILL")
 
 
 def mete(build, folder):

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from harness import BUILD, GIB, MIB, node, pod, run, seen, seen_by, until
+from harness import BUILD, GIB, MIB, REPEATED, node, pod, run, seen, seen_by, until
 
 SHARE = "share: {memory: 1GiB}"
 
@@ -33,7 +33,7 @@ def test_the_kubelet_is_restarted():
         made = here.pod("stays", pod(command=["seen", f"take={100 * MIB}", "hold=1"], slots=1))
         made.await_line("take=granted")
         container = identity(made)
-        for round in range(3):
+        for round in range(3 if REPEATED else 1):
             before = here.meted.registrations()
             here.cluster.kill_part("kubelet")
             until(lambda: here.meted.registrations() > before, "meted did not register again")
@@ -50,7 +50,7 @@ def test_meted_is_killed_while_programs_run():
         trains = here.pod("trains", pod(command=["train", "steps=200"], slots=1))
         trains.await_running()
         container, tenant = identity(holds), here.tenant(holds)["tenant"]
-        for round in range(5):
+        for round in range(5 if REPEATED else 2):
             here.meted.kill()
             here.meted.start()
         until(lambda: here.tenant(holds)["allocated_bytes"] >= 100 * MIB, "it did not come back")
@@ -118,11 +118,12 @@ def test_meted_is_upgraded():
 
 
 def test_a_pod_is_deleted_by_force_and_its_ids_are_given_to_another():
-    """There is one slot. Who had it does not want to die."""
-    stubborn = ["sh", "-c", f"trap '' TERM; seen take={100 * MIB} hold=1 & wait; sleep 1000"]
+    """There is one slot. Who had it is a while in dying."""
     with node("share: {memory: 25%}\nmost: {memory: 100%}", slots=1) as here:
-        for round in range(3):
-            first = here.pod(f"first-{round}", pod(command=stubborn, slots=1, annotations={"memory": "512MiB"}, terminationGracePeriodSeconds=3))
+        for round in range(3 if REPEATED else 1):
+            manifest = pod(command=["seen", f"take={100 * MIB}", "hold=1"], slots=1, annotations={"memory": "512MiB"}, terminationGracePeriodSeconds=3)
+            manifest["spec"]["containers"][0]["lifecycle"] = {"preStop": {"sleep": {"seconds": 3}}}
+            first = here.pod(f"first-{round}", manifest)
             first.await_line("take=granted")
             former = here.tenant(first)["tenant"]
             first.delete(grace=0, wait=False)

@@ -13,7 +13,7 @@ from images import WORK
 
 def test_a_pod_runs_a_program_and_its_checks():
     with node() as here:
-        made = here.pod("plain", pod(command=["sh", "-c", "echo it is $(id -u); exec sleep 1000"]))
+        made = here.pod("plain", pod(command=["sh", "-c", "echo it is $(id -u); exec sleep 1000"], cheap=False))
         assert made.await_line("it is (.*)")[1] == "0"
         assert made.exec("cat", "/etc/hostname").strip() == "plain"
 

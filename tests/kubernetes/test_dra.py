@@ -6,7 +6,7 @@ import os
 import images
 from claims import API, DEPLOY, Claims, claims, install
 from cluster import Answer
-from harness import GIB, MIB, node, pod, run, seen, seen_by, until
+from harness import GIB, MIB, node, pod, run, seen, seen_by, soak, until
 
 
 def test_a_claim_has_its_amount_and_no_more():
@@ -68,6 +68,7 @@ def test_pods_that_share_a_claim_share_its_limit():
         assert seen(first.exec("seen"))["total"] == GIB
 
 
+@soak
 def test_containers_of_a_pod_share_its_claim():
     with claims() as here:
         here.claim("both", memory="1Gi", compute="50")
@@ -80,6 +81,72 @@ def test_containers_of_a_pod_share_its_claim():
         assert {seen(made.log(container=name))["total"] for name in ("c", "second")} == {GIB}
 
 
+def with_two(here, name, first, second):
+    """A pod whose container uses two claims."""
+    manifest = pod(command=["seen", "hold=1"])
+    manifest["spec"]["resourceClaims"] = [{"name": claim, "resourceClaimName": claim} for claim in (first, second)]
+    manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": first}, {"name": second}]}
+    return here.here.pod(name, manifest)
+
+
+@soak
+def test_two_claims_of_a_container_that_are_of_one_device_are_refused_with_the_reason():
+    with claims() as here:
+        here.claim("one", memory="1Gi", compute="25")
+        here.claim("two", memory="1Gi", compute="25")
+        made = with_two(here, "both", "one", "two")
+        made.await_event("which are two shares of device .*; accepted: one claim, for the sum of both or for several devices")
+
+
+@soak
+def test_a_mistake_in_the_parameters_is_one_sentence_in_the_pods_events():
+    with claims() as here:
+        made = here.pod("typo", memory="1Gi", compute="25", parameters={"wieght": 300})
+        assert "the nearest is 'weight'" in made.await_event("wieght: there is no such parameter")
+        more = here.pod("more", memory="1Gi", compute="25", parameters={"weight": 300})
+        more.await_event("parameters/weight: '300' is more than this node allows")
+
+
+@soak
+def test_a_quota_counts_the_devices_of_claims():
+    with claims() as here:
+        here.quota("one", {"mete-share.deviceclass.resource.k8s.io/devices": "1"}, here.all, {"spec": here.spec(memory="1Gi", compute="25", count=2)})
+        here.claim("first", memory="1Gi", compute="25")
+        try:
+            here.claim("second", memory="1Gi", compute="25")
+            raise AssertionError("a second claim is within a quota of one device")
+        except Answer as refusal:
+            assert "exceeded quota: one" in str(refusal), refusal
+        made = here.pod("made", claim="first")
+        assert made.await_end() == 0
+
+
+@soak
+def test_a_pod_with_admin_access_sees_the_device_and_has_no_share_of_it():
+    with claims() as here:
+        here.cluster.kubectl("label", "namespace", here.namespace, "resource.kubernetes.io/admin-access=true")
+        worker = here.pod("worker", ["sh", "-c", f"seen take={2 * GIB} hold=1 & wait"], memory="3Gi", compute="90")
+        worker.await_line("take=granted")
+        spec = here.spec(memory="256Mi", compute="1")  # Kubernetes wants room for it, and counts nothing afterwards
+        spec["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+        here.cluster.ask("POST", here.all, {"metadata": {"name": "look"}, "spec": spec})
+        look = here.pod("look", ["sh", "-c", f"seen take={GIB} hold=1 & wait"], claim="look")
+        look.await_line("take=refused")
+        found = seen(look.log())
+        assert found["nvml_total"] == 4 * GIB and found["total"] < GIB, found
+        rest = here.pod("rest", memory="1Gi", compute="10")
+        assert rest.await_end() == 0, "what only looks was counted"
+
+
+def test_the_manifests_are_what_the_server_accepts():
+    with claims() as here:
+        for overlay in ("claims", "simulated-claims"):
+            said = here.cluster.kubectl("apply", "--dry-run=server", "-k", os.path.join(DEPLOY, "overlays", overlay))
+            for name in ("mete-share", "mete-exclusive", "mete-claims", "mete-own-slices", "mete-own-claims", "daemonset.apps/mete"):
+                assert name in said, said
+
+
+@soak
 def test_a_claim_for_two_devices_has_them_both():
     with claims(DEVICES="2xSIM") as here:
         path = f"{API}/namespaces/{here.namespace}/resourceclaims"
@@ -90,14 +157,6 @@ def test_a_claim_for_two_devices_has_them_both():
         assert made.await_end() == 0
         found = seen_by(made)
         assert found["devices"] == 2 and found["total"] == GIB, found
-
-
-def with_two(here, name, first, second):
-    """A pod whose container uses two claims."""
-    manifest = pod(command=["seen", "hold=1"])
-    manifest["spec"]["resourceClaims"] = [{"name": claim, "resourceClaimName": claim} for claim in (first, second)]
-    manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": first}, {"name": second}]}
-    return here.here.pod(name, manifest)
 
 
 def test_a_container_with_two_claims_has_the_devices_of_both():
@@ -115,14 +174,17 @@ def test_a_container_with_two_claims_has_the_devices_of_both():
         again.await_line("devices=2")
 
 
-def test_two_claims_of_a_container_that_are_of_one_device_are_refused_with_the_reason():
-    with claims() as here:
-        here.claim("one", memory="1Gi", compute="25")
-        here.claim("two", memory="1Gi", compute="25")
-        made = with_two(here, "both", "one", "two")
-        made.await_event("which are two shares of device .*; accepted: one claim, for the sum of both or for several devices")
+@soak
+def test_shares_of_different_devices_are_asked_for_by_an_attribute():
+    with claims(DEVICES="2xSIM") as here:
+        spec = here.spec(memory="1Gi", compute="50", count=2)
+        spec["devices"]["constraints"] = [{"requests": ["gpu"], "distinctAttribute": "gpu.mete.dev/uuid"}]
+        here.cluster.ask("POST", here.all, {"metadata": {"name": "three"}, "spec": {**spec, "devices": {**spec["devices"], "requests": [
+            {"name": "gpu", "exactly": {**spec["devices"]["requests"][0]["exactly"], "count": 3}}]}}})
+        here.pod("three", claim="three").await_event("cannot allocate all claims|insufficient|Insufficient")
 
 
+@soak
 def test_alternatives_are_taken_in_their_order():
     with claims("most: {weight: 1000}") as here:
         def one(name, memory):
@@ -138,31 +200,6 @@ def test_alternatives_are_taken_in_their_order():
         assert here.tenants()[f"{here.namespace}/either"]["fields"]["weight"] == "30"
         results = here.cluster.get(here.all + "/either")["status"]["allocation"]["devices"]["results"]
         assert [result["request"] for result in results] == ["gpu/small"], results
-
-
-def test_shares_of_different_devices_are_asked_for_by_an_attribute():
-    with claims(DEVICES="2xSIM") as here:
-        spec = here.spec(memory="1Gi", compute="50", count=2)
-        spec["devices"]["constraints"] = [{"requests": ["gpu"], "distinctAttribute": "gpu.mete.dev/uuid"}]
-        here.cluster.ask("POST", here.all, {"metadata": {"name": "three"}, "spec": {**spec, "devices": {**spec["devices"], "requests": [
-            {"name": "gpu", "exactly": {**spec["devices"]["requests"][0]["exactly"], "count": 3}}]}}})
-        here.pod("three", claim="three").await_event("cannot allocate all claims|insufficient|Insufficient")
-
-
-def test_a_pod_with_admin_access_sees_the_device_and_has_no_share_of_it():
-    with claims() as here:
-        here.cluster.kubectl("label", "namespace", here.namespace, "resource.kubernetes.io/admin-access=true")
-        worker = here.pod("worker", ["sh", "-c", f"seen take={2 * GIB} hold=1 & wait"], memory="3Gi", compute="90")
-        worker.await_line("take=granted")
-        spec = here.spec(memory="256Mi", compute="1")  # Kubernetes wants room for it, and counts nothing afterwards
-        spec["devices"]["requests"][0]["exactly"]["adminAccess"] = True
-        here.cluster.ask("POST", here.all, {"metadata": {"name": "look"}, "spec": spec})
-        look = here.pod("look", ["sh", "-c", f"seen take={GIB} hold=1 & wait"], claim="look")
-        look.await_line("take=refused")
-        found = seen(look.log())
-        assert found["nvml_total"] == 4 * GIB and found["total"] < GIB, found
-        rest = here.pod("rest", memory="1Gi", compute="10")
-        assert rest.await_end() == 0, "what only looks was counted"
 
 
 def test_a_claims_status_tells_what_its_pod_has():
@@ -184,20 +221,13 @@ def test_a_claims_status_tells_what_its_pod_has():
         assert after["shareID"] == device["shareID"] and after["conditions"] == device["conditions"], after
 
 
+@soak
 def test_parameters_say_the_rest_of_a_share():
     with claims("most: {weight: 1000}") as here:
         made = here.pod("heavy", ["seen", "hold=1"], memory="1Gi", compute="25", parameters={"weight": 300, "class": "batch"})
         made.await_line("devices=1")
         fields = here.tenants()[here.claim_of(made)]["fields"]
         assert fields["weight"] == "300" and fields["class"] == "batch" and fields["guarantee"] == "25%", fields
-
-
-def test_a_mistake_in_the_parameters_is_one_sentence_in_the_pods_events():
-    with claims() as here:
-        made = here.pod("typo", memory="1Gi", compute="25", parameters={"wieght": 300})
-        assert "the nearest is 'weight'" in made.await_event("wieght: there is no such parameter")
-        more = here.pod("more", memory="1Gi", compute="25", parameters={"weight": 300})
-        more.await_event("parameters/weight: '300' is more than this node allows")
 
 
 def test_a_share_changes_while_it_is_used_by_its_pods_annotations():
@@ -222,19 +252,7 @@ def test_a_share_changes_while_it_is_used_by_its_pods_annotations():
         assert other.await_end() == 0, "what annotations said was counted"
 
 
-def test_a_quota_counts_the_devices_of_claims():
-    with claims() as here:
-        here.quota("one", {"mete-share.deviceclass.resource.k8s.io/devices": "1"}, here.all, {"spec": here.spec(memory="1Gi", compute="25", count=2)})
-        here.claim("first", memory="1Gi", compute="25")
-        try:
-            here.claim("second", memory="1Gi", compute="25")
-            raise AssertionError("a second claim is within a quota of one device")
-        except Answer as refusal:
-            assert "exceeded quota: one" in str(refusal), refusal
-        made = here.pod("made", claim="first")
-        assert made.await_end() == 0
-
-
+@soak
 def test_more_than_there_is_may_be_promised_to_whose_memory_moves():
     with claims("overcommit: 200%\nmost: {swap: auto}") as here:
         memory = here.devices()[0]["capacity"]["memory"]
@@ -247,6 +265,7 @@ def test_more_than_there_is_may_be_promised_to_whose_memory_moves():
             here.pod(name, hold, memory="3Gi", compute="30", parameters={"swap": "auto"}).await_line("take=granted")
 
 
+@soak
 def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
     with claims("unannounced: kill") as here:
         amount = {"memory": "1Gi", "compute": "25"}
@@ -256,14 +275,7 @@ def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
         assert "running" in innocent.await_running().get()["status"]["containerStatuses"][0]["state"]
 
 
-def test_the_manifests_are_what_the_server_accepts():
-    with claims() as here:
-        for overlay in ("claims", "simulated-claims"):
-            said = here.cluster.kubectl("apply", "--dry-run=server", "-k", os.path.join(DEPLOY, "overlays", overlay))
-            for name in ("mete-share", "mete-exclusive", "mete-claims", "mete-own-slices", "mete-own-claims", "daemonset.apps/mete"):
-                assert name in said, said
-
-
+@soak
 def test_with_slots_nothing_is_published():
     with node(slots=2) as there:
         install(there.cluster)

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways in which a container may try to have more than its slot: each sees the limit, or nothing."""
 import contextlib
+import functools
 import re
 import sys
 
+import harness
 import images
-from harness import GIB, MIB, node, pod, run, seen, until
+from harness import GIB, MIB, node, run, seen, soak, until
 
+pod = functools.partial(harness.pod, cheap=False)  # as pods usually are: a node's network has more that could be tried
 SHARE = "share: {memory: 1GiB}"
 TAKE = f"take={1200 * MIB}"
 
@@ -84,30 +87,37 @@ def test_an_empty_environment():
     assert holds("env", "-i", "/usr/local/bin/seen", TAKE)["devices"] == 1
 
 
+@soak
 def test_a_socket_of_ones_own():
     holds("seen", TAKE, env={"METE_SOCKET": "/tmp/none"})
 
 
+@soak
 def test_a_driver_named_by_the_environment():
     holds("seen", TAKE, env={"METE_DRIVER": "/usr/lib/mete/driver"})
 
 
+@soak
 def test_the_simulated_nodes_own_settings():
     holds("seen", TAKE, env={"METE_SIM_MEMORY": "64GiB", "METE_SIM_DRIVER": "11.0"})
 
 
+@soak
 def test_preloading_a_library():
     assert holds("seen", TAKE, env={"LD_PRELOAD": "libm.so.6"})["devices"] == 1
 
 
+@soak
 def test_a_library_path_of_ones_own():
     holds("seen", TAKE, env={"LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib"})
 
 
+@soak
 def test_the_drivers_place_in_the_library_path():
     holds("seen", TAKE, env={"LD_LIBRARY_PATH": "/usr/lib/mete/driver"})
 
 
+@soak
 def test_the_driver_by_its_usual_absolute_path():
     path = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
     assert holds("seen", f"cuda={path}", f"nvml={path.replace('cuda', 'nvidia-ml')}", TAKE)["devices"] == 1
@@ -128,10 +138,12 @@ def test_unmounting_what_was_mounted():
     judged(saw)
 
 
+@soak
 def test_the_loader_called_by_hand():
     assert holds("/lib64/ld-linux-x86-64.so.2", "--inhibit-cache", "/usr/local/bin/seen", TAKE)["devices"] == 1
 
 
+@soak
 def test_a_cache_of_the_loader_of_ones_own():
     holds("sh", "-c", f": >/etc/ld.so.cache; rm -f /etc/ld.so.preload; exec seen {TAKE}")
 

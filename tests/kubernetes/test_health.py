@@ -3,7 +3,7 @@
 """A device that is not well, and what Prometheus is told."""
 import re
 
-from harness import GIB, MIB, node, pod, run, seen_by, until
+from harness import GIB, MIB, node, pod, run, seen_by, soak, until
 
 SHARE = "share: {memory: 1GiB}\nmetrics: 127.0.0.1:9400"
 
@@ -19,6 +19,7 @@ def metrics(here):
 
 def faults(here, text):
     """Of the simulated driver, which looks at this file again and again."""
+    here.meted.changed = True
     here.cluster.run("sh", "-c", f"echo '{text}' >{here.meted.sim}/faults.new; mv {here.meted.sim}/faults.new {here.meted.sim}/faults")
 
 
@@ -42,24 +43,38 @@ def worker(here, name="works", **more):
     return made
 
 
-def test_no_slot_is_given_of_a_device_that_fails_and_all_again_when_it_was_quiet():
+def events(here):
+    """Reasons of mete's events about the node."""
+    return [one["reason"] for one in here.cluster.get("/api/v1/namespaces/default/events")["items"]
+            if one["involvedObject"]["kind"] == "Node" and one["source"].get("component") == "mete"]
+
+
+def test_no_slot_is_given_of_a_device_that_fails():
     with node(SHARE, slots=4) as here:
         stays = worker(here)
         faults(here, "xid=48")
         here.cluster.await_resource("mete.dev/gpu", 0)
         until(lambda: list(metrics(here)["mete_device_healthy"].values()) == [0.0], "the metrics do not say so")
-        reasons = lambda: [one["reason"] for one in here.cluster.get("/api/v1/namespaces/default/events")["items"]  # noqa: E731
-                           if one["involvedObject"]["kind"] == "Node" and one["source"].get("component") == "mete"]
-        until(lambda: "GPUUnhealthy" in reasons(), "no event of the node says so")
-        faults(here, "")
+        until(lambda: "GPUUnhealthy" in events(here), "no event of the node says so")
         assert "running" in stays.get()["status"]["containerStatuses"][0]["state"]
+
+
+@soak
+def test_all_slots_are_given_again_when_a_device_was_quiet():
+    """For a minute."""
+    with node(SHARE, slots=4) as here:
+        worker(here)
+        faults(here, "xid=48")
+        here.cluster.await_resource("mete.dev/gpu", 0)
+        faults(here, "")
         here.cluster.await_resource("mete.dev/gpu", 4)
-        until(lambda: "GPURecovered" in reasons(), "no event of the node says that it is over")
+        until(lambda: "GPURecovered" in events(here), "no event of the node says that it is over")
         works = here.pod("after", pod(command=["seen"], slots=1))
         assert works.await_end() == 0
         assert seen_by(works)["total"] == GIB
 
 
+@soak
 def test_an_error_of_a_program_takes_no_device_away():
     """Xid 13 is the program's own making."""
     with node(SHARE, slots=4) as here:
@@ -70,6 +85,7 @@ def test_an_error_of_a_program_takes_no_device_away():
         assert here.cluster.node()["status"]["allocatable"]["mete.dev/gpu"] == "4"
 
 
+@soak
 def test_of_two_devices_one_is_lost():
     with node(SHARE, slots=2, total=4, DEVICES="2xSIM") as here:
         both = [worker(here, f"works-{i}") for i in range(4)]

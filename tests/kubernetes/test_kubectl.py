@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 
 from harness import MIB, ROOT, pod, run, until
-from test_deploy import SLOTS, agent, deployed
+from test_deploy import deployed, moving
 
 PLUGIN = os.path.join(ROOT, "deploy", "kubectl")
 
@@ -34,23 +34,9 @@ def tenant(here, one):
     return next((row for row in listed["tenants"] if row["name"] == f"{here.namespace}/{one.name}/c"), None)
 
 
-def let_memory_move(here):
-    """The node's configuration allows swap: auto; the DaemonSet's pod is replaced, so that nobody waits for the kubelet to bring the file."""
-    text = json.loads(here.cluster.kubectl("get", "configmap", "mete", "-n", "mete-system", "-o", "json"))["data"]["config.yaml"]
-    assert "  most:" in text, text
-    text = text.replace("  most:", "  most:\n    swap: auto", 1)
-    here.cluster.kubectl("patch", "configmap", "mete", "-n", "mete-system", "--patch", json.dumps({"data": {"config.yaml": text}}))
-    former = here.agent
-    here.cluster.kubectl("rollout", "restart", "-n", "mete-system", "ds/mete")
-    here.cluster.until("/api/v1/namespaces/mete-system/pods", lambda pods: former not in pods, "the former pod was never gone")
-    here.agent = agent(here.cluster)
-    here.cluster.await_resource("mete.dev/gpu", SLOTS["mete.dev/gpu"])
-
-
 def test_a_person_watches_explains_changes_and_suspends_pods():
-    with deployed() as here:
-        let_memory_move(here)
-        mine = here.pod("mine", pod(command=["steady", "seconds=3600", "memory=100M", "report_ms=200"], slots=1, annotations={"swap": "auto", "memory": "1Gi"}))
+    with deployed(moving) as here:
+        mine = here.pod("mine", pod(command=["steady", "seconds=3600", "memory=100M", "kernel_us=20000", "report_ms=200"], slots=1, annotations={"swap": "auto", "memory": "1Gi"}))
         mine.await_line(".")
         at = ("-n", here.namespace)
         row = until(lambda: next((line for line in mete(here, "top", *at).splitlines() if f"{here.namespace}/mine/c" in line), None), "top never showed it")
@@ -70,7 +56,7 @@ def test_a_person_watches_explains_changes_and_suspends_pods():
 
 
 def test_why_speaks_of_pods_that_meted_does_not_know():
-    with deployed() as here:
+    with deployed(moving) as here:
         at = ("-n", here.namespace)
         here.pod("large", pod(command=["seen"], slots=30))
         until(lambda: "is not on a node yet" in (said := mete(here, "why", "large", *at)) and "mete.dev/gpu" in said, "the scheduler's sentence was not said")
@@ -83,7 +69,7 @@ def test_why_speaks_of_pods_that_meted_does_not_know():
 
 
 def test_what_is_wrong_is_said_in_a_sentence():
-    with deployed() as here:
+    with deployed(moving) as here:
         assert '"nobody" not found' in mete(here, "why", "nobody", status=1)
         assert mete(here, "why", status=2) == "kubectl mete: why needs a pod, as in: kubectl mete why mine\n"
         assert mete(here, "set", "mine", "weight", status=2) == "kubectl mete: 'weight': accepted are KEY=VALUE, as in weight=200\n"
@@ -94,7 +80,7 @@ def test_what_is_wrong_is_said_in_a_sentence():
 
 
 def test_the_rights_are_rights_and_the_keys_call_verbs_that_are_there():
-    with deployed() as here:
+    with deployed(moving) as here:
         assert "role.rbac.authorization.k8s.io/mete-operator" in here.cluster.kubectl("apply", "--dry-run=server", "-f", PLUGIN + "/rbac.yaml")
     script = open(PLUGIN + "/kubectl-mete").read()
     called = set(re.findall(r"kubectl mete (\w+)", open(PLUGIN + "/k9s-plugins.yaml").read())) - {"has"}

@@ -3,7 +3,7 @@
 """GPUs that MIG divides, on a real kubelet: parts by names of their own and as GPUs, shares of one part, and a label that divides."""
 import re
 
-from harness import MIB, node, pod, run
+from harness import MIB, node, pod, run, soak
 from test_nvidia import GPU, as_nvidia
 from test_time import judged
 
@@ -37,6 +37,7 @@ def test_with_mixed_each_kind_of_parts_has_a_name():
         assert len(set(found.values())) == 4, found
 
 
+@soak
 def test_with_single_parts_are_gpus():
     with as_nvidia(strategy("single"), 2, METE_SIM_DEVICES="1xH100", METE_SIM_PARTS="0:2x3g.40gb") as here:
         found = {holder(here, name, GPU).await_line(r"visible=(MIG-\S+)")[1] for name in ("one", "two")}
@@ -53,6 +54,7 @@ def test_limits_of_pods_with_shares_of_one_part_hold():
             assert made.await_end() == 0
 
 
+@soak
 def test_pods_have_time_of_one_part_by_weight():
     judged("share: {memory: 20%}\nmost: {weight: 1000}", {"small": {"weight": "100"}, "large": {"weight": "300"}}, {"small": 0.25, "large": 0.75},
            DEVICES="1xH100", PARTS="0:3g.40gb")

@@ -4,7 +4,7 @@
 import contextlib
 import os
 
-from harness import Meted, Node, pod, run, seen
+from harness import Meted, Node, end_idle, pod, run, seen
 
 LABEL = "nvidia.com/device-plugin.config"
 GPU = "nvidia.com/gpu"
@@ -33,6 +33,7 @@ class AsNvidia(Meted):
 
 @contextlib.contextmanager
 def as_nvidia(files, total, mig_config=None, **environment):
+    end_idle()
     here = Node()
     try:
         here.meted = AsNvidia(here.cluster, files, total, environment, mig_config)

@@ -50,7 +50,7 @@ def names(here, token):
 def test_each_account_sees_what_it_may_get():
     with node("share: {memory: 1GiB}", slots=4, options=("--page", f":{PORT}", "--page-kubernetes", "5s")) as here:
         other = here.cluster.namespace(here.namespace + "-b")
-        steady = {"command": ["steady", "seconds=3600", "memory=10M", "report_ms=200"], "slots": 1}
+        steady = {"command": ["steady", "seconds=3600", "memory=10M", "kernel_us=20000", "report_ms=200"], "slots": 1}
         mine = here.pod("mine", pod(**steady))
         manifest = pod(**steady)
         manifest["metadata"]["name"] = "theirs"
@@ -99,6 +99,8 @@ def test_each_account_sees_what_it_may_get():
         stream.stdout.close()
         until(lambda: curl(here, one, "/v1/node")[0] == 403, "the right is not gone")
         assert one not in here.meted.log() and other_one not in here.meted.log()
+        theirs.delete()
+        here.cluster.ask("DELETE", f"/api/v1/namespaces/{other}")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import sys
 import tempfile
 
 from harness import ROOT, pod, run, until
-from test_deploy import deployed
-from test_kubectl import let_memory_move, tenant
+from test_deploy import deployed, moving
+from test_kubectl import tenant
 
 METE = os.path.join(os.path.abspath(sys.argv[1]), "cli", "mete")
 BOUND = {kind: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind + "Binding", "metadata": {"name": "alice-operates", "namespace": space},
@@ -77,9 +77,8 @@ def ps(here, config, *words, status=0):
 
 
 def test_a_person_sees_and_changes_a_nodes_tenants_as_far_as_their_rights_go():
-    with deployed() as here, alice(here) as config:
-        let_memory_move(here)
-        mine = here.pod("mine", pod(command=["steady", "seconds=3600", "memory=100M", "report_ms=200"], slots=1, annotations={"swap": "auto", "memory": "1Gi"}))
+    with deployed(moving) as here, alice(here) as config:
+        mine = here.pod("mine", pod(command=["steady", "seconds=3600", "memory=100M", "kernel_us=20000", "report_ms=200"], slots=1, annotations={"swap": "auto", "memory": "1Gi"}))
         mine.await_line(".")
         name = f"{here.namespace}/mine/c"
         assert "orbidden" in until(lambda: ps(here, config, status=1), "alice was never refused")

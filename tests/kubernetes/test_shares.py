@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What pods ask for by annotation, and what becomes of it."""
-from harness import GIB, MIB, node, pod, run, seen, seen_by, until
+from harness import GIB, MIB, node, pod, run, seen, seen_by, soak, until
+
+SHARE = "share: {memory: 25%}\nmost: {memory: 50%}"
 
 
 def test_a_pod_says_what_it_wants_by_annotation():
-    with node("share: {memory: 25%}\nmost: {memory: 75%}", slots=4) as here:
+    with node(SHARE, slots=4) as here:
         small = here.pod("small", pod(command=["seen"], slots=1, annotations={"memory": "300MiB"}))
         large = here.pod("large", pod(command=["seen"], slots=1, annotations={"memory": "2Gi"}))
         assert small.await_end() == 0 and large.await_end() == 0
@@ -14,7 +16,7 @@ def test_a_pod_says_what_it_wants_by_annotation():
 
 
 def test_an_annotation_that_cannot_be_honoured_is_said_and_waited_for():
-    with node("share: {memory: 25%}\nmost: {memory: 50%}", slots=4) as here:
+    with node(SHARE, slots=4) as here:
         made = here.pod("asks", pod(command=["seen"], slots=1, annotations={"memory": "3GiB"}))
         made.await_reason(r"mete\.dev/memory: '3GiB' is more .*2GiB")
         made.annotate(memory="1GiB")
@@ -23,13 +25,13 @@ def test_an_annotation_that_cannot_be_honoured_is_said_and_waited_for():
 
 
 def test_an_unknown_annotation_is_refused_with_the_nearest_one():
-    with node(slots=4) as here:
+    with node(SHARE, slots=4) as here:
         made = here.pod("misspelt", pod(command=["seen"], slots=1, annotations={"memmory": "1GiB"}))
         made.await_reason(r"mete\.dev/memmory: .*nearest is 'memory'")
 
 
 def test_a_share_is_changed_while_its_program_runs():
-    with node("share: {memory: 25%}", slots=4) as here:
+    with node(SHARE, slots=4) as here:
         made = here.pod("live", pod(command=["sh", "-c", "seen take=104857600 hold=1 & wait"], slots=1))
         made.await_line("take=granted")
         made.annotate(memory="512MiB")
@@ -41,7 +43,7 @@ def test_a_share_is_changed_while_its_program_runs():
 
 
 def test_more_than_is_allowed_is_refused_to_who_runs_and_said():
-    with node("share: {memory: 25%}\nmost: {memory: 50%}", slots=4) as here:
+    with node(SHARE, slots=4) as here:
         made = here.pod("live", pod(command=["seen", "hold=1"], slots=1))
         made.await_line("devices=1")
         made.annotate(memory="3GiB")
@@ -51,7 +53,7 @@ def test_more_than_is_allowed_is_refused_to_who_runs_and_said():
 
 
 def test_containers_of_a_pod_may_have_shares_of_their_own():
-    with node("share: {memory: 25%}\nmost: {memory: 100%}", slots=4) as here:
+    with node(SHARE, slots=4) as here:
         manifest = pod(command=["seen"], slots=1, annotations={"memory": "300MiB"})
         second = dict(manifest["spec"]["containers"][0], name="second")
         manifest["spec"]["containers"].append(second)
@@ -63,7 +65,7 @@ def test_containers_of_a_pod_may_have_shares_of_their_own():
 
 
 def test_a_changed_configuration_changes_those_who_run():
-    with node("share: {memory: 25%}", slots=4) as here:
+    with node(SHARE, slots=4) as here:
         made = here.pod("live", pod(command=["seen", "hold=1"], slots=1))
         made.await_line("total=1073741824")
         here.meted.write("slots: 4\nshare: {memory: 20%}")
@@ -72,8 +74,9 @@ def test_a_changed_configuration_changes_those_who_run():
         assert abs(here.tenant(made)["limit_bytes"] - GIB * 4 // 5) < MIB
 
 
+@soak
 def test_a_mistake_in_the_configuration_changes_nothing():
-    with node("share: {memory: 25%}", slots=4) as here:
+    with node(SHARE, slots=4) as here:
         made = here.pod("live", pod(command=["seen", "hold=1"], slots=1))
         made.await_line("total=1073741824")
         here.meted.write("slots: 4\nshare: {memroy: 20%}")

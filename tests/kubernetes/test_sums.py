@@ -6,16 +6,15 @@ import random
 import re
 import threading
 
-from harness import GIB, MIB, Answer, node, pod, run, seen_by, until
+from harness import GIB, MIB, REPEATED, Answer, node, pod, run, seen_by, soak, until
 
 COUNTED = "counted: amounts\nshare: {memory: 25%}"
-CHEAP = {"hostNetwork": True, "automountServiceAccountToken": False, "enableServiceLinks": False}
 PODS = int(os.environ.get("METE_SUMS_PODS", "40"))
 
 
 def asking(memory=None, milli=None, gpus=1, command=("seen", "hold=1"), **more):
     """A pod's manifest; `memory` in MiB."""
-    manifest = pod(command=list(command), slots=gpus, **{**CHEAP, **more})
+    manifest = pod(command=list(command), slots=gpus, **more)
     limits = manifest["spec"]["containers"][0]["resources"]["limits"]
     if memory:
         limits["mete.dev/gpu-memory"] = f"{memory}Mi"
@@ -62,6 +61,50 @@ def test_on_one_gpu_the_scheduler_counts_exactly():
         slow.await_line(f"total={100 * MIB}")
 
 
+def test_a_slot_without_an_amount_is_counted_by_the_scheduler_too():
+    with node(COUNTED, slots=10) as here:
+        await_sums(here, str(4 * GIB), "1k")
+        here.pod("slot", asking()).await_line(f"total={GIB}")
+        await_sums(here, str(3 * GIB), "1k")
+        large = here.pod("large", asking(3 << 10 | 1))
+        await_unschedulable(large, "Insufficient mete.dev/gpu-memory")
+
+
+def test_quota_and_priority_count_amounts():
+    with node(COUNTED, slots=10) as here:
+        await_sums(here, str(4 * GIB), "1k")
+        here.quota("gpus", {"requests.mete.dev/gpu-memory": "7Gi", "requests.mete.dev/gpu-milli": "1500"},
+                   f"/api/v1/namespaces/{here.namespace}/pods", {"spec": asking(8 << 10)["spec"]})
+        usual = here.pod("usual", asking(3 << 10, 800))
+        usual.await_line("devices=1")
+        for name, memory, milli in (("memory", 5 << 10, 0), ("time", 100, 800)):
+            try:
+                here.pod(name, asking(memory, milli))
+                raise SystemExit(f"{name} was not refused")
+            except Answer as refused:
+                assert refused.status == 403 and "exceeded quota: gpus" in refused.reason, refused
+        with here.priority(1000) as name:
+            urgent = here.pod("urgent", asking(2 << 10, 500, priorityClassName=name))
+            urgent.await_line(f"total={2 * GIB}")
+            usual.await_gone()  # the scheduler's own pre-emption, by the sums
+
+
+def test_what_a_limit_range_gives_is_counted_and_enforced():
+    with node(COUNTED, slots=10) as here:
+        await_sums(here, str(4 * GIB), "1k")
+        here.limits(asking(3 << 10), default={"mete.dev/gpu-memory": "1536Mi", "mete.dev/gpu-milli": "300"}, max={"mete.dev/gpu-memory": "2Gi"})
+        pods = [here.pod(f"usual-{n}", asking(command=("seen", f"take={2 * GIB}", "hold=1"))) for n in range(2)]
+        for made in pods:
+            made.await_line(f"total={1536 * MIB} .*take=refused")
+            row = here.tenant(made)
+            assert (row["limit_bytes"], row["fields"]["guarantee"]) == (1536 * MIB, "300/1000"), row
+        third, said = here.pod("third", asking()), here.pod("said", asking(1024, 400))
+        await_unschedulable(third, "Insufficient mete.dev/gpu-memory")
+        said.await_line(f"total={GIB}")
+        pods[0].delete()
+        third.await_line(f"total={1536 * MIB}")
+
+
 def test_where_the_sum_fits_and_no_gpu_does_the_status_says_so_and_room_starts_it():
     with node(COUNTED, slots=10, total=20, DEVICES="2xSIM") as here:
         await_sums(here, str(8 * GIB), "2k")
@@ -74,13 +117,44 @@ def test_where_the_sum_fits_and_no_gpu_does_the_status_says_so_and_room_starts_i
         waits.await_line(f"total={2 * GIB}")
 
 
-def test_a_slot_without_an_amount_is_counted_by_the_scheduler_too():
-    with node(COUNTED, slots=10) as here:
-        await_sums(here, str(4 * GIB), "1k")
-        here.pod("slot", asking()).await_line(f"total={GIB}")
-        await_sums(here, str(3 * GIB), "1k")
-        large = here.pod("large", asking(3 << 10 | 1))
-        await_unschedulable(large, "Insufficient mete.dev/gpu-memory")
+def test_a_kubelet_that_starts_finds_the_sums_and_the_pods():
+    with node(COUNTED, slots=10, total=20, DEVICES="2xSIM") as here:
+        await_sums(here, str(8 * GIB), "2k")
+        holds = [here.pod(f"holds-{n}", asking(3 << 10, 500)) for n in range(2)]
+        for made in holds:
+            made.await_line("devices=1")
+        container = [made.get()["status"]["containerStatuses"][0]["containerID"] for made in holds]
+        for forgets in False, True:
+            before = here.meted.registrations()
+            hold = here.cluster.hold_part("kubelet")
+            here.cluster.kill_part("kubelet")
+            if forgets:
+                here.cluster.run("sh", "-c", "rm /var/lib/kubelet/device-plugins/*")
+                zero(here)
+            hold.close()
+            until(lambda: here.meted.registrations() > before, "meted did not register again")
+            here.meted.await_registered()
+            await_sums(here, str(8 * GIB), "2k")
+            here.pod(f"after-{int(forgets)}", asking(500, command=("seen",))).await_end()
+        assert container[0] == holds[0].get()["status"]["containerStatuses"][0]["containerID"]
+        assert "running" in holds[1].get()["status"]["containerStatuses"][0]["state"]
+
+
+def test_meted_is_killed_while_pods_have_gpus_and_one_waits():
+    with node(COUNTED, slots=10, total=20, DEVICES="2xSIM") as here:
+        await_sums(here, str(8 * GIB), "2k")
+        holds = [here.pod(f"holds-{n}", asking(3 << 10)) for n in range(2)]
+        for made in holds:
+            made.await_line("devices=1")
+        waits = here.pod("waits", asking(2 << 10))
+        waits.await_reason("at most 1GiB are left")
+        for _ in range(3 if REPEATED else 1):
+            here.meted.kill()
+            here.meted.start()
+        assert here.tenant(holds[0])["limit_bytes"] == 3 * GIB
+        await_sums(here, str(8 * GIB), "2k")
+        holds[0].delete(wait=False)
+        waits.await_line(f"total={2 * GIB}")
 
 
 def over_committed(log, total):
@@ -123,6 +197,7 @@ def crowd(choose, devices, count, largest):
         assert not (over := over_committed(here.meted.log(), lambda uuid: int(found[uuid]))), over
 
 
+@soak
 def test_pods_of_mixed_sizes_on_one_gpu():
     crowd(random.Random(1), "1xSIM", PODS // 5, 4000)
 
@@ -131,83 +206,9 @@ def test_pods_of_mixed_sizes_on_two_gpus():
     crowd(random.Random(2), "2xSIM", PODS * 3 // 10, 4000)
 
 
+@soak
 def test_pods_of_mixed_sizes_on_eight_gpus_of_two_sizes():
     crowd(random.Random(3), "6xSIM,2xT4", PODS // 2, 15000)
-
-
-def test_quota_and_priority_count_amounts():
-    with node(COUNTED, slots=10) as here:
-        await_sums(here, str(4 * GIB), "1k")
-        here.quota("gpus", {"requests.mete.dev/gpu-memory": "7Gi", "requests.mete.dev/gpu-milli": "1500"},
-                   f"/api/v1/namespaces/{here.namespace}/pods", {"spec": asking(8 << 10)["spec"]})
-        usual = here.pod("usual", asking(3 << 10, 800))
-        usual.await_line("devices=1")
-        for name, memory, milli in (("memory", 5 << 10, 0), ("time", 100, 800)):
-            try:
-                here.pod(name, asking(memory, milli))
-                raise SystemExit(f"{name} was not refused")
-            except Answer as refused:
-                assert refused.status == 403 and "exceeded quota: gpus" in refused.reason, refused
-        with here.priority(1000) as name:
-            urgent = here.pod("urgent", asking(2 << 10, 500, priorityClassName=name))
-            urgent.await_line(f"total={2 * GIB}")
-            usual.await_gone()  # the scheduler's own pre-emption, by the sums
-
-
-def test_what_a_limit_range_gives_is_counted_and_enforced():
-    with node(COUNTED, slots=10) as here:
-        await_sums(here, str(4 * GIB), "1k")
-        here.limits(asking(3 << 10), default={"mete.dev/gpu-memory": "1536Mi", "mete.dev/gpu-milli": "300"}, max={"mete.dev/gpu-memory": "2Gi"})
-        pods = [here.pod(f"usual-{n}", asking(command=("seen", f"take={2 * GIB}", "hold=1"))) for n in range(2)]
-        for made in pods:
-            made.await_line(f"total={1536 * MIB} .*take=refused")
-            row = here.tenant(made)
-            assert (row["limit_bytes"], row["fields"]["guarantee"]) == (1536 * MIB, "300/1000"), row
-        third, said = here.pod("third", asking()), here.pod("said", asking(1024, 400))
-        await_unschedulable(third, "Insufficient mete.dev/gpu-memory")
-        said.await_line(f"total={GIB}")
-        pods[0].delete()
-        third.await_line(f"total={1536 * MIB}")
-
-
-def test_a_kubelet_that_starts_finds_the_sums_and_the_pods():
-    with node(COUNTED, slots=10, total=20, DEVICES="2xSIM") as here:
-        await_sums(here, str(8 * GIB), "2k")
-        holds = [here.pod(f"holds-{n}", asking(3 << 10, 500)) for n in range(2)]
-        for made in holds:
-            made.await_line("devices=1")
-        container = [made.get()["status"]["containerStatuses"][0]["containerID"] for made in holds]
-        for forgets in False, True:
-            before = here.meted.registrations()
-            hold = here.cluster.hold_part("kubelet")
-            here.cluster.kill_part("kubelet")
-            if forgets:
-                here.cluster.run("sh", "-c", "rm /var/lib/kubelet/device-plugins/*")
-                zero(here)
-            hold.close()
-            until(lambda: here.meted.registrations() > before, "meted did not register again")
-            here.meted.await_registered()
-            await_sums(here, str(8 * GIB), "2k")
-            here.pod(f"after-{int(forgets)}", asking(500, command=("seen",))).await_end()
-        assert container[0] == holds[0].get()["status"]["containerStatuses"][0]["containerID"]
-        assert "running" in holds[1].get()["status"]["containerStatuses"][0]["state"]
-
-
-def test_meted_is_killed_while_pods_have_gpus_and_one_waits():
-    with node(COUNTED, slots=10, total=20, DEVICES="2xSIM") as here:
-        await_sums(here, str(8 * GIB), "2k")
-        holds = [here.pod(f"holds-{n}", asking(3 << 10)) for n in range(2)]
-        for made in holds:
-            made.await_line("devices=1")
-        waits = here.pod("waits", asking(2 << 10))
-        waits.await_reason("at most 1GiB are left")
-        for _ in range(3):
-            here.meted.kill()
-            here.meted.start()
-        assert here.tenant(holds[0])["limit_bytes"] == 3 * GIB
-        await_sums(here, str(8 * GIB), "2k")
-        holds[0].delete(wait=False)
-        waits.await_line(f"total={2 * GIB}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import calendar
 import re
 import time
 
-from harness import node, pod, run, until
+from harness import node, pod, run, soak, until
 
 # It says every 20 ms how many kernels have ended; the lines of its log have the node's time.
 STEADY = ["steady", "kernel_us=1000", "ahead=4", "seconds=36000", "report_ms=20"]
@@ -80,6 +80,7 @@ def test_pods_have_time_by_weight_and_a_changed_weight_holds_at_once():
            ({"small": {"weight": "900"}}, {"small": 0.75, "large": 0.25}))
 
 
+@soak
 def test_a_guarantee_goes_before_weights():
     judged("share: {memory: 25%}\nmost: {guarantee: 60%, weight: 1000}", {"sure": {"guarantee": "60%", "weight": "1"}, "other": {"weight": "1000"}},
            {"sure": 0.6, "other": 0.4})

@@ -22,7 +22,7 @@ BUILD = os.path.abspath(sys.argv[3])
 CALLER = os.path.join(BUILD, "tests", "plugin", "caller")
 sys.argv[1:] = [os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), *sys.argv[4:]]
 from meted import Admin, Daemon, GIB, Guest, MIB, PATIENCE, needed, require, until  # noqa: E402,F401
-from fake_api import *  # noqa: E402
+from node_api import *  # noqa: E402
 from kubelet import *  # noqa: E402
 
 

@@ -6,6 +6,7 @@ import threading
 
 from node import *
 from meted import run
+from test_plugin_claims import DRIVER, Caller, Claims
 
 LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 CONFIG = """version: v1
@@ -35,12 +36,13 @@ GOLDEN = (
     ("nobody", ["failed"], "it has no configuration 'nobody'"),
 )
 MODES = ("nvidia", "mete")
+KEYS = {"mete": {"resource": "nvidia.com/gpu", "slots": 2}, "claims": {"dra": "on", "slots": 2}}
 
 
 class Labelled(Node):
     def __init__(self, label=None, mode="nvidia", strategy="mixed", state=None, text=CONFIG, **more):
         labels = {**({LABEL: label} if label else {}), **({STATE: state} if state else {})}
-        super().__init__(start=False, devices="2xH100", labels=labels, **({"resource": "nvidia.com/gpu", "slots": 2} if mode == "mete" else {}), **more)
+        super().__init__(start=False, devices="2xH100", labels=labels, **KEYS.get(mode, {}), **more)
         self.labels = labels
         self.mig_file = self.folder + "/mig.yaml"
         with open(self.folder + "/mig.data", "w") as file:
@@ -247,6 +249,39 @@ def nobody_gets_a_device_meanwhile(mode):
         node.kubelet.await_devices(lambda now: len(healthy(now)) == len(devices))
         if mode == "mete":
             pod.start()
+
+
+def test_no_claim_is_prepared_meanwhile():
+    with Labelled(mode="claims") as node:
+        os.mkdir(node.kubelet.folder + "/plugins_registry")
+        node.start()
+        node.api.claim = made = Claims(node.uuid[0])
+        made.answer_all()
+        caller = Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")
+        told, patch = threading.Event(), node.api.patch_node
+
+        def slow(body):
+            if not isinstance(body, list) and body.get("metadata", {}).get("labels", {}).get(STATE) == "failed":
+                told.wait()
+            return patch(body)
+        node.api.patch_node = slow
+        try:
+            node.relabel("unknown")
+            node.await_log("mig.failed")
+            caller.prepare("c0")
+            assert f"device {node.uuid[0]} may be divided by MIG just now" in caller.answer("c0"), caller.answer("c0")
+        finally:
+            told.set()
+        # As a kubelet does, which is told to come again.
+        until(lambda: prepared(caller), lambda: node.log()[-3000:])
+        caller.close()
+
+
+def prepared(caller):
+    tag = "c0/again"
+    caller.answers.pop(tag, None)
+    caller.prepare(tag)
+    return caller.answer(tag).startswith("ok ")
 
 
 def test_a_comparison_that_hangs_keeps_no_meted_that_ends():

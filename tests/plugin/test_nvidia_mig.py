@@ -9,6 +9,7 @@ from meted import run
 
 SEVEN = "0:7x1g.10gb"
 PREFIX = "nvidia.com/"
+ROUNDS = 25 if os.environ.get("METE_SOAK") == "1" else 1  # of two divisions each
 
 
 @contextlib.contextmanager
@@ -139,11 +140,65 @@ def test_a_gpu_that_is_divided_anew_is_seen():
         await_list(node, [former])
         subprocess.run([os.path.join(BUILD, "tests", "plugin", "divide"), sys.argv[2] + "/libnvidia-ml.so.1", "0", "14"],  # 2g.20gb
                        check=True, env=dict(os.environ, METE_SIM_DIR=node.sim))
-        node.kubelet.hear("known nvidia.com/mig-2g.20gb")
-        node.kubelet.hear("registered nvidia.com/mig-3g.40gb")
-        node.kubelet.ask("turn", PREFIX + "mig-2g.20gb")
-        await_list(node, of(node, "2g.20gb"))
-        node.await_log("daemon.again .*divided by MIG in another way now")
+        turn(node, PREFIX + "mig-2g.20gb")
+        made, = of(node, "2g.20gb")
+        await_list(node, [made])
+        assert node.kubelet.ask("allocate", made) == f"ok env=NVIDIA_VISIBLE_DEVICES={made}"
+        node.kubelet.ask("turn", PREFIX + "mig-3g.40gb")
+        await_list(node, [former])
+        never_restarted(node)
+
+
+def apply(node, **kinds):
+    """GPU 0 into these, as `mete mig apply` does it."""
+    with open(node.folder + "/mig.yaml", "w") as file:
+        json.dump({"version": "v1", "mig-configs": {"it": [{"devices": [0], "mig-enabled": True, "mig-devices": kinds}]}}, file)
+    environment = dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=node.sim, XDG_RUNTIME_DIR=node.folder)
+    subprocess.run([BUILD + "/cli/mete", "mig", "apply", "-f", node.folder + "/mig.yaml", "-c", "it"], check=True, timeout=PATIENCE, env=environment)
+
+
+def never_restarted(node):
+    assert "daemon.again" not in node.log() and node.log().count("daemon.ready") == 1, node.log()
+
+
+def test_what_a_division_takes_is_offered_no_more_and_what_it_brings_back_is_the_same():
+    with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
+        former = of(node, "3g.40gb")
+        await_list(node, former)
+        for _ in range(ROUNDS):
+            apply(node, **{"1g.10gb": 7})
+            node.kubelet.await_devices(lambda now: len(now) == 7 and set(now.values()) == {"Healthy"})
+            assert not set(former) & set(node.kubelet.devices())
+            refusal = node.kubelet.refusal(node.kubelet.begin("allocate", former[0]))
+            assert refusal.endswith(f"device {former[0]} is gone: MIG has divided its GPU in another way"), refusal
+            apply(node, **{"3g.40gb": 2})
+            node.kubelet.await_devices(lambda now: now == dict.fromkeys(former, "Healthy"))
+        assert len(found(node)) == 9
+        never_restarted(node)
+
+
+def test_a_division_that_the_strategy_does_not_allow_is_refused_as_at_a_start():
+    with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
+        await_list(node, of(node, "3g.40gb"))
+        apply(node, **{"3g.40gb": 1, "1g.10gb": 1})
+        node.await_log("daemon.again .*because=.*more than one MIG device type present on node")
+        assert node.meted.wait() != 0 and "more than one MIG device type present on node: " in node.log().split("daemon.failed")[1]
+
+
+def test_a_container_with_a_share_stays_when_another_gpu_is_divided():
+    with Node(start=False, devices="2xH100", slots=2, environment={"METE_SIM_PARTS": "0:3g.40gb"}) as node:
+        node.start()
+        node.kubelet.hear("listed 4")
+        whole_gpu = next(n for n, uuid in enumerate(node.uuid) if uuid.startswith("GPU-"))
+        pod = node.run("a", node.id(0, whole_gpu))
+        share = node.share(pod.title())
+        apply(node, **{"1g.10gb": 2})
+        node.kubelet.await_devices(lambda now: len(now) == 6)
+        assert node.share(pod.title()) == share
+        new = next(id for id in node.kubelet.devices() if id.split("::")[0] not in node.uuid)
+        other = node.run("b", new)
+        assert node.tenant(other.title()) and node.folder_of(other.title())
+        never_restarted(node)
 
 
 if __name__ == "__main__":

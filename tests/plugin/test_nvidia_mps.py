@@ -312,22 +312,23 @@ def test_another_root_is_that_of_another_daemon():
         first = daemon(node)
         node.meted.process.kill()
         node.meted.wait()
-        node.write({**node.file_of(), "flags": {"mpsRoot": node.root + "/b"}})
+        node.write({**node.file_of(), "flags": {"mpsRoot": node.root + "/b/c"}})
         node.restart()
         node.await_log(f"mps.undone uuid={node.uuid[0]}")
         until(lambda: not os.path.exists(f"/proc/{first}/exe"), "it runs still")
-        node.await_log(f"mps.ready uuid={node.uuid[0]} root={node.root}/b")
+        node.await_log(f"mps.ready uuid={node.uuid[0]} root={node.root}/b/c")
         await_ready(node)
         assert modes(node) == ["Exclusive_Process"]
         with open(f"{node.place}/mps/{node.uuid[0]}") as file:
-            assert file.read() == node.root + "/b\n"
+            assert file.read() == node.root + "/b/c\n"
+        assert os.stat(node.root + "/b").st_mode & 0o777 == 0o755, "its programs are of any user"
 
 
 def test_limits_that_change_are_no_end_of_a_daemon():
     """Its pod hears of the end that comes after that, alone."""
     with mps(api=True, devices="1xSIM") as node:
         def told():
-            return [event for event in list(node.api.events) if event["reason"] == "MPSControlEnded" and event["involvedObject"]["name"] == "a"]
+            return [event["involvedObject"]["kind"] for event in list(node.api.events) if event["reason"] == "MPSControlEnded"]
         node.run("a", node.id(0))
         node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 4}]))
         node.await_log("mps.unready")
@@ -336,7 +337,7 @@ def test_limits_that_change_are_no_end_of_a_daemon():
         until(lambda: [event for event in list(node.api.events) if event["reason"] == "MPSControlReady"][1:], "the node was not told")
         assert not told(), told()
         os.kill(daemon(node), signal.SIGKILL)
-        until(told, "its pod was not told")
+        until(lambda: set(told()) == {"Node", "Pod"}, "the node or its pod was not told")
 
 
 def test_other_replicas_are_other_limits_at_once():

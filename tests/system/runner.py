@@ -32,16 +32,28 @@ def require_all(*names):
         skip(why)
 
 
+def soak(test):
+    """A test that `make soak` runs, and `make test` does not: another one holds what a merge needs of it. It runs by its name, too."""
+    test.soak = True
+    return test
+
+
+def chosen(namespace, only):
+    """The tests that are to run: those of these names, or all that are not for another day."""
+    tests = {name: test for name, test in namespace.items() if name.startswith("test_")}
+    if only:
+        return {name: test for name, test in tests.items() if name in only}
+    return {name: test for name, test in tests.items() if os.environ.get("METE_SOAK") or not getattr(test, "soak", False)}
+
+
 def run(namespace, only=None, failed=None):
     """Every test_ function, said as cmocka does. `only`: names, the command line's after two words; `failed`: gets those
     that did. Status 77 where all were skipped."""
-    tests = [(name, test) for name, test in namespace.items() if name.startswith("test_")]
     only = sys.argv[3:] if only is None else only
+    tests = chosen(namespace, only)
     failed = [] if failed is None else failed
     skipped, passed = [], 0
-    for name, test in tests:
-        if only and name not in only:
-            continue
+    for name, test in tests.items():
         print(f"[ RUN      ] {name}", flush=True)
         try:
             test()

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs that MIG divides, as clients of the simulated management library and driver see them. */
 #include <dlfcn.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "cuda/nvml_prototypes.h"
@@ -14,6 +12,7 @@
 #include "sim/machine/parts.h"
 #include "tests/check.h"
 #include "tests/sim_folder.h"
+#include "tests/system/sim_child.h"
 #include "tests/test.h"
 
 #define MIB (1ULL << 20)
@@ -105,34 +104,7 @@ static void clear(nvmlDevice_t device)
 	set_mode(device, NVML_DEVICE_MIG_DISABLE, NVML_SUCCESS);
 }
 
-/* Runs in a process of its own, which then waits to be killed. */
-static pid_t start(void (*work)(const char *uuid), const char *uuid)
-{
-	int pipes[2];
-	char byte = 0;
-	pid_t pid;
-
-	expect_eq(pipe(pipes), 0);
-	pid = fork();
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		work(uuid);
-		check(write(pipes[1], &byte, 1) == 1);
-		for (;;)
-			pause();
-	}
-	close(pipes[1]);
-	expect_eq(read(pipes[0], &byte, 1), 1);
-	close(pipes[0]);
-	return pid;
-}
-
-static void end(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	expect_eq(waitpid(pid, NULL, 0), pid);
-}
-
+/* Work of processes of their own. */
 static void hold_8_gib(const char *uuid)
 {
 	check(device_show(uuid) == 0 && device_count() == 1);
@@ -273,13 +245,13 @@ TEST(a_part_in_use_stays_and_a_destroyed_one_is_no_other_one)
 	part = device_of(compute);
 	expect_eq(nvmlDeviceGetUUID(part, uuid, sizeof(uuid)), NVML_SUCCESS);
 	expect_eq(nvmlGpuInstanceDestroy(instance), NVML_ERROR_IN_USE);
-	pid = start(hold_8_gib, uuid);
+	pid = start_child(hold_8_gib, uuid);
 	expect_eq(nvmlComputeInstanceDestroy(compute), NVML_ERROR_IN_USE);
 	expect_eq(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, row), NVML_SUCCESS);
 	expect_eq(count, 1);
 	expect(row[0].pid == (unsigned)pid && row[0].gpuInstanceId == 7 &&
 	       row[0].computeInstanceId == 0 && row[0].usedGpuMemory == 8192 * MIB);
-	end(pid);
+	end_child(pid);
 	expect_eq(nvmlComputeInstanceDestroy(compute), NVML_SUCCESS);
 	expect_eq(nvmlComputeInstanceDestroy(compute), NVML_ERROR_INVALID_ARGUMENT);
 	expect_eq(nvmlGpuInstanceDestroy(instance), NVML_SUCCESS);
@@ -304,20 +276,20 @@ TEST(parts_share_neither_memory_nor_time)
 		parts[i] = device_of(
 			complete(make_at(device, ONE, i), NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE));
 		expect_eq(nvmlDeviceGetUUID(parts[i], uuids[i], 80), NVML_SUCCESS);
-		pids[i] = start(hold_8_gib, uuids[i]);
+		pids[i] = start_child(hold_8_gib, uuids[i]);
 	}
 	expect_eq(nvmlDeviceGetMemoryInfo(parts[1], &memory), NVML_SUCCESS);
 	expect_eq(memory.used, 8192 * MIB);
 	expect_eq(nvmlDeviceGetMemoryInfo(device, &memory), NVML_SUCCESS);
 	expect_eq(memory.used, 2 * 8192 * MIB);
-	pids[2] = start(hang, uuids[0]);
+	pids[2] = start_child(hang, uuids[0]);
 	expect_eq(device_show(uuids[1]), 0);
 	expect_eq(device_take(0, 4096 * MIB), DEVICE_FULL);
 	/* It ends though the other part's kernel never does. */
 	engine_kernel_begin(0, 1, 0, 50000000, &ticket);
 	expect_eq(engine_kernel_end(&ticket, 50000000, NULL, NULL), 0);
 	for (size_t i = 0; i < 3; i++)
-		end(pids[i]);
+		end_child(pids[i]);
 	clear(device);
 }
 

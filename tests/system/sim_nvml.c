@@ -2,7 +2,6 @@
 /* The simulated management library as its clients see it, with processes that use the device. */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,6 +13,7 @@
 #include "sim/machine/engine.h"
 #include "sim/machine/share.h"
 #include "tests/sim_folder.h"
+#include "tests/system/sim_child.h"
 #include "tests/test.h"
 
 #define GIB (1ULL << 30)
@@ -42,32 +42,16 @@ static nvmlDevice_t given(void)
 }
 
 /* A process with a context and 3 GiB on device 0, which answers when it has them. */
-static pid_t start_tenant(void)
+static void hold_3_gib(const char *nothing)
 {
-	int pipes[2];
-	char byte = 0;
-	pid_t pid;
-
-	expect_eq(pipe(pipes), 0);
-	pid = fork();
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		device_count_context(0, 1);
-		if (device_take(0, 3 * GIB) != 0 || write(pipes[1], &byte, 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	close(pipes[1]);
-	expect_eq(read(pipes[0], &byte, 1), 1);
-	close(pipes[0]);
-	return pid;
+	(void)nothing;
+	device_count_context(0, 1);
+	check(device_take(0, 3 * GIB) == 0);
 }
 
-static void end(pid_t pid)
+static pid_t start_tenant(void)
 {
-	kill(pid, SIGKILL);
-	expect_eq(waitpid(pid, NULL, 0), pid);
+	return start_child(hold_3_gib, NULL);
 }
 
 TEST(every_name_of_the_header_is_exported)
@@ -101,7 +85,7 @@ TEST(memory_is_the_books_and_the_old_form_counts_what_is_reserved)
 	expect_eq(nvmlDeviceGetMemoryInfo(device, &old), NVML_SUCCESS);
 	expect_eq(old.used, 4 * GIB);
 	expect_eq(old.total, memory.total);
-	end(tenant);
+	end_child(tenant);
 	expect_eq(nvmlDeviceGetMemoryInfo_v2(device, &memory), NVML_SUCCESS);
 	expect_eq(memory.used, 0);
 	memory.version = 7;
@@ -152,8 +136,8 @@ TEST(processes_are_listed_in_the_form_that_each_version_has)
 	expect_eq(count, 0);
 	expect_eq(nvmlSystemGetProcessName((unsigned)first, name, sizeof(name)), NVML_SUCCESS);
 	expect(strstr(name, "sim_nvml") != NULL);
-	end(first);
-	end(second);
+	end_child(first);
+	end_child(second);
 }
 
 /* A process that has exported 3 GiB on device 0: their share's id. */
@@ -193,7 +177,7 @@ TEST(exported_memory_is_its_makers_and_then_nobodys)
 	expect_eq(count, 1);
 	expect_eq(infos[0].pid, maker);
 	expect_eq(infos[0].usedGpuMemory, 3 * GIB);
-	end(maker);
+	end_child(maker);
 	count = 4;
 	expect_eq(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, infos), NVML_SUCCESS);
 	expect_eq(count, 0);

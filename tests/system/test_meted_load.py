@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """meted is killed again and again under real programs on the simulated driver: none of them fails.
 
-argv[3]: the build's folder. METE_TEST_SCALE: so many times 20 deaths (METE_TEST_KILLS: just so many).
+argv[3]: the build's folder. 8 deaths; METE_TEST_SCALE above 1: so many times 20 (METE_TEST_KILLS: just so many).
 """
 import os
 import random
@@ -16,7 +16,8 @@ import time
 from meted import *
 
 BUILD = sys.argv.pop(3)
-KILLS = int(os.environ.get("METE_TEST_KILLS", 20 * int(os.environ.get("METE_TEST_SCALE", "1"))))
+SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
+KILLS = int(os.environ.get("METE_TEST_KILLS", 20 * SCALE if SCALE > 1 else 8))
 PROGRAMS = ("train", "matmul", "torture", "graph-loop")
 # More than torture's threads hold when each of them is at its peak (526 MiB), with a context and 2 MiB pages.
 LIMIT = "768MiB"

@@ -53,6 +53,43 @@ def test_a_users_tenants_hold_no_more_together_than_the_policy_says():
         assert here.meted.process.poll() is None
 
 
+def test_a_policy_bounds_what_mig_makes_while_meted_runs():
+    with Machine("default:\n  sum: {memory: 160MiB}\n", METE_SIM_DEVICES="2xH100", METE_SIM_PARTS="0:3g.40gb") as here:
+        here.held(ALICE, "--device", "1")  # her user has books from before
+        former = here.ps()["devices"][0]["uuid"]
+        here.file = here.home + "/mig.json"
+        with open(here.file, "w") as file:
+            json.dump({"version": "v1", "mig-configs": {"it": [{"devices": [0], "mig-enabled": True, "mig-devices": {"2g.20gb": 1}}]}}, file)
+        assert here.mete(0, "mig", "apply", "-f", here.file, "-c", "it").returncode == 0
+
+        def parts():
+            return [row for row in here.ps()["devices"] if row["uuid"].startswith("MIG-") and row["uuid"] != former]
+        until(lambda: parts() and len(here.ps()["devices"]) == 2, lambda: here.ps()["devices"])
+        part, = parts()
+        says(here.mete(ALICE, "run", "--device", former, "true"), f"there is no '{former}'")
+        assert here.mete(ALICE, "run", "--device", part["uuid"], "--memory", "160MiB", "--", program("vector-add")).returncode == 0
+
+        def take():
+            guest = guest_of(part["uuid"])
+            guest.credit(100 * MIB)
+            guest.allocated(100 * MIB)
+            try:
+                guest_of(part["uuid"]).credit(100 * MIB)
+            except Refused as refusal:
+                return 0 if "the limit on this user's tenants together is reached: 60MiB left" in str(refusal) else 1
+            return 2
+
+        def guest_of(device):
+            admin = Admin(PLACE)
+            guest = Guest(admin.tenant("1GiB", device=device).socket)
+            guest.admin = admin
+            return guest
+
+        assert as_user(ALICE, take) == 0, "her books of it came when it did"
+        assert as_user(BOB, take) == 0, "and his with him"
+        assert "daemon.again" not in here.meted.log() and "device.gone" in here.meted.log()
+
+
 def test_what_a_users_tenants_leave_to_one_another_counts_for_the_user():
     """Tenants export 64 MiB to another one of their user, and end; without their user's book it would have the whole device."""
     hostile = ["/usr/bin/python3", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli/hostile.py")]

@@ -4,6 +4,7 @@
 
 argv[3]: the build's folder. Only root can play another user.
 """
+import json
 import subprocess
 import sys
 
@@ -174,6 +175,24 @@ def test_the_stream_says_all_and_then_what_changes():
             admin.close()
             gone = stream.until(lambda name, data: data["gone"])
             assert gone == [{"tenant": second.tenant, "device": 0}], gone
+
+
+def test_a_device_that_mig_takes_leaves_the_stream_and_another_comes():
+    """meted sees it, and whoever looks, without a restart."""
+    stub, sys.argv[2] = sys.argv[2], BUILD + "/sim/lib"
+    try:
+        with Shown(role="--system", environment={"METE_SIM_DEVICES": "1xH100", "METE_SIM_PARTS": "0:3g.40gb"}) as meted, web.Stream(meted.page) as stream:
+            watched = web.Watched(stream)
+            watched.step()
+            former = watched.devices[0]["uuid"]
+            with open(meted.place + "/mig.json", "w") as file:
+                json.dump({"version": "v1", "mig-configs": {"it": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 2}}]}}, file)
+            subprocess.run([BUILD + "/cli/mete", "mig", "apply", "-f", meted.place + "/mig.json", "-c", "it"], check=True, timeout=PATIENCE,
+                           env=dict(meted.environment, LD_LIBRARY_PATH=BUILD + "/sim/lib"))
+            watched.until(lambda w: set(w.devices) == {1, 2})
+            assert watched.states == 1 and all(row["uuid"].startswith("MIG-") and row["uuid"] != former for row in watched.devices.values()), watched.devices
+    finally:
+        sys.argv[2] = stub
 
 
 def test_what_the_changes_add_up_to_is_what_there_is():

@@ -26,11 +26,15 @@ def page(tenants, devices, *options, guests=12):
     port = free_port()
     with Daemon("--page", f"{HOST}:{port}", *(options or ("--page-open",)), environment={"METE_STUB_DEVICES": str(devices + 1)}) as meted:
         crowd = Crowd(meted, tenants, devices, guests)
-        with Browser() as browser:
-            browser.size("normal")
-            browser.url = f"http://{HOST}:{port}/"
-            browser.open(browser.url)
+        browser = the_browser
+        browser.said()  # what it said of an earlier page
+        browser.size("normal")
+        browser.url = f"http://{HOST}:{port}/"
+        browser.open(browser.url)
+        try:
             yield meted, crowd, browser
+        finally:
+            browser.open("about:blank")  # before its daemon goes
         crowd.close()
 
 
@@ -159,4 +163,6 @@ def test_the_page_asks_for_the_token_and_shows_it_to_nobody():
 
 
 if __name__ == "__main__":
-    run(globals())
+    # One for all tests: its start takes longer than most of them. What a page keeps is its own, as each has another port.
+    with Browser() as the_browser:
+        run(globals())

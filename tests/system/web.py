@@ -32,16 +32,21 @@ def request(path, host="localhost", headers=(), verb="GET", close=True):
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
+def hear_out(made):
+    """What comes until the peer closes, or resets."""
+    said = b""
+    try:
+        while data := made.recv(1 << 16):
+            said += data
+    except ConnectionResetError:
+        pass
+    return said
+
+
 def ask(address, path, **more):
     with connect(address) as made:
         made.sendall(request(path, **more))
-        said = b""
-        try:
-            while data := made.recv(1 << 16):
-                said += data
-        except ConnectionResetError:
-            pass
-        return Answer(said)
+        return Answer(hear_out(made))
 
 
 class Stream:
@@ -117,7 +122,10 @@ class Watched:
                 row["time"] = known["time"] | row["time"]
             known.update(row)
         for row in data["gone"]:
-            del self.tenants[row["tenant"], row["device"]]
+            if "index" in row:
+                del self.devices[row["index"]]
+            else:
+                del self.tenants[row["tenant"], row["device"]]
 
     def until(self, what):
         while not what(self):

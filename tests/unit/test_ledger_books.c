@@ -281,3 +281,22 @@ TEST(a_peak_is_believed_up_to_what_was_ever_granted)
 	ledger_account_sums(one, &seen);
 	expect_eq(seen.peak, 100);
 }
+
+TEST(a_device_that_comes_later_is_served_like_the_others)
+{
+	const struct ledger_limits limits = {
+		.devices = 2, .accounts = 2, .holders = 4, .asks = 8, .asks_per_holder = 3};
+
+	l = ledger_init(room, &limits);
+	ledger_set_count(l, 1);
+	ledger_set_device(l, 0, 1000, 100);
+	ledger_set_count(l, 2);
+	ledger_set_device(l, 1, 500, 0);
+	one = ledger_open(l, 1, 400, 0);
+	a = ledger_join(l, one, NULL);
+	granted(a, 400);
+	ledger_report(l, a, 400);
+	ask(a, 2, 1, 0);
+	expect_action(0, LEDGER_REFUSE, a, 1);
+	expect_eq(action.reason, LEDGER_OVER);
+}

@@ -231,3 +231,21 @@ TEST(what_cannot_be_watched_is_refused)
 	then_the_loop_ends();
 	expect_eq(other.closed, 0);
 }
+
+TEST(what_was_closed_before_it_was_unwatched_is_gone_whoever_has_it_still)
+{
+	int kept;
+
+	given_two_that_are_ready();
+	kept = dup(one.watch.fd); /* as a process has that was just forked */
+	close(one.watch.fd);
+	loop_unwatch(&one.watch, on_closed);
+	for (int i = 0; i < 3; i++)
+		once();
+	expect_eq(one.told, 0);
+	expect_eq(one.closed, 1);
+	expect_eq(other.told, 3);
+	close(kept);
+	end(&other);
+	then_the_loop_ends();
+}

@@ -104,6 +104,50 @@ TEST(a_gpu_that_mig_divides_now_answers_no_more)
 	divide_no_more();
 }
 
+static void look_again(struct nvml *nvml)
+{
+	struct fault why;
+
+	expect(nvml_news(nvml) != 0);
+	expect_eq(nvml_look_again(nvml, &why), 0);
+	nvml_accept(nvml);
+	expect_eq(nvml_news(nvml), 0);
+}
+
+TEST(devices_keep_their_places_when_mig_divides_a_gpu_anew)
+{
+	struct nvml *nvml;
+	struct fault why;
+
+	divide("2");
+	nvml = opened();
+	expect_eq(nvml_count(nvml), 2);
+	expect_eq(nvml_news(nvml), 0);
+	divide("1");
+	expect_eq(nvml_look_again(nvml, &why), 0);
+	expect_eq(nvml_count(nvml), 2);
+	expect(!nvml_device(nvml, 0)->gone);
+	look_again(nvml);
+	expect_eq(nvml_count(nvml), 3);
+	expect(nvml_device(nvml, 0)->gone && !nvml_device(nvml, 1)->gone);
+	expect_str(nvml_device(nvml, 2)->uuid_text, "MIG-00000000-0000-0000-0000-000000000011");
+	expect_eq(nvml_device(nvml, 2)->gpu_index, 0);
+	expect_eq(nvml_device(nvml, 2)->gpu_instance, 1);
+	/* What is back is what it was. */
+	divide("12");
+	look_again(nvml);
+	expect_eq(nvml_count(nvml), 3);
+	expect(!nvml_device(nvml, 0)->gone && !nvml_device(nvml, 2)->gone);
+	divide("-");
+	look_again(nvml);
+	expect_eq(nvml_count(nvml), 4);
+	expect(nvml_device(nvml, 0)->gone && nvml_device(nvml, 2)->gone);
+	expect_eq(nvml_device(nvml, 3)->gpu_instance, -1);
+	expect_eq(nvml_link(nvml, 3, 1).nvlinks, 0);
+	nvml_close(nvml);
+	divide_no_more();
+}
+
 TEST(what_befalls_a_gpu_befalls_its_parts_unless_the_driver_says_which)
 {
 	static const uint32_t whom[] = {1, 0, 1, 2};
