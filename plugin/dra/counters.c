@@ -112,11 +112,10 @@ bool counters_add_sets(cJSON *spec, const struct counters *c, size_t first, size
 
 bool counters_are_right(const char *version)
 {
-	unsigned major, minor, patch;
+	unsigned major, minor;
 
-	if (sscanf(version, "v%9u.%9u.%9u", &major, &minor, &patch) != 3)
-		return false;
-	return major > 1 || (major == 1 && (minor > 36 || (minor == 36 && patch >= 3)));
+	return sscanf(version, "v%9u.%9u.", &major, &minor) == 2 &&
+	       (major > 1 || (major == 1 && minor >= 37));
 }
 
 bool counters_are_in(const cJSON *slice)

@@ -31,8 +31,8 @@ must_check bool counters_consume(cJSON *device, const struct counters *c,
 /* The sets of `count` GPUs from `first` on, into a slice's spec. False: out of memory. */
 must_check bool counters_add_sets(cJSON *spec, const struct counters *c, size_t first,
 				  size_t count);
-/* Does kube-scheduler of this version ("v1.36.3") count a device once that several claims share?
- * Before 1.36.3 it did not always, and refused parts that were free (kubernetes/kubernetes#140433,
+/* Does kube-scheduler of this version ("v1.37.0") count a device once that several claims share?
+ * Before 1.37 it does not always, and refuses parts that are free (kubernetes/kubernetes#140433,
  * #139034). An unknown version is none that does. */
 bool counters_are_right(const char *version);
 /* Does a slice have counters: sets of them, or a device that consumes some? */

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """GPUs given out by claims: kube-scheduler counts amounts, and the limits hold inside the containers."""
-import contextlib
-import json
 import os
 
 import images
@@ -275,52 +273,6 @@ def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
         innocent = here.pod("innocent", ["seen", "hold=1"], **amount)
         assert itself.await_end() == 137
         assert "running" in innocent.await_running().get()["status"]["containerStatuses"][0]["state"]
-
-
-@contextlib.contextmanager
-def copied_beside_the_whole_gpu(here):
-    """The node's slices as another driver's, of which one device is the whole GPU; classes `copied-part` and `copied-whole`."""
-    made = json.loads(json.dumps([{"metadata": {"name": "copied-" + item["metadata"]["name"]}, "spec": item["spec"]} for item in here.slices()]))
-    for item in made:
-        item["spec"].update(driver="gpu.copied.dev", pool={**item["spec"]["pool"], "name": "copied"})
-    (all_counters,) = [row for item in made for row in item["spec"].get("sharedCounters", ())]
-    (devices,) = [item["spec"]["devices"] for item in made if "devices" in item["spec"]]
-    devices.append({"name": "whole", "consumesCounters": [{"counterSet": all_counters["name"], "counters": all_counters["counters"]}]})
-    classes = [{"metadata": {"name": "copied-" + name}, "spec": {"selectors": [{"cel": {"expression": f"device.driver == 'gpu.copied.dev' && {which}"}}]}}
-               for name, which in (("part", "device.allowMultipleAllocations"), ("whole", "!device.allowMultipleAllocations"))]
-    lists = [(f"{API}/resourceslices", item) for item in made] + [(f"{API}/deviceclasses", item) for item in classes]
-    try:
-        for path, item in lists:
-            here.cluster.ask("POST", path, item)
-        yield
-    finally:
-        for path, item in lists:
-            here.cluster.ask("DELETE", f"{path}/{item['metadata']['name']}")
-
-
-def test_a_gpu_and_a_part_of_it_are_not_given_out_together():
-    with claims(DEVICES="1xH100", PARTS="0:3g.40gb,2x1g.10gb") as here:
-        here.await_slices(lambda items: len(items) == 2, "the counters of parts were never published")
-        assert here.pod("share", memory="12Gi", compute="25").await_end() == 0
-
-        def asking(name):
-            return here.pod(name, device_class="copied-" + name.partition("-")[0])
-
-        def await_placed(made):
-            here.cluster.until(here.all, lambda claims: any(name.startswith(made.name) and claim.get("status", {}).get("allocation") for name, claim in claims.items()),
-                               f"{made.name} was never given a device")
-            return made
-
-        def await_refused(made):
-            made.await_event("cannot allocate all claims|insufficient|Insufficient")
-            return made
-        with copied_beside_the_whole_gpu(here):
-            parts = [await_placed(asking(f"part-{n}")) for n in range(3)]
-            whole = await_refused(asking("whole-0"))
-            for made in parts:
-                made.delete()
-            await_placed(whole)
-            await_refused(asking("part-3"))
 
 
 @soak

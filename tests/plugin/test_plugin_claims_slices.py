@@ -41,7 +41,7 @@ def await_slices(node, count):
 
 
 def test_parts_consume_counters_of_their_gpu_and_an_undivided_gpu_none():
-    with divided(version="v1.36.3") as node:
+    with divided(version="v1.37.0") as node:
         of_devices, of_counters = (slice["spec"] for slice in sorted(await_slices(node, 2), key=lambda slice: slice["metadata"]["name"]))
         assert "devices" not in of_counters and "sharedCounters" not in of_devices
         assert [(row["name"], amounts(row["counters"])) for row in of_counters["sharedCounters"]] == [("gpu-0", ALL)], of_counters
@@ -56,13 +56,13 @@ def test_parts_consume_counters_of_their_gpu_and_an_undivided_gpu_none():
 
 
 def test_where_kubernetes_counts_wrong_parts_have_no_counters():
-    with divided(version="v1.36.2") as node:
+    with divided(version="v1.36.3") as node:
         (one,) = await_slices(node, 1)
         assert len(one["spec"]["devices"]) == 4 and not any("consumesCounters" in device for device in one["spec"]["devices"])
 
 
 def test_where_the_server_drops_counters_parts_are_published_without():
-    with divided(version="v1.36.3", drops=("sharedCounters", "consumesCounters")) as node:
+    with divided(version="v1.37.0", drops=("sharedCounters", "consumesCounters")) as node:
         (one,) = await_slices(node, 1)
         assert len(one["spec"]["devices"]) == 4, one
         node.await_log("slices.uncounted reason=.*DRAPartitionableDevices")
