@@ -114,7 +114,7 @@ static void set(struct remote *remote, const struct wire_tenant_row *tenant, cha
 			 tenant->name.text);
 }
 
-static int suspend_at(struct remote *remote, const struct wire_tenant_row *tenant, bool away,
+static int suspend_at(struct remote *remote, const struct wire_tenant_row *tenant, bool suspends,
 		      struct wire_done *ret_done, struct fault *why)
 {
 	owned(admin_close) struct admin own = {.fd = -1};
@@ -123,22 +123,22 @@ static int suspend_at(struct remote *remote, const struct wire_tenant_row *tenan
 
 	if (r < 0)
 		return r;
-	r = suspend_ask(admin, number(tenant).text, away, ret_done, why);
+	r = suspend_ask(admin, number(tenant).text, suspends, ret_done, why);
 	return remote_check(remote, r, why);
 }
 
-static void suspend(struct remote *remote, const struct wire_tenant_row *tenant, bool away,
+static void suspend(struct remote *remote, const struct wire_tenant_row *tenant, bool suspends,
 		    char *said)
 {
 	const char *name = tenant->name.text;
 	struct wire_done done = {0};
 	struct fault why;
 
-	if (away && !confirmed("suspend tenant %u %.100s?", tenant->tenant, name))
+	if (suspends && !confirmed("suspend tenant %u %.100s?", tenant->tenant, name))
 		return;
-	if (suspend_at(remote, tenant, away, &done, &why) < 0)
+	if (suspend_at(remote, tenant, suspends, &done, &why) < 0)
 		snprintf(said, ACTS_SAID, "%.250s", why.text);
-	else if (!away)
+	else if (!suspends)
 		snprintf(said, ACTS_SAID, "%.100s goes on", name);
 	else
 		snprintf(said, ACTS_SAID, "%.100s is suspended: %.60s leave%s%.60s%s", name,

@@ -92,7 +92,7 @@ static void escalate(struct tenant_device *at, enum turns_verb verb)
 		hang_kill(at->tenant);
 		return;
 	}
-	hang_log(at, "tenant.suspended");
+	hang_log(at, "tenant.suspended_by_share");
 	for (uint32_t i = 0; i < at->tenant->devices; i++)
 		tenant_gate_apply(at->tenant, i);
 }

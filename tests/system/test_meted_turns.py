@@ -213,7 +213,7 @@ def test_who_does_not_drain_is_suspended_until_its_share_is_set():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, hangs, other = hanging(admin, "suspend")
-        play([hangs, other], lambda: "tenant.suspended" in meted.log())
+        play([hangs, other], lambda: "tenant.suspended_by_share" in meted.log())
         assert admin.tenant_row(made.tenant).turn == SUSPENDED
         hangs.drain()
         opened = other.opened
