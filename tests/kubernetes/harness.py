@@ -268,11 +268,14 @@ class Node:
     def close(self, keep=False):
         """`keep`: meted may serve the next test."""
         self.end_pods()
-        if self.meted and keep and not self.meted.changed and self.meted.process.poll() is None:
-            idle.append(self.meted)
-            until(lambda: not self.meted.ps(), "tenants were left behind")
-        elif self.meted:
-            self.meted.stop()
+        keep = keep and self.meted and not self.meted.changed and self.meted.process.poll() is None
+        try:
+            if keep:
+                until(lambda: not self.meted.ps(), "tenants were left behind")
+                idle.append(self.meted)
+        finally:
+            if self.meted and self.meted not in idle:
+                self.meted.stop()
         self.cluster.ask("DELETE", f"/api/v1/namespaces/{self.namespace}")
 
 
@@ -341,7 +344,11 @@ def run(namespace):
     try:
         run_tests(namespace, sys.argv[2:], failed)
     finally:
-        end_idle()
+        try:
+            end_idle()
+        except BaseException:
+            failed.append("the end of what tests shared")
+            raise
 
 
 if __name__ == "__main__":  # for a test that kills who holds a cluster

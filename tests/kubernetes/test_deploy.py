@@ -99,8 +99,12 @@ def deployed(folder=None, resource="mete.dev/gpu", total=None):
         here.close()
         deployment.stop()
         raise
+    try:
+        here.close()
+    except BaseException:
+        deployment.stop()
+        raise
     idle.append(deployment)
-    here.close()
 
 
 def moving(cluster):
