@@ -128,6 +128,7 @@ static void note_answer(struct http *http, struct MHD_Connection *connection, bo
 	if (!seat)
 		return;
 	seat->answers = begins;
+	seat->spoke = true;
 	if (!begins)
 		seat->later_ns = 0;
 	seat->since_ns = loop_now_ns();
@@ -335,10 +336,24 @@ static void dismantle(struct http *http)
 	http_unlisten(&http->address, &http->own);
 }
 
+enum { HANDSHAKE_MS = 10 };
+
+/* When libmicrohttpd wants to run again, though nothing comes. While a handshake waits for its
+ * client that is at once, always: who never ends one would keep a core busy. */
+static uint64_t server_due(const struct http *http, uint64_t now)
+{
+	MHD_UNSIGNED_LONG_LONG wait_ms;
+
+	if (MHD_get_timeout(http->server, &wait_ms) != MHD_YES)
+		return UINT64_MAX;
+	if (wait_ms < HANDSHAKE_MS && http->service.tls && http_seats_await(&http->seats))
+		wait_ms = HANDSHAKE_MS;
+	return now + wait_ms * 1000000;
+}
+
 static void go_on(struct http *http)
 {
-	uint64_t now = loop_now_ns(), next, door;
-	MHD_UNSIGNED_LONG_LONG wait_ms;
+	uint64_t now = loop_now_ns(), next, due;
 
 	http->busy = true;
 	http_tls_speak(http->service.tls);
@@ -350,11 +365,12 @@ static void go_on(struct http *http)
 		return;
 	}
 	next = http_seats_cut(&http->seats, now);
-	door = http_door_due(&http->door);
-	if (door < next)
-		next = door;
-	if (MHD_get_timeout(http->server, &wait_ms) == MHD_YES && now + wait_ms * 1000000 < next)
-		next = now + wait_ms * 1000000;
+	due = http_door_due(&http->door);
+	if (due < next)
+		next = due;
+	due = server_due(http, now);
+	if (due < next)
+		next = due;
 	if (next == UINT64_MAX)
 		loop_disarm(&http->timer);
 	else

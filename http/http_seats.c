@@ -147,6 +147,14 @@ bool http_seats_may_stream(struct http_seats *seats, const struct http_host *who
 	return *ret_instead;
 }
 
+bool http_seats_await(const struct http_seats *seats)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++)
+		if (is_taken(&seats->seat[i]) && !seats->seat[i].spoke)
+			return true;
+	return false;
+}
+
 /* libmicrohttpd's own time-out only detects silence: a byte from time to time keeps a connection
  * open. */
 uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns)

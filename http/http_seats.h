@@ -22,6 +22,7 @@ struct http_seat {
 	struct http_host host; /* for whom it counts */
 	struct http_host from; /* ... whose connection it is: another one if he is known by name */
 	uint64_t since_ns;     /* when it came, or the answer began, or ended */
+	bool spoke;	       /* a request has come */
 	bool answers;	       /* an answer is under way */
 	bool streams;	       /* ... that goes on */
 	uint64_t began_ns;     /* ... and when it began */
@@ -51,6 +52,9 @@ struct http_seat *http_seats_find(struct http_seats *seats, int fd);
  * the most. NULL: none must. */
 must_check bool http_seats_may_stream(struct http_seats *seats, const struct http_host *whose,
 				      struct http_seat **ret_instead);
+
+/* Has one of them had no request yet? */
+bool http_seats_await(const struct http_seats *seats);
 
 /* Cuts those that have had their time. Returns when to look again: UINT64_MAX is never. */
 uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns);

@@ -17,6 +17,9 @@
 
 enum { RECORD_HEAD = 5, RECORD_HANDSHAKE = 22 }; /* RFC 8446, 5.1 */
 
+/* Changes that are not seen: behind a link of the folder, or of a mode. */
+static const uint64_t again_ns = 60ull * 1000000000;
+
 /* What was read, and what it says. */
 struct pair {
 	char *certificate_text, *key_text;
@@ -29,6 +32,8 @@ struct http_tls {
 	char *certificate, *key; /* the files */
 	struct pair pair;
 	struct file_watch certificate_watch, key_watch;
+	struct loop_timer again;
+	struct fault refused; /* what was told last; empty: that they were taken */
 	void (*told)(void *owner, int r, const struct fault *why);
 	void *owner;
 };
@@ -155,13 +160,23 @@ static void read_again(struct http_tls *tls)
 	if (r == 0 && strcmp(pair.certificate_text, tls->pair.certificate_text) == 0 &&
 	    strcmp(pair.key_text, tls->pair.key_text) == 0) {
 		pair_done(&pair);
+		tls->refused = (struct fault){0};
 		return;
 	}
 	if (r == 0) {
 		pair_done(&tls->pair);
 		tls->pair = pair;
+	} else if (strcmp(why.text, tls->refused.text) == 0) {
+		return;
 	}
+	tls->refused = why;
 	tls->told(tls->owner, r, &why);
+}
+
+static void on_again(struct loop_timer *timer)
+{
+	read_again(container_of(timer, struct http_tls, again));
+	loop_arm(timer, again_ns);
 }
 
 static void on_certificate(struct file_watch *watch)
@@ -182,9 +197,22 @@ static void tls_free(struct http_tls *tls)
 	free(tls);
 }
 
+static void on_again_closed(struct loop_timer *timer)
+{
+	tls_free(container_of(timer, struct http_tls, again));
+}
+
+static void close_again(struct http_tls *tls)
+{
+	if (tls->again.open)
+		loop_timer_close(&tls->again, on_again_closed);
+	else
+		tls_free(tls);
+}
+
 static void on_key_closed(struct file_watch *watch)
 {
-	tls_free(container_of(watch, struct http_tls, key_watch));
+	close_again(container_of(watch, struct http_tls, key_watch));
 }
 
 static void on_certificate_closed(struct file_watch *watch)
@@ -192,7 +220,7 @@ static void on_certificate_closed(struct file_watch *watch)
 	struct http_tls *tls = container_of(watch, struct http_tls, certificate_watch);
 
 	if (!file_watch_close(&tls->key_watch, on_key_closed))
-		tls_free(tls);
+		close_again(tls);
 }
 
 void http_tls_close(struct http_tls *tls)
@@ -223,11 +251,18 @@ int http_tls_open(struct loop *loop, const char *certificate, const char *key,
 		r = file_watch_open(loop, &tls->key_watch, key, on_key, why);
 	if (r == 0)
 		r = read_pair(tls, &tls->pair, why);
-	if (r < 0)
+	if (r == 0) {
+		r = loop_timer_init(loop, &tls->again, on_again);
+		if (r < 0)
+			best_effort(fault_set(why, r, "a timer: %s", strerror(-r)));
+	}
+	if (r < 0) {
 		http_tls_close(tls);
-	else
-		*ret_tls = tls;
-	return r;
+		return r;
+	}
+	loop_arm(&tls->again, again_ns);
+	*ret_tls = tls;
+	return 0;
 }
 
 static void free_certificates(gnutls_pcert_st *certificate, unsigned count)
@@ -278,10 +313,13 @@ static int show(gnutls_session_t session, const struct gnutls_cert_retr_st *abou
 
 const struct MHD_OptionItem *http_tls_options(void)
 {
-	static char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+	/* The client chooses what a handshake costs us: no groups of finite fields, whose
+	 * exponentiations take tens of milliseconds, and nothing without forward secrecy. */
+	static char accepted[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-DHE-RSA:-RSA:"
+				 "-GROUP-ALL:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1";
 	static const struct MHD_OptionItem options[] = {
 		{MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)show},
-		{MHD_OPTION_HTTPS_PRIORITIES, 0, versions},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0, accepted},
 		{MHD_OPTION_END, 0, NULL}};
 
 	return options;

@@ -153,6 +153,34 @@ def test_a_handshake_that_never_ends_keeps_nobody_waiting():
         assert meted.ask().status == 200
 
 
+def test_who_waits_within_a_handshake_keeps_no_core_busy():
+    with Secure(Files()) as meted:
+        def switches():
+            return sum(int(count) for thread in os.listdir(f"/proc/{meted.process.pid}/task")
+                       for count in re.findall(r"ctxt_switches:\t(\d+)", open(f"/proc/{meted.process.pid}/task/{thread}/status").read()))
+
+        with web.connect((HOST, meted.port)) as silent:
+            silent.sendall(hello(meted))
+            assert silent.recv(1)  # its part of the handshake
+            before = switches()
+            time.sleep(2)
+            # A look each 10 ms, at most. It was one each 1 to 2 ms.
+            assert switches() - before < 600
+            assert meted.ask().status == 200
+
+
+def test_a_client_cannot_choose_what_is_dear():
+    files = Files()
+    files.make(kind=("rsa:2048",))
+    with Secure(files) as meted:
+        for options in (("-tls1_3", "-groups", "ffdhe8192"), ("-tls1_2", "-cipher", "DHE-RSA-AES128-GCM-SHA256"), ("-tls1_2", "-cipher", "AES128-GCM-SHA256")):
+            said = subprocess.run(["openssl", "s_client", "-connect", f"{HOST}:{meted.port}", *options], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            assert said.returncode != 0 and "New, (NONE)" in said.stdout, (options, said)
+        for options in (("-tls1_3", "-groups", "P-384"), ("-tls1_2", "-cipher", "ECDHE-RSA-AES128-GCM-SHA256")):
+            said = subprocess.run(["openssl", "s_client", "-connect", f"{HOST}:{meted.port}", *options], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            assert said.returncode == 0, (options, said)
+
+
 def test_what_is_no_tls_ends_its_connection_and_nothing_else():
     with Secure(Files()) as meted:
         said = meted.plain(web.request("/v1/node", headers=BEARER))
