@@ -50,9 +50,10 @@ bool http_paces_take(struct http_paces *paces, const struct http_asker *asker, u
 	const struct http_asker itself = {.host = asker->host};
 	uint64_t host_ns = full_of(paces, &itself);
 	uint64_t part_ns = asker->part ? full_of(paces, asker) : 0;
-	bool new_part = asker->part && part_ns <= now_ns, new = new_part || host_ns <= now_ns;
+	/* A host may make up parts: they are new to it, and not to all. */
+	bool new_part = asker->part && part_ns <= now_ns, new_host = host_ns <= now_ns;
 
-	if (!has(&paces->all, paces->full_ns, new ? 0 : paces->all.burst / 2, now_ns))
+	if (!has(&paces->all, paces->full_ns, new_host ? 0 : paces->all.burst / 2, now_ns))
 		return false;
 	if (!has(&paces->host, host_ns, asker->part && !new_part ? paces->host.burst / 2 : 0,
 		 now_ns))

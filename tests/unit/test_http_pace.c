@@ -104,6 +104,26 @@ TEST(a_host_that_makes_others_up_takes_from_itself)
 	}
 }
 
+TEST(two_hosts_that_make_others_up_leave_the_rest_to_others)
+{
+	uint64_t part = 0;
+
+	begin();
+	for (int i = 0; i < 600; i++) {
+		char other[16];
+
+		for (int j = 0; j < 50; j++) {
+			part++;
+			asks("a", part);
+			asks("c", part);
+		}
+		snprintf(other, sizeof(other), "b%d", i);
+		if (i % 10 == 0)
+			expect(asks(other, 0));
+		now_ns += second_ns / 10;
+	}
+}
+
 TEST(what_is_refused_costs_nobody_anything)
 {
 	struct http_paces before;
