@@ -204,4 +204,8 @@ void loop_watches_close(struct loop *loop)
 	uv_close((uv_handle_t *)&loop->poll, NULL);
 	close(loop->epoll);
 	free(loop->by_fd);
+	/* A signal that is kept may come while the loop is done. */
+	loop->by_fd = NULL;
+	loop->rows = 0;
+	loop->epoll = -1;
 }

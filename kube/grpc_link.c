@@ -17,8 +17,7 @@ enum {
 
 static void watch_for(struct grpc_link *link, int events)
 {
-	if (link->events == events)
-		return;
+	/* An error pauses the watch: what is the same to us need not be to the loop. */
 	link->events = events;
 	loop_rewatch(&link->watch, events);
 }
