@@ -65,6 +65,9 @@ static size_t add_devices(const struct dra *dra, char *text, size_t size, size_t
 	uint32_t published = 0, withheld = UINT32_MAX;
 
 	for (uint32_t i = 0; i < host->devices; i++) {
+		/* That it is not published is as it should be. */
+		if (host->device[i].gone)
+			continue;
 		if (dra_withheld(dra, i))
 			withheld = withheld == UINT32_MAX ? i : withheld;
 		else
