@@ -34,10 +34,11 @@ TEST(a_divided_gpu_is_its_parts_and_another_is_itself)
 	nvml_close(nvml);
 }
 
+static const char path[] = "nvml_parts.txt";
+
 /* As a file says it, from now on. */
 static void divide(const char *parts)
 {
-	static const char path[] = "nvml_parts.txt";
 	FILE *file = fopen(path, "we");
 
 	expect(file && fputs(parts, file) >= 0 && fclose(file) == 0);
@@ -46,7 +47,7 @@ static void divide(const char *parts)
 
 static void divide_no_more(void)
 {
-	unlink(getenv("METE_TEST_DIVIDED"));
+	unlink(path);
 	unsetenv("METE_TEST_DIVIDED");
 }
 
