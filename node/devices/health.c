@@ -54,7 +54,7 @@ static void run(struct loop_work *work)
 	struct health_watch *h = container_of(work, struct health_watch, work);
 	struct daemon *d = h->daemon;
 
-	if (nvml_events(d->nvml, h->event, ARRAY_SIZE(h->event), &h->events) < 0)
+	if (nvml_events(d->nvml, h->devices, h->event, ARRAY_SIZE(h->event), &h->events) < 0)
 		h->events = 0;
 	for (uint32_t i = 0; i < h->devices; i++)
 		h->answers[i] = nvml_answers(d->nvml, i);

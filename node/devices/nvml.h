@@ -61,15 +61,16 @@ bool nvml_is_divisible(const struct nvml *nvml);
 /* The first GPU in MIG mode without parts, in NVIDIA's numbering; -1: there is none. */
 int nvml_unparted(const struct nvml *nvml);
 /* A number for the devices that MIG has made since the devices were read: parts, and GPUs that are
- * whole again. The same for the same ones; 0: there are none, or the driver does not tell. Blocks.
- */
+ * whole again; and for parts that have another part_index since. The same for the same ones; 0:
+ * there are none, or the driver does not tell. Blocks. */
 uint64_t nvml_news(const struct nvml *nvml);
 /* Reads them, behind the others, and which of the others are still there. Nothing has changed for
  * anybody before nvml_accept(). Blocks. -ENOSPC: they would be more than NVML_DEVICES_LATER; -EIO;
  * -EINVAL. */
 must_check int nvml_look_again(struct nvml *nvml, struct fault *why);
-/* From now on nvml_count() is larger; the devices' indices and rows are what they were. Those that
- * MIG has taken are gone, and those that are back are not. Must not run beside the two above. */
+/* From now on nvml_count() is larger; the devices' indices and rows are what they were, but for
+ * part_index and the place in `part`. Those that MIG has taken are gone, and those that are back
+ * are not. Must not run beside the two above. */
 void nvml_accept(struct nvml *nvml);
 /* The driver's version, "580.65.06"; "": not reported. */
 const char *nvml_driver(const struct nvml *nvml);
@@ -110,10 +111,10 @@ struct nvml_event {
 	uint64_t xid;
 };
 
-/* The devices' events since the last call (the first call starts the recording), at most `room`;
- * does not wait. -EIO: the driver cannot report them. */
-must_check int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room,
-			   uint32_t *ret_count);
+/* Events of the first so many `devices` since the last call (the first call starts the recording),
+ * at most `room`; does not wait. -EIO: the driver cannot report them. */
+must_check int nvml_events(struct nvml *nvml, uint32_t devices, struct nvml_event *out,
+			   uint32_t room, uint32_t *ret_count);
 /* One process may use the GPU, or, as usual, any number. -EPERM; -ENOTSUP; -EIO. */
 must_check int nvml_set_exclusive(struct nvml *nvml, uint32_t index, bool exclusive);
 

@@ -26,16 +26,23 @@ static uint32_t find(const struct nvml *nvml, nvmlDevice_t device, char uuid[80]
 	return i;
 }
 
-/* What is not known, or was gone, changes the hash. */
-static uint64_t mix(const struct nvml *nvml, nvmlDevice_t device, uint64_t hash)
+static uint64_t mix_byte(uint64_t hash, uint8_t byte)
+{
+	return (hash ^ byte) * 1099511628211ULL;
+}
+
+/* What is not known, was gone, or has another index, changes the hash. */
+static uint64_t mix(const struct nvml *nvml, nvmlDevice_t device, unsigned int index, uint64_t hash)
 {
 	char uuid[80];
 	uint32_t row = find(nvml, device, uuid);
 
-	if (!*uuid || (row < nvml->count && !nvml->devices[row].gone))
+	if (!*uuid || (row < nvml->count && !nvml->devices[row].gone &&
+		       nvml->devices[row].part_index == index))
 		return hash;
 	for (const char *at = uuid; *at; at++)
-		hash = (hash ^ (uint8_t)*at) * 1099511628211ULL;
+		hash = mix_byte(hash, (uint8_t)*at);
+	hash = mix_byte(hash, (uint8_t)index);
 	return hash ? hash : 1;
 }
 
@@ -56,10 +63,10 @@ static uint64_t mix_gpu(const struct nvml *nvml, nvmlDevice_t gpu, uint64_t hash
 	if (!tells(nvml, gpu, &most))
 		return hash;
 	if (!nvml_is_divided(nvml, gpu))
-		return mix(nvml, gpu, hash);
+		return mix(nvml, gpu, 0, hash);
 	for (unsigned int i = 0; i < most; i++)
 		if (nvml_find_part(nvml, gpu, i, &part))
-			hash = mix(nvml, part, hash);
+			hash = mix(nvml, part, i, hash);
 	return hash;
 }
 
@@ -95,6 +102,28 @@ static int full(struct fault *why)
 			 NVML_DEVICES_LATER);
 }
 
+static void set_told(struct nvml *nvml, nvmlDevice_t gpu, bool told)
+{
+	for (uint32_t i = 0; i < nvml->count; i++)
+		if (nvml->gpus[i] == gpu)
+			nvml->found[i].told = told;
+}
+
+/* A device that is known. Its place depends on which other parts there are. */
+static void take_known(struct nvml *nvml, uint32_t row, nvmlDevice_t handle, unsigned int index)
+{
+	const struct nvml_device *device = &nvml->devices[row];
+	struct nvml_found *found = &nvml->found[row];
+
+	found->there = true;
+	found->handle = handle;
+	found->part_index = index;
+	found->part = device->part;
+	if (device->gpu_instance >= 0)
+		nvml_read_place(nvml, nvml->gpus[row], (unsigned int)device->gpu_instance,
+				&found->part);
+}
+
 static int take_part(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index,
 		     unsigned int index, struct fault *why)
 {
@@ -106,8 +135,13 @@ static int take_part(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index
 	if (!nvml_find_part(nvml, gpu, index, &part))
 		return 0;
 	row = find(nvml, part, uuid);
+	/* It may be any of the GPU's: those that are not found stay what they were. */
+	if (!*uuid) {
+		set_told(nvml, gpu, false);
+		return 0;
+	}
 	if (row < nvml->count) {
-		nvml->there[row] = true;
+		take_known(nvml, row, part, index);
 		return 0;
 	}
 	if (nvml->read == NVML_DEVICES_LATER)
@@ -122,21 +156,17 @@ static int take_gpu(struct nvml *nvml, nvmlDevice_t gpu, unsigned int index, str
 	char uuid[80];
 	uint32_t row = find(nvml, gpu, uuid);
 
+	if (!*uuid) {
+		set_told(nvml, gpu, false);
+		return 0;
+	}
 	if (row < nvml->count) {
-		nvml->there[row] = true;
+		take_known(nvml, row, gpu, 0);
 		return 0;
 	}
 	if (nvml->read == NVML_DEVICES_LATER)
 		return full(why);
 	return nvml_read_gpu(nvml, gpu, index, why);
-}
-
-/* A GPU that has fallen off the bus is not listed, or does not tell: its devices stay what they
- * were. */
-static void begin_gpu(struct nvml *nvml, nvmlDevice_t gpu)
-{
-	for (uint32_t i = 0; i < nvml->count; i++)
-		nvml->told[i] |= nvml->gpus[i] == gpu;
 }
 
 static int take_from(struct nvml *nvml, nvmlDevice_t gpu, unsigned int index, struct fault *why)
@@ -145,9 +175,11 @@ static int take_from(struct nvml *nvml, nvmlDevice_t gpu, unsigned int index, st
 	nvmlDevice_t part;
 	int r = 0;
 
+	/* A GPU that has fallen off the bus is not listed, or does not tell: its devices stay what
+	 * they were. */
 	if (!tells(nvml, gpu, &most))
 		return 0;
-	begin_gpu(nvml, gpu);
+	set_told(nvml, gpu, true);
 	if (!nvml_is_divided(nvml, gpu))
 		return take_gpu(nvml, gpu, index, why);
 	for (unsigned int i = 0; i < most && r == 0; i++) {
@@ -166,8 +198,7 @@ int nvml_look_again(struct nvml *nvml, struct fault *why)
 
 	nvml->read = nvml->count;
 	nvml->unparted_later = -1;
-	memset(nvml->there, 0, sizeof(nvml->there));
-	memset(nvml->told, 0, sizeof(nvml->told));
+	memset(nvml->found, 0, sizeof(nvml->found));
 	if (nvml->count > NVML_DEVICES_LATER)
 		return full(why);
 	for (unsigned int i = 0; r == 0 && i < count; i++) {
@@ -183,9 +214,18 @@ int nvml_look_again(struct nvml *nvml, struct fault *why)
 
 void nvml_accept(struct nvml *nvml)
 {
-	for (uint32_t i = 0; i < nvml->count; i++)
-		if (nvml->told[i])
-			nvml->devices[i].gone = !nvml->there[i];
+	for (uint32_t i = 0; i < nvml->count; i++) {
+		const struct nvml_found *found = &nvml->found[i];
+		struct nvml_device *device = &nvml->devices[i];
+
+		if (found->there || found->told)
+			device->gone = !found->there;
+		if (!found->there)
+			continue;
+		device->part_index = found->part_index;
+		device->part = found->part;
+		nvml_set_handle(nvml, i, found->handle);
+	}
 	nvml->unparted = nvml->unparted_later;
 	__atomic_store_n(&nvml->count, nvml->read, __ATOMIC_RELEASE);
 }

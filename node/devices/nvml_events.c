@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/least.h"
 #include "node/devices/nvml.h"
 #include "node/devices/nvml_inside.h"
 
@@ -44,7 +45,7 @@ static bool befalls(const struct nvml *nvml, const nvmlEventData_t *data, uint32
 {
 	const struct nvml_device *device = &nvml->devices[index];
 
-	if (nvml->gpus[index] != data->device && nvml->handles[index] != data->device)
+	if (nvml->gpus[index] != data->device && nvml_handle(nvml, index) != data->device)
 		return false;
 	return device->gpu_instance < 0 || data->gpuInstanceId == UINT32_MAX ||
 	       (data->gpuInstanceId == (unsigned int)device->gpu_instance &&
@@ -52,9 +53,11 @@ static bool befalls(const struct nvml *nvml, const nvmlEventData_t *data, uint32
 		 data->computeInstanceId == (unsigned int)device->compute_instance));
 }
 
-int nvml_events(struct nvml *nvml, struct nvml_event *out, uint32_t room, uint32_t *ret_count)
+int nvml_events(struct nvml *nvml, uint32_t devices, struct nvml_event *out, uint32_t room,
+		uint32_t *ret_count)
 {
-	uint32_t n = 0, count = __atomic_load_n(&nvml->count, __ATOMIC_ACQUIRE);
+	uint32_t n = 0, known = __atomic_load_n(&nvml->count, __ATOMIC_ACQUIRE);
+	uint32_t count = (uint32_t)least(known, devices);
 	int r = begin_events(nvml, count);
 
 	while (r == 0 && n < room) {
@@ -107,7 +110,7 @@ static bool find_again(struct nvml *nvml, uint32_t index)
 		if (!nvml_find_part(nvml, gpu, i, &part) ||
 		    !is_part(nvml, part, &nvml->devices[index]))
 			continue;
-		nvml->handles[index] = part;
+		nvml_set_handle(nvml, index, part);
 		return true;
 	}
 	return false;
@@ -121,6 +124,6 @@ bool nvml_answers(struct nvml *nvml, uint32_t index)
 	/* An unknown MIG mode is no reason to remove a GPU. */
 	if (divided ? !find_again(nvml, index) : nvml_is_divided(nvml, nvml->gpus[index]))
 		return false;
-	return nvml->nvmlDeviceGetMemoryInfo(nvml->handles[index], &memory) !=
+	return nvml->nvmlDeviceGetMemoryInfo(nvml_handle(nvml, index), &memory) !=
 	       NVML_ERROR_GPU_IS_LOST;
 }

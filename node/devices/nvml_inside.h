@@ -44,20 +44,29 @@
 	CALL(nvmlDeviceGetSupportedEventTypes, 0)                                                  \
 	CALL(nvmlDeviceRegisterEvents, 0)
 
+/* What nvml_look_again() has found out about a device that was accepted. */
+struct nvml_found {
+	bool told; /* its GPU has said which parts it has */
+	bool there;
+	/* Where it is, if it is there: other parts may have been made and destroyed. */
+	nvmlDevice_t handle;
+	unsigned int part_index;
+	struct gpu_part part;
+};
+
 struct nvml {
 	void *library;
 	uint32_t count; /* threads that ask the driver read it, too */
 	uint32_t read;	/* rows that are filled: beyond `count` they are not accepted yet */
 	uint32_t room;
 	struct nvml_device *devices;
-	nvmlDevice_t *handles;
+	nvmlDevice_t *handles;	 /* read by nvml_handle(): a part that is made again has another */
 	nvmlDevice_t *gpus;	 /* the GPU that each device is, or is a part of */
 	struct nvml_link *links; /* of each device to each other; NULL: not known */
 	uint32_t linked;	 /* so many devices */
 	nvmlEventSet_t events;	 /* NULL: nobody has asked for them */
 	uint32_t registered;	 /* devices whose GPUs send them */
-	/* nvml_look_again()'s: which of the devices are there, and of which GPUs it was told. */
-	bool there[NVML_DEVICES_LATER], told[NVML_DEVICES_LATER];
+	struct nvml_found found[NVML_DEVICES_LATER];
 	int unparted_later;
 	char driver[80];
 	int cuda; /* 0: not reported */
@@ -67,6 +76,17 @@ struct nvml {
 	NVML_CALLS(CALL)
 #undef CALL
 };
+
+/* Threads that ask the driver read them while another one writes them. */
+static inline nvmlDevice_t nvml_handle(const struct nvml *nvml, uint32_t index)
+{
+	return __atomic_load_n(&nvml->handles[index], __ATOMIC_RELAXED);
+}
+
+static inline void nvml_set_handle(struct nvml *nvml, uint32_t index, nvmlDevice_t handle)
+{
+	__atomic_store_n(&nvml->handles[index], handle, __ATOMIC_RELAXED);
+}
 
 /* Of the devices that are read. What is not reported stays 0. Without memory there are none. */
 void nvml_read_links(struct nvml *nvml);

@@ -22,7 +22,7 @@ int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, 
 		return -ENOMEM;
 	if (!list)
 		return -EIO;
-	r = list(nvml->handles[index], &count, infos);
+	r = list(nvml_handle(nvml, index), &count, infos);
 	if (r == NVML_ERROR_INSUFFICIENT_SIZE)
 		return -ENOSPC;
 	if (r != NVML_SUCCESS || count > room)
@@ -43,7 +43,7 @@ uint64_t nvml_used(struct nvml *nvml, uint32_t index)
 	nvmlMemory_v2_t memory = {.version = NVML_STRUCT_VERSION(Memory, 2)};
 
 	if (!nvml->nvmlDeviceGetMemoryInfo_v2 ||
-	    nvml->nvmlDeviceGetMemoryInfo_v2(nvml->handles[index], &memory) != NVML_SUCCESS)
+	    nvml->nvmlDeviceGetMemoryInfo_v2(nvml_handle(nvml, index), &memory) != NVML_SUCCESS)
 		return 0;
 	return memory.used;
 }
@@ -64,11 +64,11 @@ static nvmlReturn_t read_samples(const struct nvml *nvml, uint32_t index, uint64
 			return NVML_ERROR_MEMORY;
 		*samples = more;
 		*ret_count = room;
-		r = nvml->nvmlDeviceGetProcessUtilization(nvml->handles[index], *samples, ret_count,
-							  since_us);
+		r = nvml->nvmlDeviceGetProcessUtilization(nvml_handle(nvml, index), *samples,
+							  ret_count, since_us);
 		if (r != NVML_ERROR_INSUFFICIENT_SIZE)
 			return r == NVML_SUCCESS && *ret_count > room ? NVML_ERROR_UNKNOWN : r;
-		nvml->nvmlDeviceGetProcessUtilization(nvml->handles[index], NULL, &wanted,
+		nvml->nvmlDeviceGetProcessUtilization(nvml_handle(nvml, index), NULL, &wanted,
 						      since_us);
 		room = wanted > room ? wanted + wanted / 8 : 2 * room; /* it may grow */
 	}

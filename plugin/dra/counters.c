@@ -2,6 +2,7 @@
 #include "plugin/dra/counters.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/least.h"
 
@@ -116,6 +117,20 @@ bool counters_are_right(const char *version)
 
 	return sscanf(version, "v%9u.%9u.", &major, &minor) == 2 &&
 	       (major > 1 || (major == 1 && minor >= 37));
+}
+
+bool counters_told(struct counters_server *server, const char *version, uint64_t now_ns)
+{
+	char was[sizeof(server->version)];
+
+	server->answered = true;
+	if (!version || !*version)
+		return false;
+	memcpy(was, server->version, sizeof(was));
+	snprintf(server->version, sizeof(server->version), "%s", version);
+	server->drops = false;
+	server->due_ns = now_ns + COUNTERS_OLD_S * UINT64_C(1000000000);
+	return strcmp(was, server->version) != 0;
 }
 
 bool counters_are_in(const cJSON *slice)

@@ -15,6 +15,7 @@ enum {
 	COUNTERS_SETS_MAX = 8, /* of a slice */
 	COUNTERS_GPUS_MAX = 64,
 	COUNTERS_MEMORY_MAX = 31, /* a set has 32 counters at most: these, and computing's */
+	COUNTERS_OLD_S = 600,	  /* after which the server may have another version */
 };
 
 struct counters {
@@ -37,3 +38,15 @@ must_check bool counters_add_sets(cJSON *spec, const struct counters *c, size_t 
 bool counters_are_right(const char *version);
 /* Does a slice have counters: sets of them, or a device that consumes some? */
 bool counters_are_in(const cJSON *slice);
+
+/* The API server, as far as counters depend on it. Its version may change while meted runs. */
+struct counters_server {
+	char version[32]; /* "v1.37.0"; "": unknown */
+	bool answered;	  /* it has said, or cannot say, which it is */
+	bool drops;	  /* the counters that were written */
+	uint64_t due_ns;  /* when it is to be asked for its version */
+};
+
+/* It has answered; NULL or "": not with a version. Returns true if that is another one than before.
+ * What it has dropped, it may keep now. */
+bool counters_told(struct counters_server *server, const char *version, uint64_t now_ns);

@@ -31,7 +31,9 @@ static void fill(const struct dra *dra, uint32_t device, struct row *row)
 	drahealth__device_identifier__init(&row->device);
 	slices_device_name(p->host->device[device].uuid, row->name);
 	*row->text = '\0';
-	if (h->cause == HEALTH_XID)
+	if (p->host->device[device].gone)
+		snprintf(row->text, sizeof(row->text), "MIG has divided its GPU in another way");
+	else if (h->cause == HEALTH_XID)
 		snprintf(row->text, sizeof(row->text), "Xid %llu", (unsigned long long)h->xid);
 	else if (h->cause == HEALTH_ECC)
 		snprintf(row->text, sizeof(row->text), "an ECC error that was not corrected");
@@ -40,8 +42,9 @@ static void fill(const struct dra *dra, uint32_t device, struct row *row)
 	row->device.pool_name = (char *)dra->pool;
 	row->device.device_name = row->name;
 	row->health.device = &row->device;
-	row->health.health = p->offer[device].healthy ? DRAHEALTH__HEALTH__HEALTHY
-						      : DRAHEALTH__HEALTH__UNHEALTHY;
+	row->health.health = p->offer[device].healthy && !p->host->device[device].gone
+				     ? DRAHEALTH__HEALTH__HEALTHY
+				     : DRAHEALTH__HEALTH__UNHEALTHY;
 	row->health.last_updated_time = time(NULL);
 	row->health.health_check_timeout_seconds = FORGETS_S;
 	row->health.message = row->text;

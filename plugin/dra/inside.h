@@ -2,6 +2,7 @@
 /* Declarations shared by the files of plugin/dra/. */
 #pragma once
 
+#include "plugin/dra/counters.h"
 #include "plugin/dra/dra.h"
 #include "plugin/dra/journal.h"
 #include "plugin/dra/queue.h"
@@ -25,10 +26,9 @@ struct dra {
 	struct loop_timer soon; /* in the loop's next round there is something to do with those */
 	struct publish *publish;
 	struct api_asked *version; /* is being asked for */
-	bool version_answered;	   /* or not to be had */
-	char kubernetes[32];	   /* the API server's version; "": unknown */
-	char *report;		   /* as it was written last; NULL: it was not */
-	struct status *status;	   /* NULL: there is no API server */
+	struct counters_server server;
+	char *report;	       /* as it was written last; NULL: it was not */
+	struct status *status; /* NULL: there is no API server */
 
 	struct loop_timer look; /* for what nothing reports: sockets that are gone, stale claims */
 	uint32_t looks;

@@ -62,6 +62,22 @@ static void complain(struct publish *u, const char *sentence)
 	log_warning("slices.unwritten", "reason=%s", log_text(sentence).text);
 }
 
+/* It is tried again from time to time, and said once. */
+static void note_counters(struct publish *u, const cJSON *object)
+{
+	bool dropped = !counters_are_in(object);
+
+	if (!u->counted)
+		return;
+	u->dra->server.drops |= dropped;
+	if (dropped && !u->uncounted)
+		log_warning("slices.uncounted",
+			    "reason=\"the API server drops the counters of MIG's parts, "
+			    "which are published without: it has the feature gate "
+			    "DRAPartitionableDevices off\"");
+	u->uncounted = dropped;
+}
+
 static void on_written(void *owner, int status, const char *problem, const cJSON *object)
 {
 	struct publish *u = owner;
@@ -70,13 +86,7 @@ static void on_written(void *owner, int status, const char *problem, const cJSON
 	if (!problem) {
 		u->failures = 0;
 		known_wrote(u, object);
-		if (u->counted && !u->uncounted && !counters_are_in(object)) {
-			u->uncounted = true;
-			log_warning("slices.uncounted",
-				    "reason=\"the API server drops the counters of MIG's parts, "
-				    "which are published without: it has the feature gate "
-				    "DRAPartitionableDevices off\"");
-		}
+		note_counters(u, object);
 		if (!u->deleting && known_lost_fields(object)) {
 			complain(u, TOO_OLD);
 			publish_rest(u, OLD_S * 1000000000ull);
@@ -176,7 +186,7 @@ static bool awaits_version(const struct publish *u)
 {
 	const struct host *host = u->dra->plugin->host;
 
-	for (uint32_t i = 0; !u->dra->version_answered && i < host->devices; i++)
+	for (uint32_t i = 0; !u->dra->server.answered && i < host->devices; i++)
 		if (host->device[i].gpu_instance >= 0)
 			return true;
 	return false;

@@ -30,8 +30,8 @@ struct publish {
 	int64_t generation;		/* of the round */
 	char writing[SLICES_POOL + 16]; /* or deleting */
 	bool deleting;
-	bool counted;		/* what is being written has counters ... */
-	bool uncounted;		/* ... which the server has dropped */
+	bool counted;		/* what is being written has counters */
+	bool uncounted;		/* those written last were dropped, which was logged */
 	uint64_t not_before_ns; /* the next round */
 	uint32_t pause_s, failures;
 	uint64_t writes;

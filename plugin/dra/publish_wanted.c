@@ -36,8 +36,8 @@ static struct slices_of_gpu slices_of(const struct publish *u, const struct host
 {
 	const struct gpu_part *part = info->part;
 
-	if (info->gpu_instance < 0 || !part || u->uncounted ||
-	    !counters_are_right(u->dra->kubernetes))
+	if (info->gpu_instance < 0 || !part || u->dra->server.drops ||
+	    !counters_are_right(u->dra->server.version))
 		return (struct slices_of_gpu){0};
 	return (struct slices_of_gpu){
 		.memory_first = part->memory_first,

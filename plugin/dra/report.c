@@ -25,12 +25,9 @@ static void on_version(void *owner, int status, const char *problem, const cJSON
 
 	(void)status;
 	dra->version = NULL;
-	dra->version_answered = true;
-	/* Otherwise it is asked for again at the next look: at once would be a loop. */
-	if (!problem && version && *version) {
-		snprintf(dra->kubernetes, sizeof(dra->kubernetes), "%s", version);
+	/* Without a version it is asked again at the next look: at once would be a loop. */
+	if (counters_told(&dra->server, problem ? NULL : version, loop_now_ns()))
 		report_changed(dra);
-	}
 	publish_consider(dra->publish); /* which counters there are depends on it */
 }
 
@@ -38,7 +35,7 @@ static void ask_version(struct dra *dra)
 {
 	const struct api_request request = {.verb = "GET", .path = "/version"};
 
-	if (!*dra->kubernetes && !dra->version && dra->plugin->api)
+	if (loop_now_ns() >= dra->server.due_ns && !dra->version && dra->plugin->api)
 		best_effort(api_ask(dra->plugin->api, &request, on_version, dra, &dra->version));
 }
 
@@ -65,6 +62,9 @@ static size_t add_devices(const struct dra *dra, char *text, size_t size, size_t
 	uint32_t published = 0, withheld = UINT32_MAX;
 
 	for (uint32_t i = 0; i < host->devices; i++) {
+		/* That it is not published is as it should be. */
+		if (host->device[i].gone)
+			continue;
 		if (dra_withheld(dra, i))
 			withheld = withheld == UINT32_MAX ? i : withheld;
 		else
@@ -89,7 +89,7 @@ void report_changed(struct dra *dra)
 	ask_version(dra);
 	used = add_line(text, sizeof(text), 0, "driver", dra->driver);
 	used = add_line(text, sizeof(text), used, "server",
-			*dra->kubernetes ? dra->kubernetes : "unknown");
+			*dra->server.version ? dra->server.version : "unknown");
 	used = add_line(text, sizeof(text), used, "registered",
 			register_is_known(dra) ? "yes" : "no");
 	used = add_devices(dra, text, sizeof(text), used);

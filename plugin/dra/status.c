@@ -43,9 +43,12 @@ static void rest(struct status *s, uint64_t ms)
 static const char *find_trouble(const struct dra *dra, const struct journal_claim *entry,
 				uint32_t device)
 {
-	if (entry->absent || device >= dra->plugin->host->devices)
+	const struct host *host = dra->plugin->host;
+
+	if (entry->absent || device >= host->devices)
 		return "DeviceMissing";
-	return dra->plugin->offer[device].healthy ? NULL : "DeviceUnhealthy";
+	return dra->plugin->offer[device].healthy && !host->device[device].gone ? NULL
+										: "DeviceUnhealthy";
 }
 
 static bool add_condition(cJSON *row, const char *trouble, int64_t since)

@@ -278,8 +278,8 @@ static int list_devices(const struct serving *s, struct rows *rows)
 		struct open_ids open;
 		V1beta1__TopologyInfo *topology = topology_of(p, rows, i);
 
-		bool is_well = offer_is_open(&p->offer[i]) && !is_held(p, i) && !p->enrol.rival &&
-			       mps_is_open(p->mps, i);
+		bool is_well = offer_is_open(&p->offer[i]) && !p->host->device[i].gone &&
+			       !is_held(p, i) && !p->enrol.rival && mps_is_open(p->mps, i);
 
 		/* Of a device that a container has exclusively, no others. */
 		open.uuid = p->host->device[i].uuid;

@@ -20,9 +20,10 @@ struct mps_hub;
 
 /* Ends what a former meted has left, where it is no longer wanted. */
 must_check int mps_open(struct plugin *p, struct mps_hub **ret_hub, struct fault *why);
-/* `closed` is called later, in the loop, when no command is under way any more. Daemons go on. */
-/* MIG has made this device, the next one; mps_settle() follows. -errno. */
+/* MIG has made this device, the next one, which mps_settle() settles with the others. With the key
+ * `mete` no daemon is wanted, and that does not follow. -errno. */
 must_check int mps_device(struct mps_hub *hub, uint32_t device);
+/* `closed` is called later, in the loop, when no command is under way any more. Daemons go on. */
 void mps_close(struct mps_hub *hub, void (*closed)(struct plugin *p));
 
 /* From now on daemons run as the configuration says. -errno: that is impossible on this node. */

@@ -46,5 +46,5 @@ bool seats_is_bound(const struct plugin *p, const struct pod *pod, const char *c
 /* A container without a seat, as a pod of its own. */
 void seats_sit_alone(const struct plugin *p, const struct binding *b, struct seating_pod *pod);
 bool seats_binding_yields(const struct binding *b);
-/* The node's devices as they are now. */
+/* The node's devices as they are now, SEATING_DEVICES at most. */
 void seats_node(const struct plugin *p, struct seating_node *ret_node);

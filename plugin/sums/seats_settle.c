@@ -2,6 +2,7 @@
 /* Who has a seat, by the devices and bindings as they are now: core/seating.h is told all of it. */
 #include <string.h>
 
+#include "base/least.h"
 #include "plugin/config/portion.h"
 #include "plugin/sums/seats_inside.h"
 
@@ -19,8 +20,11 @@ static bool is_held(const struct plugin *p, uint32_t device)
 
 void seats_node(const struct plugin *p, struct seating_node *ret_node)
 {
-	*ret_node = (struct seating_node){.devices = p->host->devices};
-	for (uint32_t i = 0; i < p->host->devices; i++) {
+	/* MIG may have made more, which seats_fit() refuses, and with which meted starts again. */
+	uint32_t count = (uint32_t)least(p->host->devices, SEATING_DEVICES);
+
+	*ret_node = (struct seating_node){.devices = count};
+	for (uint32_t i = 0; i < count; i++) {
 		struct seating_device *it = &ret_node->device[i];
 		uint64_t total = p->host->device[i].total_bytes;
 		struct config_share portion;

@@ -185,6 +185,17 @@ def test_a_division_that_the_strategy_does_not_allow_is_refused_as_at_a_start():
         assert node.meted.wait() != 0 and "more than one MIG device type present on node: " in node.log().split("daemon.failed")[1]
 
 
+def test_a_slot_of_a_part_that_a_division_takes_is_not_healthy():
+    with Node(start=False, devices="1xH100", slots=2, environment={"METE_SIM_PARTS": "0:2x3g.40gb"}) as node:
+        node.start()
+        node.kubelet.hear("listed 4")
+        node.run("a", node.id(0, 0))
+        apply(node, **{"1g.10gb": 7})
+        now = node.kubelet.await_devices(lambda now: len(now) == 15)  # two of each part, and the container's
+        assert [id for id, health in now.items() if health != "Healthy"] == [node.id(0, 0)], now
+        never_restarted(node)
+
+
 def test_a_container_with_a_share_stays_when_another_gpu_is_divided():
     with Node(start=False, devices="2xH100", slots=2, environment={"METE_SIM_PARTS": "0:3g.40gb"}) as node:
         node.start()

@@ -3,6 +3,7 @@
 """What a claim's status tells of its devices. tests/plugin/node.py says with whom."""
 from node import *
 from meted import run
+from test_nvidia_mig import apply
 from test_plugin_claims import DRIVER, claims, uid
 from test_plugin_claims_changes import prepare, using
 
@@ -57,6 +58,20 @@ def test_a_device_that_is_not_well_is_not_ready():
         await_told(made, "c0", lambda device: condition(device) == ("True", "Prepared"), "it is not ready")
         launch(node, "xid=79@1", 0)
         await_told(made, "c0", lambda device: condition(device) == ("False", "DeviceUnhealthy"), "a failed device is ready")
+
+
+def test_a_part_that_a_division_takes_is_not_ready_and_no_note_of_doctors():
+    with claims(devices="1xH100", environment={"METE_SIM_PARTS": "0:2x3g.40gb"}) as (node, made, caller):
+        prepare(made, caller, "c0")
+        await_told(made, "c0", lambda device: condition(device) == ("True", "Prepared"), "it is not ready")
+        apply(node, **{"1g.10gb": 7})
+        await_told(made, "c0", lambda device: condition(device) == ("False", "DeviceUnhealthy"), "a part that is gone is ready")
+
+        def report():
+            with open(node.place + "/dra") as file:
+                return file.read()
+        until(lambda: "published 7\n" in report(), report)
+        assert "withheld" not in report(), report()
 
 
 def test_a_restart_tells_the_same_again():

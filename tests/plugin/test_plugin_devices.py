@@ -304,7 +304,7 @@ def test_parts_of_a_gpu_have_their_files_of_mig():
         node.kubelet.hear("registered")
         answer = node.kubelet.ask("allocate", node.id(2, 0))
         with open(node.folder + "/parts.new", "w") as file:
-            file.write("2")  # the first part is destroyed
+            file.write("02")  # the first part is destroyed
         os.rename(node.folder + "/parts.new", node.folder + "/parts")
         node.kubelet.await_devices(lambda now: {id for id, health in now.items() if health == "Unhealthy"} == {node.id(n) for n in range(4)})
         node.await_log("device.unhealthy .*is no longer a part of its GPU")

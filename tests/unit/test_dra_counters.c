@@ -183,3 +183,27 @@ TEST(a_scheduler_that_counts_wrong_is_told_nothing)
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		expect(!counters_are_right(wrong[i]));
 }
+
+/* An update of the cluster goes both ways, and meted goes on meanwhile. */
+TEST(the_servers_version_is_asked_for_again_and_then_it_may_keep_counters)
+{
+	struct counters_server server = {.due_ns = 0};
+	const uint64_t old_ns = COUNTERS_OLD_S * UINT64_C(1000000000);
+
+	expect(!counters_told(&server, NULL, 5));
+	expect(server.answered && !*server.version);
+	expect_eq(server.due_ns, 0);
+	expect(counters_told(&server, "v1.37.0", 5));
+	expect_eq(server.due_ns, 5 + old_ns);
+	server.drops = true;
+	/* It cannot be reached just now. */
+	expect(!counters_told(&server, "", 6 + old_ns));
+	expect_str(server.version, "v1.37.0");
+	expect_eq(server.due_ns, 5 + old_ns);
+	expect(server.drops);
+	expect(!counters_told(&server, "v1.37.0", 7 + old_ns));
+	expect(!server.drops);
+	expect_eq(server.due_ns, 7 + 2 * old_ns);
+	expect(counters_told(&server, "v1.36.3", 8 + 2 * old_ns));
+	expect_str(server.version, "v1.36.3");
+}

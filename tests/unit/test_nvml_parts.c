@@ -34,10 +34,11 @@ TEST(a_divided_gpu_is_its_parts_and_another_is_itself)
 	nvml_close(nvml);
 }
 
+static const char path[] = "nvml_parts.txt";
+
 /* As a file says it, from now on. */
 static void divide(const char *parts)
 {
-	static const char path[] = "nvml_parts.txt";
 	FILE *file = fopen(path, "we");
 
 	expect(file && fputs(parts, file) >= 0 && fclose(file) == 0);
@@ -46,7 +47,7 @@ static void divide(const char *parts)
 
 static void divide_no_more(void)
 {
-	unlink(getenv("METE_TEST_DIVIDED"));
+	unlink(path);
 	unsetenv("METE_TEST_DIVIDED");
 }
 
@@ -148,6 +149,86 @@ TEST(devices_keep_their_places_when_mig_divides_a_gpu_anew)
 	divide_no_more();
 }
 
+/* `part_index` names a part in containers' environments and in the configuration, and its place is
+ * published. */
+TEST(parts_are_counted_anew_when_others_are_made_and_destroyed)
+{
+	struct nvml *nvml;
+
+	divide("2");
+	nvml = opened();
+	expect_eq(nvml_device(nvml, 0)->part_index, 1);
+	divide("1");
+	look_again(nvml);
+	expect_eq(nvml_device(nvml, 2)->part_index, 1);
+	divide("12");
+	look_again(nvml);
+	expect_eq(nvml_device(nvml, 2)->part_index, 1);
+	expect_eq(nvml_device(nvml, 0)->part_index, 2);
+	expect_eq(nvml_device(nvml, 0)->part.memory_first, 1);
+	expect_eq(nvml_device(nvml, 0)->part.memory_slices, 1);
+	expect_eq(nvml_device(nvml, 0)->part.gpu_memory_slices, 2);
+	divide("21");
+	look_again(nvml);
+	expect_eq(nvml_count(nvml), 3);
+	expect_eq(nvml_device(nvml, 0)->part_index, 1);
+	expect_eq(nvml_device(nvml, 0)->part.memory_first, 0);
+	expect_eq(nvml_device(nvml, 2)->part_index, 2);
+	/* A part less is news where another one has its index. */
+	divide("1");
+	look_again(nvml);
+	expect(nvml_device(nvml, 0)->gone && !nvml_device(nvml, 2)->gone);
+	expect_eq(nvml_device(nvml, 2)->part_index, 1);
+	nvml_close(nvml);
+	divide_no_more();
+}
+
+static int ask_who_is_busy(struct nvml *nvml, uint32_t index)
+{
+	struct nvml_busy row[8];
+	uint32_t count;
+
+	return nvml_busy(nvml, index, 0, row, ARRAY_SIZE(row), &count);
+}
+
+TEST(a_part_that_is_back_is_asked_by_the_handle_that_it_has_now)
+{
+	struct nvml *nvml;
+
+	setenv("METE_TEST_SAMPLES", "3 3 0", 1);
+	divide("2");
+	nvml = opened();
+	expect_eq(ask_who_is_busy(nvml, 0), 0);
+	divide("1");
+	look_again(nvml);
+	expect_eq(ask_who_is_busy(nvml, 0), -EIO);
+	divide("12*");
+	look_again(nvml);
+	expect_eq(ask_who_is_busy(nvml, 0), 0);
+	expect_eq(ask_who_is_busy(nvml, 2), 0);
+	unsetenv("METE_TEST_SAMPLES");
+	nvml_close(nvml);
+	divide_no_more();
+}
+
+TEST(a_part_that_does_not_tell_its_uuid_is_no_news_and_none_is_gone)
+{
+	struct nvml *nvml;
+	struct fault why;
+
+	divide("12");
+	nvml = opened();
+	divide("2?");
+	expect_eq(nvml_news(nvml), 0);
+	expect_eq(nvml_look_again(nvml, &why), 0);
+	nvml_accept(nvml);
+	expect_eq(nvml_count(nvml), 3);
+	for (uint32_t i = 0; i < nvml_count(nvml); i++)
+		expect(!nvml_device(nvml, i)->gone);
+	nvml_close(nvml);
+	divide_no_more();
+}
+
 TEST(what_befalls_a_gpu_befalls_its_parts_unless_the_driver_says_which)
 {
 	static const uint32_t whom[] = {1, 0, 1, 2};
@@ -156,12 +237,28 @@ TEST(what_befalls_a_gpu_befalls_its_parts_unless_the_driver_says_which)
 	uint32_t count = 0;
 
 	setenv("METE_TEST_XID", "1", 1);
-	expect_eq(nvml_events(nvml, events, ARRAY_SIZE(events), &count), 0);
+	expect_eq(nvml_events(nvml, UINT32_MAX, events, ARRAY_SIZE(events), &count), 0);
 	unsetenv("METE_TEST_XID");
 	expect_eq(count, ARRAY_SIZE(whom));
 	for (uint32_t i = 0; i < count; i++) {
 		expect_eq(events[i].index, whom[i]);
 		expect_eq(events[i].xid, 79);
 	}
+	nvml_close(nvml);
+}
+
+/* meted has places for 64: what the driver has beyond them befalls nobody. */
+TEST(what_befalls_devices_beyond_those_that_are_asked_about_is_left_out)
+{
+	struct nvml *nvml = opened();
+	struct nvml_event events[8];
+	uint32_t count = 0;
+
+	setenv("METE_TEST_XID", "1", 1);
+	expect_eq(nvml_events(nvml, 2, events, ARRAY_SIZE(events), &count), 0);
+	unsetenv("METE_TEST_XID");
+	expect_eq(count, 3);
+	for (uint32_t i = 0; i < count; i++)
+		expect(events[i].index < 2);
 	nvml_close(nvml);
 }

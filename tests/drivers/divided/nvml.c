@@ -2,8 +2,9 @@
 /*
  * A libnvidia-ml.so.1 of a machine with two GPUs, of which MIG has divided the first: a part of its
  * GPU instances 1 and 2 each. As much of it as meted asks for. A file that $METE_TEST_DIVIDED names
- * says which parts are there: "12", "1", "" (none), with "*" when they were made anew, or "-": MIG
- * is off.
+ * says which parts are there: "12", "1", "" (none), or "-": MIG is off. They have indices from 1
+ * and places from 0 in that order; "0" is a gap. With "*" they were made anew, and with "?" they do
+ * not tell their UUIDs.
  *
  * Of processes it says what $METE_TEST_SAMPLES says: "WANTED WRITTEN GROWN". It wants room for
  * WANTED samples, for GROWN more at each question, and writes WRITTEN, of pids 7, 6, 5, 7, 6, ...
@@ -68,6 +69,17 @@ static int is_there(nvmlDevice_t part)
 	       (number_of(part) / PART == 2) == (strchr(parts, '*') != NULL);
 }
 
+/* Where in the order; -1: nowhere. */
+static int place_of(uintptr_t instance)
+{
+	char parts[8];
+	const char *at;
+
+	read_parts(parts);
+	at = strchr(parts, '0' + (int)instance);
+	return at ? (int)(at - parts) : -1;
+}
+
 /* How often the samples of processes were asked for. */
 static unsigned int asked;
 
@@ -101,6 +113,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice
 
 EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {
+	char parts[8];
+
+	read_parts(parts);
+	if (is_part(device) && strchr(parts, '?'))
+		return NVML_ERROR_UNKNOWN;
 	snprintf(uuid, length, "%s-00000000-0000-0000-0000-0000000000%02x",
 		 is_part(device) ? "MIG" : "GPU",
 		 (unsigned)(is_part(device) ? PART + instance_of(device) : number_of(device)));
@@ -154,10 +171,54 @@ EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, uns
 	char parts[8];
 
 	read_parts(parts);
-	*part = handle((strchr(parts, '*') ? 2 * PART : PART) + index);
-	/* There may be gaps. */
-	if (number_of(device) != 1 || index == 0 || index > PARTS || !is_there(*part))
+	if (number_of(device) != 1 || index == 0 || index > strspn(parts, "012") ||
+	    parts[index - 1] == '0')
 		return NVML_ERROR_NOT_FOUND;
+	*part = handle((strchr(parts, '*') ? 2 * PART : PART) +
+		       (uintptr_t)(parts[index - 1] - '0'));
+	return NVML_SUCCESS;
+}
+
+/* Handles of GPU instances are their numbers. */
+EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsigned int id,
+						 nvmlGpuInstance_t *instance)
+{
+	uintptr_t number = id;
+
+	if (number_of(device) != 1 || place_of(number) < 0)
+		return NVML_ERROR_NOT_FOUND;
+	memcpy(instance, &number, sizeof(*instance));
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t instance, nvmlGpuInstanceInfo_t *info)
+{
+	*info = (nvmlGpuInstanceInfo_t){
+		.placement = {.start = (unsigned)place_of((uintptr_t)instance), .size = 1}};
+	return NVML_SUCCESS;
+}
+
+/* One profile, which has a place for each part. */
+EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned int profile,
+							 nvmlGpuInstanceProfileInfo_v2_t *info)
+{
+	(void)device;
+	if (profile)
+		return NVML_ERROR_NOT_SUPPORTED;
+	info->id = 0;
+	info->sliceCount = PARTS;
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(
+	nvmlDevice_t device, unsigned int id, nvmlGpuInstancePlacement_t *places,
+	unsigned int *count)
+{
+	(void)device;
+	(void)id;
+	*count = PARTS;
+	for (unsigned i = 0; i < PARTS; i++)
+		places[i] = (nvmlGpuInstancePlacement_t){.start = i, .size = 1};
 	return NVML_SUCCESS;
 }
 
@@ -227,7 +288,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
 	const char *text = getenv("METE_TEST_SAMPLES");
 	unsigned int wanted, written, grown, room = *count;
 
-	(void)device;
+	if (is_part(device) && !is_there(device))
+		return NVML_ERROR_INVALID_ARGUMENT;
 	if (!text || sscanf(text, "%u %u %u", &wanted, &written, &grown) != 3)
 		return NVML_ERROR_NOT_SUPPORTED;
 	wanted += grown * asked++;
