@@ -122,6 +122,17 @@ void ledger_looked(struct ledger *l)
 	l->looks++;
 }
 
+bool ledger_awaits_look(const struct ledger *l)
+{
+	for (uint32_t i = 0; i < l->limits.devices; i++)
+		list_for_each(link,
+			      (struct list *)&l->devices[i]
+				      .asks) if (l->looks -
+							 list_entry(link, struct ask, link)->looks <
+						 LEDGER_LOOKS) return true;
+	return false;
+}
+
 struct ledger_account *ledger_open(struct ledger *l, uint32_t device, uint64_t limit,
 				   uint64_t wait_ns)
 {

@@ -66,6 +66,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -212,6 +213,8 @@ enum ledger_unsettled {
 enum { LEDGER_LOOKS = 3 };
 void ledger_unsettled(struct ledger *l, struct ledger_account *account, enum ledger_unsettled how);
 void ledger_looked(struct ledger *l);
+/* Is there an ask that would wait for another measurement, if one were in flux? */
+bool ledger_awaits_look(const struct ledger *l);
 
 /* While the account is held, its asks are accepted but not answered, because its figures are too
  * old. */

@@ -310,14 +310,19 @@ static void on_again(struct loop_timer *timer)
 	measure_start(d);
 }
 
+void measure_reopen(struct daemon *d)
+{
+	list_for_each(link, &d->measure.open)
+		step(list_entry(link, struct guest_device, open), RESIDUAL_RETRIED, 0, NULL);
+}
+
 void measure_asker(struct guest_device *at, uint64_t bytes)
 {
 	struct daemon *d = daemon_of(at);
 
 	if (list_empty(&d->measure.open) || ledger_fits(d->book.ledger, at->holder, bytes))
 		return;
-	list_for_each(link, &d->measure.open)
-		step(list_entry(link, struct guest_device, open), RESIDUAL_RETRIED, 0, NULL);
+	measure_reopen(d);
 	measure_start(d);
 }
 

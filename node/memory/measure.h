@@ -17,6 +17,8 @@ void measure_start(struct daemon *d);
  * is measured again, because the asking guest is quiet. The answer waits for this, see
  * ledger_unsettled(). */
 void measure_asker(struct guest_device *at, uint64_t bytes);
+/* All that the last measurements left open is wanted again. measure_start() follows. */
+void measure_reopen(struct daemon *d);
 /* Measures all guests that have stated what they hold. admin_measured() follows, up to
  * RESIDUAL_ROUNDS times. */
 void measure_all(struct daemon *d);

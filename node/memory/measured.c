@@ -105,6 +105,9 @@ void measure_has_ended(struct daemon *d)
 	outside_looked(d);
 	if (d->measure.of_memory)
 		ledger_looked(d->book.ledger);
+	/* Who asked while the last attempt was made is not refused for what it left open. */
+	if (ledger_awaits_look(d->book.ledger))
+		measure_reopen(d);
 	watch_looked(d, d->measure.begun);
 	book_pump(d); /* a guest that is answered must find the figures in its page */
 	answer_checks(d);

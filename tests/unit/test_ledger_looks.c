@@ -292,3 +292,18 @@ TEST(what_everybody_says_is_asked_for_only_where_somebody_would_be_recalled_or_r
 	expect_eq(ledger_next(l, 2, &action), 1);
 	expect_eq(action.reason, LEDGER_OVER);
 }
+
+TEST(a_look_is_worthwhile_for_whoever_has_not_had_his)
+{
+	given(100, 900, 0);
+	ledger_residual(l, a, 60, 60);
+	expect(!ledger_awaits_look(l));
+	ledger_unsettled(l, one, LEDGER_IN_FLUX);
+	ask(b, 1, 50, 0);
+	expect_quiet(0);
+	for (int i = 0; i < LEDGER_LOOKS; i++) {
+		expect(ledger_awaits_look(l));
+		ledger_looked(l);
+	}
+	expect(!ledger_awaits_look(l));
+}
