@@ -73,6 +73,7 @@ struct store_segment {
 	struct list link; /* by offset */
 	struct list job;
 	uint64_t done; /* how much of it has pages */
+	bool known;    /* to who takes it: store_take() is over */
 	bool prepared, given_back;
 	void (*ready)(struct store_segment *segment, int error);
 };
