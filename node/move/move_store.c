@@ -359,7 +359,7 @@ static void set_part(struct daemon *d, uint32_t index, uint64_t bytes)
 
 void move_divided(struct daemon *d)
 {
-	struct store_use uses[DAEMON_DEVICES];
+	struct store_use uses[DAEMON_DEVICES] = {{0}};
 	uint64_t each;
 
 	for (uint32_t i = 0; i < d->devices; i++)
