@@ -62,7 +62,8 @@ void schedule_listen(struct tenant_device *at, uint64_t now);
 void schedule_drained(struct tenant_device *at);
 
 /* move/move_store.c */
-/* Other devices are there: each has its part of the store. schedule_pump() follows. */
+/* Other devices are there, or less of the store is used: each device has its part of it.
+ * schedule_pump() follows. */
 void move_divided(struct daemon *d);
 
 /* move/move.c */

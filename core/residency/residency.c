@@ -106,6 +106,19 @@ void residency_join(struct residency *r, struct residency_member *m, struct turn
 	list_append(&r->members, &m->of_device);
 }
 
+void residency_quota(struct residency_member *m, uint64_t quota_bytes, uint64_t now_ns)
+{
+	bool smaller = quota_bytes < m->quota_bytes;
+
+	(void)now_ns;
+	if (quota_bytes == m->quota_bytes)
+		return;
+	m->quota_bytes = quota_bytes;
+	if (smaller)
+		residency_reconsider(m->residency);
+	decide(m);
+}
+
 void residency_adopt(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,
 		     uint64_t now_ns)
 {

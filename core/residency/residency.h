@@ -51,8 +51,8 @@
  *     granted, and no credit given, beyond it. (A lowered capacity is reached by evicting.)
  *  2. A byte is resident, out, or both while it moves, and never neither: a member's `resident` +
  *     `out` changes by what the caller reports as allocated or freed, and by nothing else.
- *  3. The store's `used` is at most its budget, and a member's part at most its quota. `used` is at
- *     least what is out or leaving.
+ *  3. The store's `used` is at most its budget, and a member's part at most its quota, without
+ *     what was there before these were lowered. `used` is at least what is out or leaving.
  *  4. A member that is not wholly resident is barred, and only a member that is barred and drained
  *     is ordered to evict. A member whose guests do not drain, evict, restore or drop within
  *     `patience_ns`, plus the time that the bytes which they moved take at `slowest_bps`, is
@@ -250,6 +250,8 @@ void residency_budget(struct residency *r, uint64_t budget_bytes, uint64_t now_n
  * most that the member may use of the store. After a restart residency_adopt() follows. */
 void residency_join(struct residency *r, struct residency_member *m, struct turns_seat *seat,
 		    void *owner, uint64_t quota_bytes, uint64_t now_ns);
+/* Its quota has changed. What it has beyond that stays where it is until the guests move it. */
+void residency_quota(struct residency_member *m, uint64_t quota_bytes, uint64_t now_ns);
 /* What its guests held before the daemon was restarted. If some of it is out, the member is barred.
  */
 void residency_adopt(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,

@@ -289,11 +289,11 @@ static void join(struct tenant_device *at, uint64_t now)
 {
 	struct device *device = device_of(at);
 	const struct daemon *d = at->tenant->daemon;
-	uint64_t quota = d->move.stores.budget_bytes / most(d->present, 1);
 
-	if (quota > d->move.quota_bytes)
-		quota = d->move.quota_bytes;
-	residency_join(&device->residency, &at->member, &at->seat, at, quota, now);
+	/* Where nobody was, the machine was told of no change. */
+	residency_budget(&device->residency, move_budget(d, at->index), now);
+	residency_join(&device->residency, &at->member, &at->seat, at, move_quota(d, at->index),
+		       now);
 	at->joined = true;
 	device->members++;
 	device->relisten = true;

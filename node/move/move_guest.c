@@ -8,6 +8,7 @@
 #include "node/move/move_store.h"
 #include "node/move/move_sync.h"
 #include "node/time/schedule_now.h"
+#include "node/upcalls.h"
 
 static uint64_t now_of(const struct guest_device *at)
 {
@@ -28,7 +29,10 @@ void move_forget_foreign(struct guest_device *at, uint64_t bytes)
 {
 	bytes = least(bytes, at->move.foreign_bytes);
 	at->move.foreign_bytes -= bytes;
+	if (!bytes)
+		return;
 	stores_uncount(&at->guest->tenant->daemon->move.stores, &part_under(at)->store, bytes);
+	move_divided(at->guest->tenant->daemon);
 }
 
 static uint64_t foreign_of(const struct tenant *t)
@@ -46,15 +50,18 @@ static uint64_t foreign_of(const struct tenant *t)
 }
 
 /* It is in a former daemon's store, which lives as long as its guests, and counts here: as far as
- * its tenant's quota goes, and once, however often it is said. */
+ * its tenant's quota and its device's part go, since nobody but the guest says how much it is, and
+ * once, however often it is said. */
 static void count_foreign(struct guest_device *at, uint64_t bytes)
 {
 	struct daemon *d = at->guest->tenant->daemon;
+	struct store_part *part = &part_under(at)->store;
 
 	move_forget_foreign(at, at->move.foreign_bytes);
 	bytes = least(bytes, beyond(d->move.quota_bytes, foreign_of(at->guest->tenant)));
+	bytes = least(bytes, beyond(part->budget_bytes, part->used_bytes));
 	at->move.foreign_bytes = bytes;
-	stores_count(&d->move.stores, &part_under(at)->store, bytes);
+	stores_count(&d->move.stores, part, bytes);
 }
 
 void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)

@@ -56,6 +56,11 @@ uint64_t move_budget(const struct daemon *d, uint32_t index)
 	return beyond(part->budget_bytes, part->lost_bytes + d->device[index].kept_bytes);
 }
 
+uint64_t move_quota(const struct daemon *d, uint32_t index)
+{
+	return least(d->move.part[index].store.budget_bytes, d->move.quota_bytes);
+}
+
 uint64_t move_surplus(const struct move_guest *m)
 {
 	uint64_t needed = m->out + beyond(m->leave, m->left);

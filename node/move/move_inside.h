@@ -55,3 +55,5 @@ uint64_t move_above(const struct daemon *d, uint32_t index);
 uint64_t move_surplus(const struct move_guest *m);
 /* What there is of the device's part of the store, without what nobody knows how to get back. */
 uint64_t move_budget(const struct daemon *d, uint32_t index);
+/* The most of that for one tenant. */
+uint64_t move_quota(const struct daemon *d, uint32_t index);

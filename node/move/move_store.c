@@ -15,6 +15,7 @@
 #include "node/move/move_kept.h"
 #include "node/move/move_sync.h"
 #include "node/move/store.h"
+#include "node/move/store_divide.h"
 #include "node/move/store_file.h"
 #include "node/options.h"
 #include "node/peers/peer.h"
@@ -336,10 +337,45 @@ static void serve(struct move_part *part)
 	part->serving = false;
 }
 
+/* ---- devices' parts -------------------------------------------------------------------------- */
+
+static void set_part(struct daemon *d, uint32_t index, uint64_t bytes)
+{
+	struct store_part *part = &d->move.part[index].store;
+
+	if (part->budget_bytes == bytes)
+		return;
+	part->budget_bytes = bytes;
+	if (!d->device[index].members)
+		return;
+	list_for_each(link, &d->device[index].tenants)
+	{
+		struct tenant_device *at = list_entry(link, struct tenant_device, link);
+
+		if (at->joined)
+			residency_quota(&at->member, move_quota(d, index), schedule_now(d));
+	}
+}
+
+void move_divided(struct daemon *d)
+{
+	struct store_use uses[DAEMON_DEVICES] = {{0}};
+	uint64_t each;
+
+	for (uint32_t i = 0; i < d->devices; i++)
+		uses[i] = (struct store_use){.bytes = d->move.part[i].store.used_bytes,
+					     .here = !d->device[i].info->gone};
+	each = store_divide(d->move.stores.budget_bytes, uses, d->devices);
+	for (uint32_t i = 0; i < d->devices; i++)
+		set_part(d, i, uses[i].here ? each : 0);
+}
+
+/* Whoever used more than its part may use less of that now. */
 static void on_cleared(struct stores *stores)
 {
 	struct daemon *d = container_of(stores, struct daemon, move.stores);
 
+	move_divided(d);
 	for (uint32_t i = 0; i < d->devices; i++)
 		serve(&d->move.part[i]);
 	look_who_wants(d);
@@ -409,14 +445,6 @@ void move_segments_forget(struct guest_device *at)
 		drop_wait(list_entry(m->waits.next, struct wait, own));
 	while (!list_empty(&m->segments))
 		release(list_entry(m->segments.next, struct store_segment, owned));
-}
-
-void move_divided(struct daemon *d)
-{
-	uint64_t each = d->move.stores.budget_bytes / most(d->present, 1);
-
-	for (uint32_t i = 0; i < d->places; i++)
-		d->move.part[i].store.budget_bytes = each;
 }
 
 int move_store_open(struct daemon *d)

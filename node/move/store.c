@@ -120,6 +120,7 @@ int store_take(struct store *store, struct store_part *part, uint64_t bytes,
 	list_append(&store->jobs, &segment->job);
 	become_due(store);
 	start(s);
+	segment->known = true;
 	*ret_segment = segment;
 	return 0;
 }
@@ -311,7 +312,8 @@ static bool begin(struct store *store)
 			close(store->fd);
 		return true;
 	}
-	if (store->at_work && !store->clear && r != -EAGAIN) {
+	/* Who is taking it right now hears of it at the next try. */
+	if (store->at_work && !store->clear && r != -EAGAIN && store->at_work->known) {
 		finish_prepare(store, take(store->at_work), r);
 		become_due(store);
 		return true;

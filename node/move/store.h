@@ -12,7 +12,7 @@
  * for is refused, and it gets no segments until its worker has come back.
  *
  * Segments count while they are given out, being made or being cleared. Together they never exceed
- * the budget, a device's never its part of that, and a tenant's never its quota. So tenants of one
+ * the budget, a tenant's never its quota, and a device gets none beyond its part. So tenants of one
  * device take nothing of what those of another were promised.
  *
  * A guest may write anywhere in the file, even where it has no segment. What it faults there is
@@ -37,8 +37,8 @@ enum {
 	STORE_BUDGET,	 /* the whole store is used up, or the device's part */
 };
 
-/* A device's part of the store. The caller sets the budget, at any time; the rest is for reading.
- */
+/* A device's part of the store. The caller sets the budget, at any time, also below what is used;
+ * the rest is for reading. */
 struct store_part {
 	uint64_t budget_bytes, used_bytes;
 	uint64_t leaving_bytes; /* part of used: given back, but not cleared yet */
@@ -73,6 +73,7 @@ struct store_segment {
 	struct list link; /* by offset */
 	struct list job;
 	uint64_t done; /* how much of it has pages */
+	bool known;    /* to who takes it: store_take() is over */
 	bool prepared, given_back;
 	void (*ready)(struct store_segment *segment, int error);
 };

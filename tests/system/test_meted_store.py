@@ -100,5 +100,22 @@ def test_a_meted_that_is_killed_while_a_worker_hangs_is_followed_by_another():
         meted.ends()
 
 
+def test_what_is_in_a_former_meteds_file_takes_no_more_than_its_devices_part():
+    with Node("--grace", "60s", store="1GiB", environment={"METE_STUB_DEVICES": "2"}) as meted:
+        a = meted.mover("a", 15 * CHUNK, device="0")
+        b = meted.mover("b", 8 * CHUNK, device="1")
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        for block in a.blocks:  # as it says
+            block.here = False
+        a.again(a.made.socket)
+        b.again(b.made.socket)
+        assert meted.row(a).out == 15 * CHUNK, meted.row(a)
+        for _ in range(8):
+            segment(b, CHUNK)
+        meted.ends()
+
+
 if __name__ == "__main__":
     run(globals())

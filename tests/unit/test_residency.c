@@ -233,7 +233,7 @@ TEST(a_quota_keeps_the_rest_where_it_is)
 {
 	given(8 * GIB, 16 * GIB);
 	expect_eq(given_member(0, 6 * GIB), 0);
-	w.m[0].quota_bytes = 2 * GIB;
+	residency_quota(&w.m[0], 2 * GIB, w.now);
 	expect_eq(given_member(1, 6 * GIB), RESIDENCY_STORE);
 	expect_eq(residency_ask(&w.m[1], 3 * GIB, w.now), RESIDENCY_WAITS);
 	pump();

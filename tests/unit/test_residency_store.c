@@ -48,6 +48,30 @@ TEST(who_finds_the_store_full_is_not_to_blame_and_who_keeps_it_full_is)
 	expect(!w.stuck[0]);
 }
 
+TEST(a_quota_that_is_lowered_keeps_the_rest_where_it_is_until_it_is_raised)
+{
+	given(8 * GIB, 16 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	expect_eq(given_member(1, 1 * GIB), 0);
+	expect_eq(residency_ask(&w.m[1], 5 * GIB, w.now), RESIDENCY_WAITS);
+	residency_quota(&w.m[0], 2 * GIB, w.now);
+	pump();
+	move_all();
+	expect_eq(w.granted[1], 0);
+	expect(w.m[0].store_bytes <= 2 * GIB);
+	residency_quota(&w.m[0], 16 * GIB, w.now);
+	pump();
+	move_all();
+	expect_eq(w.granted[1], 5 * GIB);
+	expect_eq(w.m[0].out_bytes, 4 * GIB);
+	/* What is out stays there, and returns. */
+	residency_quota(&w.m[0], 1 * GIB, w.now);
+	idles(1);
+	wants(0);
+	move_all();
+	expect_eq(w.m[0].out_bytes, 0);
+}
+
 TEST(where_nobody_keeps_the_store_full_the_excuse_ends_and_others_go_on)
 {
 	given_a_full_store();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store: what is given out, is zero, is never more than the budget, and comes back, whatever a
  * tenant does to its file. */
+#include <sys/resource.h>
+
 #include "tests/unit/store_fixture.h"
 
 TEST(a_segment_has_its_pages_when_it_is_ready_and_none_after_it_was_given_back)
@@ -221,6 +223,45 @@ TEST(no_device_takes_of_anothers_part_whoevers_file_it_is)
 	store_close(store);
 	end();
 	expect_eq(other.used_bytes, 0);
+}
+
+/* Without descriptors no worker is made. */
+static void allow_descriptors(bool any)
+{
+	static struct rlimit usual;
+	struct rlimit none;
+
+	if (any) {
+		expect_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+		return;
+	}
+	expect_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = usual.rlim_max};
+	expect_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+TEST(who_takes_a_segment_has_it_before_it_is_heard_that_no_worker_can_be_made)
+{
+	struct store *first, *second;
+
+	begin(8 * GRAIN);
+	first = a_store(4 * GRAIN);
+	second = a_store(4 * GRAIN);
+	allow_descriptors(false);
+	take_bytes(first, GRAIN);
+	expect_eq(w.failed, 0);
+	/* The next try is for the first one, and is in vain, too. */
+	take_bytes(second, GRAIN);
+	expect_eq(w.failed, 1);
+	expect_eq(w.error, -EMFILE);
+	allow_descriptors(true);
+	take_bytes(second, GRAIN);
+	settle();
+	expect_eq(w.ready, 2);
+	expect_eq(w.failed, 1);
+	store_close(first);
+	store_close(second);
+	end();
 }
 
 TEST(the_file_can_neither_shrink_nor_grow_nor_be_unsealed)
