@@ -124,12 +124,13 @@ void ledger_looked(struct ledger *l)
 
 bool ledger_awaits_look(const struct ledger *l)
 {
-	for (uint32_t i = 0; i < l->limits.devices; i++)
-		list_for_each(link,
-			      (struct list *)&l->devices[i]
-				      .asks) if (l->looks -
-							 list_entry(link, struct ask, link)->looks <
-						 LEDGER_LOOKS) return true;
+	for (uint32_t i = 0; i < l->count; i++) {
+		list_for_each(link, (struct list *)&l->devices[i].asks)
+		{
+			if (l->looks - list_entry(link, struct ask, link)->looks < LEDGER_LOOKS)
+				return true;
+		}
+	}
 	return false;
 }
 
