@@ -220,19 +220,25 @@ def test_nobody_gets_a_device_meanwhile():
         nobody_gets_a_device_meanwhile(mode)
 
 
+def failure_is_told_late(node):
+    """The API server answers it once the event is set that this returns: until then the division is not over."""
+    told, patch = threading.Event(), node.api.patch_node
+
+    def slow(body):
+        if not isinstance(body, list) and body.get("metadata", {}).get("labels", {}).get(STATE) == "failed":
+            told.wait()
+        return patch(body)
+    node.api.patch_node = slow
+    return told
+
+
 def nobody_gets_a_device_meanwhile(mode):
     with Labelled(mode=mode) as node:
         node.kubelet.ask("turn", "nvidia.com/gpu")
         node.start()
         node.kubelet.hear("registered nvidia.com/gpu")
         devices = sorted(node.kubelet.await_devices(lambda now: len(healthy(now)) == (4 if mode == "mete" else 2)))
-        told, patch = threading.Event(), node.api.patch_node
-
-        def slow(body):
-            if not isinstance(body, list) and body.get("metadata", {}).get("labels", {}).get(STATE) == "failed":
-                told.wait()
-            return patch(body)
-        node.api.patch_node = slow
+        told = failure_is_told_late(node)
         try:
             node.relabel("unknown")
             node.kubelet.await_devices(lambda now: not healthy(now))
@@ -258,13 +264,7 @@ def test_no_claim_is_prepared_meanwhile():
         node.api.claim = made = Claims(node.uuid[0])
         made.answer_all()
         caller = Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")
-        told, patch = threading.Event(), node.api.patch_node
-
-        def slow(body):
-            if not isinstance(body, list) and body.get("metadata", {}).get("labels", {}).get(STATE) == "failed":
-                told.wait()
-            return patch(body)
-        node.api.patch_node = slow
+        told = failure_is_told_late(node)
         try:
             node.relabel("unknown")
             node.await_log("mig.failed")

@@ -61,13 +61,7 @@ class Secure(Daemon):
         """What comes back, until it is closed."""
         with web.connect((HOST, self.port)) as made:
             made.sendall(data)
-            said = b""
-            try:
-                while more := made.recv(1 << 16):
-                    said += more
-            except ConnectionResetError:
-                pass
-            return said
+            return web.hear_out(made)
 
 
 def shown(port):
