@@ -251,7 +251,7 @@ bool lend_step(void)
 
 	if (!next_call(&call))
 		return false;
-	/* First: who frees it from here on sees that somebody has it. */
+	/* First, so that a thread that frees it from here on sees that it is lent. */
 	if (!debt_add(call.area, call.fd)) {
 		close(call.fd);
 		return true;

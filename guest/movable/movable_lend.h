@@ -49,7 +49,7 @@ must_check CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle);
 /* The name of this process; false: it has none. */
 bool lend_own_name(uint8_t ret_name[16]);
 
-/* The mover's: answers one who has called. Returns whether there was one. */
+/* The mover's: answers one caller. Returns whether there was one. */
 bool lend_step(void);
 
 /* Somebody has the area open as long as the other end of the line is; takes the descriptor. false:
