@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists pods, and the room that is left: for programs that show it, and for a scheduler's extender.
- */
+/* Lists pods and the room that is left, for programs that show it and a scheduler's extender. */
 #include "core/placement/placement_machine.h"
 
 int placement_pods(const struct placement *p, uint32_t node, uint64_t *ret_pods, size_t room,

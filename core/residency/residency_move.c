@@ -250,8 +250,7 @@ static bool give_credit(struct residency_member *m, uint64_t now_ns)
 	return give == rest;
 }
 
-/* The bytes that it had asked for when it was chosen. Later asks have to wait for another choice.
- */
+/* The bytes that it had asked for when it was chosen. Later asks wait for another choice. */
 static uint64_t asks_for(const struct residency_member *m)
 {
 	return m->promised ? m->asked_bytes : 0;

@@ -7,8 +7,8 @@
  * There are two rules, because a member that is out has nothing to lose, while the memory of one
  * that is in has just been brought:
  *   - a member that is out yields while it does not fit beside the active members of higher
- * classes. If it fits beside these, but not beside others of class batch, it takes turns with them,
- * as sets do;
+ *     classes. If it fits beside these but not beside others of class batch, it takes turns with
+ *     them, as sets do;
  *   - a member that is in yields while a member of a higher class waits and the two do not fit
  *     together, but not before it has run for `run_ns`, nor before the other one has waited for
  *     `delay_ns`.

@@ -322,8 +322,7 @@ bool engine_core_correct(struct segment_engines *engines, const struct engine_co
 	if (new_ns == old_ns)
 		return false;
 	if (new_ns < old_ns) {
-		/* Time that it had in excess is lost, to it and to the others that could have used
-		 * it. */
+		/* Time that it had in excess is lost, to the others as well. */
 		if (ticket->done)
 			return false;
 		if (ticket->left_ns > old_ns - new_ns) {
