@@ -2,11 +2,11 @@
 #include "cli/gpus.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "cuda/nvml_library.h"
 #include "cuda/nvml_prototypes.h"
 
 struct gpus {
@@ -37,9 +37,10 @@ void gpus_close(struct gpus *gpus)
 
 static int find(struct gpus *gpus, const char *path, struct fault *why)
 {
-	gpus->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!gpus->library)
-		return fault_set(why, -ENOENT, "no NVIDIA driver here: %s", dlerror());
+	int r = nvml_library_open(path, &gpus->library, why);
+
+	if (r < 0)
+		return r;
 #define FUNCTION(field, symbol) gpus->field = (__typeof__(gpus->field))dlsym(gpus->library, #symbol)
 	FUNCTION(init, nvmlInit_v2);
 	FUNCTION(text, nvmlErrorString);
@@ -75,8 +76,7 @@ int gpus_open(struct gpus **ret_gpus, struct fault *why)
 
 	if (!gpus)
 		return fault_set(why, -ENOMEM, "out of memory");
-	snprintf(path, sizeof(path), "%s%slibnvidia-ml.so.1", folder ? folder : "",
-		 folder ? "/" : "");
+	nvml_library_path(folder, path);
 	r = find(gpus, path, why);
 	if (r < 0 || !gpus->init || !gpus->text)
 		return r < 0 ? r : -EINVAL;

@@ -225,12 +225,33 @@ static int read_all(const struct cli_line *line, struct migrate_objects *objects
 	return r;
 }
 
+/* The configurations in the ConfigMap; NULL: the DaemonSet mounts none. */
+static int find_data(const struct migrate_objects *objects, const struct document_node **ret_data,
+		     struct fault *why)
+{
+	const char *name;
+	const struct document_node *map = migrate_map(objects, &name);
+	const struct document_node *data = migrate_at(map, "data", NULL);
+
+	if (*name && !map)
+		return fault_set(why, -EINVAL,
+				 "the DaemonSet mounts the ConfigMap %s, which is in none of the "
+				 "files: give it, too",
+				 name);
+	if (map && (!data || data->kind != DOCUMENT_MAP || !data->first))
+		return fault_set(why, -EINVAL,
+				 "the ConfigMap %s has no configurations: accepted: a map 'data'",
+				 name);
+	*ret_data = data;
+	return 0;
+}
+
 int migrate_main(const struct cli_line *line)
 {
 	owned(migrate_objects_free) struct migrate_objects *objects = calloc(1, sizeof(*objects));
 	owned(migrate_said_done) struct migrate_said said = {0};
-	const char *from = cli_value(line, "from"), *base = cli_value(line, "base"), *name;
-	const struct document_node *map, *data;
+	const char *from = cli_value(line, "from"), *base = cli_value(line, "base");
+	const struct document_node *data = NULL;
 	struct fault why;
 	bool good;
 	int r;
@@ -243,20 +264,10 @@ int migrate_main(const struct cli_line *line)
 	r = read_all(line, objects, &why);
 	if (r == 0)
 		r = take_settings(objects, &said, &why);
+	if (r == 0)
+		r = find_data(objects, &data, &why);
 	if (r < 0)
 		return cli_fail(line, 1, &why);
-	map = migrate_map(objects, &name);
-	if (*name && !map)
-		return cli_complain(
-			line, 1,
-			"the DaemonSet mounts the ConfigMap %s, which is in none of the "
-			"files: give it, too",
-			name);
-	data = migrate_at(map, "data", NULL);
-	if (map && (!data || data->kind != DOCUMENT_MAP || !data->first))
-		return cli_complain(
-			line, 1, "the ConfigMap %s has no configurations: accepted: a map 'data'",
-			name);
 	good = check_all(objects, data, &said);
 	if (said.failed)
 		return cli_complain(line, 1, "out of memory");

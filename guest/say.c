@@ -103,7 +103,7 @@ size_t say_format(char *out, size_t size, const char *format, ...)
 	return used;
 }
 
-/* Writes one line. `patient`: it may wait for who reads standard error. */
+/* Writes one line. `patient`: it may wait for the reader of standard error. */
 static void write_line(bool patient, const char *format, va_list *arguments)
 {
 	static __thread int saying __attribute__((tls_model("initial-exec")));

@@ -91,7 +91,7 @@ int socket_connect(const char *path, struct socket *ret_socket)
 	do {
 		r = connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ? -errno : 0;
 	} while (r == -EINTR);
-	/* From now on who does not want to wait says so. */
+	/* From now on a call that must not wait says so. */
 	if (r == 0 && (fcntl(fd, F_SETFL, 0) < 0 || !identify(fd, ret_socket)))
 		r = -EBADF;
 	if (r < 0)

@@ -2,9 +2,9 @@
 #include "mig/nvml.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <string.h>
 
+#include "cuda/nvml_library.h"
 #include "cuda/nvml_prototypes.h"
 
 enum {
@@ -87,12 +87,10 @@ int mig_open(const char *folder, struct mig_nvml **ret_nvml, struct fault *why)
 
 	if (!nvml)
 		return fault_set(why, -ENOMEM, "out of memory");
-	snprintf(path, sizeof(path), "%s%slibnvidia-ml.so.1", folder ? folder : "",
-		 folder ? "/" : "");
-	nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!nvml->library)
-		return fault_set(why, -ENOENT, "no NVIDIA driver here: %s", dlerror());
-	r = resolve(nvml, why);
+	nvml_library_path(folder, path);
+	r = nvml_library_open(path, &nvml->library, why);
+	if (r == 0)
+		r = resolve(nvml, why);
 	if (r < 0)
 		return r;
 	status = nvml->nvmlInit_v2();

@@ -69,18 +69,58 @@ static int read_token(struct access *access, const char *path, struct fault *why
 	return 0;
 }
 
-int access_open(struct access *access, const struct page_host *host, struct fault *why)
+static bool is_cluster(const struct page_host *host)
 {
-	struct http_address address;
-	int r;
+	return host->believed_ns != 0;
+}
 
-	*access = (struct access){
-		.owner = host->owner, .open = host->open, .cluster = host->believed_ns != 0};
+static int check_certificate(const struct page_host *host, struct fault *why)
+{
 	if (!host->certificate != !host->key)
 		return fault_set(why, -EINVAL, "--tls-cert and --tls-key need each other");
 	if (host->certificate && !is_tcp(host->page) && !is_tcp(host->metrics))
 		return fault_set(why, -EINVAL,
 				 "--tls-cert needs a TCP address: --page or --metrics ADDRESS");
+	return 0;
+}
+
+/* How visitors of the page are told apart: one way, and one that suits the address. */
+static int check_way(const struct page_host *host, const struct http_address *address,
+		     struct fault *why)
+{
+	if ((host->token != NULL) + host->open + is_cluster(host) > 1)
+		return fault_set(why, -EINVAL,
+				 "--page-token, --page-open and --page-kubernetes are mutually "
+				 "exclusive");
+	if (is_cluster(host) && address->name.ss_family == AF_UNIX)
+		return fault_set(why, -EINVAL,
+				 "--page-kubernetes: '%.120s' is a Unix socket, whose users are "
+				 "known by their uid; accepted: a TCP address, as in :9402",
+				 host->page);
+	if (address->name.ss_family != AF_UNIX && !host->token && !host->open && !is_cluster(host))
+		return fault_set(why, -EPERM,
+				 "--page %.120s: whoever reaches this address would see all "
+				 "tenants; accepted: --page-token FILE with it, a Unix socket "
+				 "(unix:/path), --page-open with a loopback address, or on a "
+				 "node of Kubernetes --page-kubernetes TIME",
+				 host->page);
+	if (host->open && !is_loopback(address))
+		return fault_set(why, -EPERM,
+				 "--page-open: '%.120s' is not a loopback address (127.0.0.1, "
+				 "[::1])",
+				 host->page);
+	return 0;
+}
+
+int access_open(struct access *access, const struct page_host *host, struct fault *why)
+{
+	struct http_address address;
+	int r = check_certificate(host, why);
+
+	*access = (struct access){
+		.owner = host->owner, .open = host->open, .cluster = is_cluster(host)};
+	if (r < 0)
+		return r;
 	access->tls = host->certificate != NULL;
 	if (!host->page)
 		return host->token || host->open || access->cluster
@@ -93,27 +133,9 @@ int access_open(struct access *access, const struct page_host *host, struct faul
 		fault_within(why, "--page");
 		return r;
 	}
-	if ((host->token != NULL) + host->open + access->cluster > 1)
-		return fault_set(why, -EINVAL,
-				 "--page-token, --page-open and --page-kubernetes are mutually "
-				 "exclusive");
-	if (access->cluster && address.name.ss_family == AF_UNIX)
-		return fault_set(why, -EINVAL,
-				 "--page-kubernetes: '%.120s' is a Unix socket, whose users are "
-				 "known by their uid; accepted: a TCP address, as in :9402",
-				 host->page);
-	if (address.name.ss_family != AF_UNIX && !host->token && !host->open && !access->cluster)
-		return fault_set(why, -EPERM,
-				 "--page %.120s: whoever reaches this address would see all "
-				 "tenants; accepted: --page-token FILE with it, a Unix socket "
-				 "(unix:/path), --page-open with a loopback address, or on a "
-				 "node of Kubernetes --page-kubernetes TIME",
-				 host->page);
-	if (host->open && !is_loopback(&address))
-		return fault_set(why, -EPERM,
-				 "--page-open: '%.120s' is not a loopback address (127.0.0.1, "
-				 "[::1])",
-				 host->page);
+	r = check_way(host, &address, why);
+	if (r < 0)
+		return r;
 	if (host->token && gethostname(access->machine, sizeof(access->machine) - 1) != 0)
 		access->machine[0] = '\0';
 	return host->token ? read_token(access, host->token, why) : 0;
@@ -196,21 +218,32 @@ void access_asker(const struct http_request *request, struct http_asker *ret_ask
 	memcpy(&ret_asker->part, named.byte, sizeof(ret_asker->part));
 }
 
+/* HTTP/1.0 has no Host: no browser speaks it. A cluster's nodes have names that we do not know;
+ * whoever is led here by another name has no token for it. And a browser compares a name with the
+ * certificate. */
+static bool is_for_us(const struct access *access, const struct http_request *request)
+{
+	const char *host = http_header(request, "Host");
+	bool any_name = access->cluster || (access->tls && *access->token && !request->local);
+
+	return !host || any_name || access_names_us(host, access->machine);
+}
+
+static bool is_of_another_site(const struct http_request *request)
+{
+	const char *site = http_header(request, "Sec-Fetch-Site");
+
+	return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
+}
+
 unsigned access_check(const struct access *access, const struct http_request *request,
 		      struct sight *ret_sight)
 {
-	const char *host = http_header(request, "Host");
-	const char *site = http_header(request, "Sec-Fetch-Site");
-	/* HTTP/1.0 has none: no browser speaks it. A cluster's nodes have names that we do not
-	 * know; whoever is led here by another one has no token for it. And a browser compares a
-	 * name with the certificate. */
-	bool any_name = access->cluster || (access->tls && *access->token && !request->local);
-
-	if (host && !any_name && !access_names_us(host, access->machine))
+	if (!is_for_us(access, request))
 		return 421;
 	if (!ret_sight)
 		return 0;
-	if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+	if (is_of_another_site(request))
 		return 403;
 	*ret_sight = (struct sight){.all = true};
 	if (request->local) {

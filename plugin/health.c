@@ -131,24 +131,48 @@ static bool is_counted(const struct plugin *p, enum host_news news, uint64_t xid
 	return true;
 }
 
+static void look_around(struct plugin *p)
+{
+	/* If nobody is a tenant, everybody would be a stranger. */
+	if (config_has_tenants(p->config)) {
+		strangers_look(p);
+		over_look(p);
+		containers_look(p);
+	} else {
+		as_nvidia_look(p);
+	}
+	mig_label_look(p->mig);
+}
+
+/* What the news changes in the device's health: the answer of health_xid() and its like. */
+static int judge(struct health *h, enum host_news news, uint64_t xid)
+{
+	uint64_t now = loop_now_ns();
+
+	switch (news) {
+	case HOST_XID:
+		return health_xid(h, xid, now);
+	case HOST_ECC:
+		return health_ecc(h, now);
+	case HOST_ANSWERS:
+	case HOST_LOST:
+		return health_answers(h, news == HOST_ANSWERS, now);
+	case HOST_CORDON:
+	case HOST_LOOKED:
+		break;
+	}
+	return 0;
+}
+
 static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t xid)
 {
 	struct plugin *p = owner;
 	struct health *h = &p->health[device];
 	struct health was = *h;
-	uint64_t now = loop_now_ns();
-	int r = 0;
+	int r;
 
 	if (news == HOST_LOOKED) {
-		/* If nobody is a tenant, everybody would be a stranger. */
-		if (config_has_tenants(p->config)) {
-			strangers_look(p);
-			over_look(p);
-			containers_look(p);
-		} else {
-			as_nvidia_look(p);
-		}
-		mig_label_look(p->mig);
+		look_around(p);
 		return;
 	}
 	/* It is not offered, and that is no news. */
@@ -158,23 +182,11 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		p->xids[device]++;
 	if (!is_counted(p, news, xid))
 		return;
-	switch (news) {
-	case HOST_CORDON:
+	if (news == HOST_CORDON) {
 		on_cordon(p, device);
 		return;
-	case HOST_XID:
-		r = health_xid(h, xid, now);
-		break;
-	case HOST_ECC:
-		r = health_ecc(h, now);
-		break;
-	case HOST_ANSWERS:
-	case HOST_LOST:
-		r = health_answers(h, news == HOST_ANSWERS, now);
-		break;
-	case HOST_LOOKED:
-		break;
 	}
+	r = judge(h, news, xid);
 	/* A lost device is still lost at the next look, so this need not be recorded. */
 	if (r != 0 || (news != HOST_LOST && is_changed(&was, h)))
 		write_down(p);

@@ -56,7 +56,7 @@ struct ledger *ledger_init(void *memory, const struct ledger_limits *limits)
 		list_init(&d->asks);
 		list_init(&d->changed);
 		list_init(&d->over);
-		list_init(&d->lenders);
+		list_init(&d->recallable);
 		list_init(&d->recalled);
 	}
 	return l;
@@ -406,7 +406,7 @@ int ledger_return(struct ledger *l, struct ledger_holder *holder, uint64_t bytes
 		if (bytes >= holder->recall_bytes) {
 			/* A late answer may come from one that can be recalled again already: it
 			 * is listed anew, or a search in vain would still stand. */
-			list_remove(&holder->lender);
+			list_remove(&holder->of_recallable);
 			holder->recalled_round = holder->former_round;
 		}
 	}

@@ -32,15 +32,15 @@ struct ledger_device {
 	uint64_t booked; /* of all accounts */
 	uint64_t unsaid; /* likewise */
 	uint32_t unsettled, holders, waiting;
-	uint32_t patient;      /* of those who wait: until a deadline */
-	struct list asks;      /* in the order of asking */
-	struct list changed;   /* accounts that ledger_changed() has not named yet */
-	struct list over;      /* accounts that exceed what they may have */
-	struct list lenders;   /* holders with unused credit that can be recalled */
-	uint64_t lowest_round; /* no lender was recalled before this one */
-	struct list recalled;  /* in progress, in the order of time */
-	uint64_t look_at;      /* while an ask waits: when to look for unused credit again */
-	uint64_t round;	       /* of the latest such look */
+	uint32_t patient;	/* of those who wait: until a deadline */
+	struct list asks;	/* in the order of asking */
+	struct list changed;	/* accounts that ledger_changed() has not named yet */
+	struct list over;	/* accounts that exceed what they may have */
+	struct list recallable; /* holders with unused credit that can be recalled */
+	uint64_t lowest_round;	/* no holder was recalled before this one */
+	struct list recalled;	/* in progress, in the order of time */
+	uint64_t look_at;	/* while an ask waits: when to look for unused credit again */
+	uint64_t round;		/* of the latest such look */
 	struct looked looked;
 };
 
@@ -82,10 +82,10 @@ struct ledger_holder {
 	/* A recall is in progress until this time. Afterwards the holder is deaf: it is neither
 	 * asked nor waited for until it has answered, however late, or made an ask. 0: none */
 	uint64_t recall_until;
-	uint64_t recalled_round;      /* the latest round in which it was asked */
-	uint64_t former_round;	      /* the one before */
-	uint64_t recall_bytes;	      /* what it was asked for then */
-	struct list lender, recalled; /* of the device */
+	uint64_t recalled_round;	     /* the latest round in which it was asked */
+	uint64_t former_round;		     /* the one before */
+	uint64_t recall_bytes;		     /* what it was asked for then */
+	struct list of_recallable, recalled; /* of the device */
 	struct list asks;
 	uint32_t ask_count;
 };
@@ -219,22 +219,23 @@ static inline void note_change(struct ledger_account *a)
 static inline void note_credit(struct ledger_holder *h)
 {
 	struct ledger_device *d = h->account->device;
-	struct list *first = d->lenders.next;
+	struct list *first = d->recallable.next;
 
 	if (!credit(&h->has) || h->recall_until) {
-		list_remove(&h->lender);
+		list_remove(&h->of_recallable);
 		return;
 	}
-	if (list_linked(&h->lender))
+	if (list_linked(&h->of_recallable))
 		return;
 	d->lowest_round = least(d->lowest_round, h->recalled_round);
 	h->account->lowest_round = least(h->account->lowest_round, h->recalled_round);
 	/* The holder most likely to be recalled next comes first. */
-	if (list_empty(&d->lenders) ||
-	    h->recalled_round <= list_entry(first, struct ledger_holder, lender)->recalled_round)
-		list_prepend(&d->lenders, &h->lender);
+	if (list_empty(&d->recallable) ||
+	    h->recalled_round <=
+		    list_entry(first, struct ledger_holder, of_recallable)->recalled_round)
+		list_prepend(&d->recallable, &h->of_recallable);
 	else
-		list_append(&d->lenders, &h->lender);
+		list_append(&d->recallable, &h->of_recallable);
 }
 
 /* The recall was answered, or its time is over: no ask waits for it any more. */

@@ -12,14 +12,14 @@ static uint64_t round_of(const struct ask *ask)
 	return again > ask->round ? again : ask->round;
 }
 
-static int is_lender(const struct ledger_holder *h)
+static int is_recallable(const struct ledger_holder *h)
 {
-	return list_linked(&h->lender);
+	return list_linked(&h->of_recallable);
 }
 
 /* One of the account's holders with unused credit that was not asked since `round`. A search in
- * vain is remembered: it is not repeated until another holder has credit to lend. */
-static struct ledger_holder *lender_of_account(struct ledger_account *a, uint64_t round)
+ * vain is remembered: it is not repeated until another holder has unused credit. */
+static struct ledger_holder *recallable_of_account(struct ledger_account *a, uint64_t round)
 {
 	uint64_t lowest = UINT64_MAX;
 
@@ -29,9 +29,9 @@ static struct ledger_holder *lender_of_account(struct ledger_account *a, uint64_
 	{
 		struct ledger_holder *h = list_entry(link, struct ledger_holder, link);
 
-		if (is_lender(h) && h->recalled_round < round)
+		if (is_recallable(h) && h->recalled_round < round)
 			return h;
-		if (is_lender(h))
+		if (is_recallable(h))
 			lowest = least(lowest, h->recalled_round);
 	}
 	a->lowest_round = lowest;
@@ -39,15 +39,15 @@ static struct ledger_holder *lender_of_account(struct ledger_account *a, uint64_
 }
 
 /* Likewise, of anybody's on the device. */
-static struct ledger_holder *lender_of_device(struct ledger_device *d, uint64_t round)
+static struct ledger_holder *recallable_of_device(struct ledger_device *d, uint64_t round)
 {
 	uint64_t lowest = UINT64_MAX;
 
 	if (d->lowest_round >= round)
 		return NULL;
-	list_for_each(link, &d->lenders)
+	list_for_each(link, &d->recallable)
 	{
-		struct ledger_holder *h = list_entry(link, struct ledger_holder, lender);
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, of_recallable);
 
 		if (h->recalled_round < round)
 			return h;
@@ -177,7 +177,7 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 		return SAID;
 	}
 	if (bytes <= left_of(a->limit, charged_all(a) - credit(&a->sum))) {
-		struct ledger_holder *h = lender_of_account(a, round_of(ask));
+		struct ledger_holder *h = recallable_of_account(a, round_of(ask));
 
 		/* A measurement may have put it over its limit already. */
 		if (h) {
@@ -197,12 +197,12 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 	return DONE;
 }
 
-static struct ledger_holder *lender_within(struct ledger_device *d,
-					   const struct ledger_account *part, uint64_t round)
+static struct ledger_holder *recallable_within(struct ledger_device *d,
+					       const struct ledger_account *part, uint64_t round)
 {
-	list_for_each(link, &d->lenders)
+	list_for_each(link, &d->recallable)
 	{
-		struct ledger_holder *h = list_entry(link, struct ledger_holder, lender);
+		struct ledger_holder *h = list_entry(link, struct ledger_holder, of_recallable);
 
 		if (h->recalled_round < round && is_within(h->account, part))
 			return h;
@@ -234,7 +234,7 @@ static enum outcome lacks_part(struct ledger *l, struct ask *ask, struct ledger_
 		look(l, &d->looked, NULL, d, now_ns, ret);
 		return SAID;
 	}
-	h = ask->request.bytes <= part->limit ? lender_within(d, part, round_of(ask)) : NULL;
+	h = ask->request.bytes <= part->limit ? recallable_within(d, part, round_of(ask)) : NULL;
 	if (h) {
 		recall(l, h, charged_all(part) + ask->request.bytes - part->limit, now_ns, ret);
 		return SAID;
@@ -269,7 +269,7 @@ static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *
 	}
 	if (bytes > left_of(d->room_for_all, left_of(d->booked, credit(&d->sum)) + d->outside))
 		return 0;
-	h = lender_of_device(d, round_of(ask));
+	h = recallable_of_device(d, round_of(ask));
 	if (h)
 		recall(l, h, d->booked + d->outside + bytes - d->room_for_all, now_ns, ret);
 	*pending = !list_empty(&d->recalled);
@@ -334,7 +334,7 @@ static int recall_over(struct ledger *l, struct ledger_device *d, uint64_t now_n
 	while (!list_empty(&d->over)) {
 		struct ledger_account *a = list_entry(d->over.next, struct ledger_account, over);
 		uint64_t too_much = left_of(charged(&a->sum), a->limit);
-		struct ledger_holder *h = too_much ? lender_of_account(a, a->over_round) : NULL;
+		struct ledger_holder *h = too_much ? recallable_of_account(a, a->over_round) : NULL;
 
 		if (h) {
 			recall(l, h, too_much, now_ns, ret);

@@ -13,7 +13,8 @@ static bool fits_without(struct placement *p, uint32_t node,
 	       0;
 }
 
-/* What cannot be lifted into being, and what stands before it. */
+/* The first reason of a node that has too few devices, which lifting a constraint does not help;
+ * PLACEMENT_FITS: it has enough. */
 static enum placement_reason without_gpus(const struct placement *p, uint32_t node,
 					  const struct placement_request *request)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is where, and what is left: for programs that show it, and for a scheduler's extender. */
+/* Lists pods and the room that is left, for programs that show it and a scheduler's extender. */
 #include "core/placement/placement_machine.h"
 
 int placement_pods(const struct placement *p, uint32_t node, uint64_t *ret_pods, size_t room,
@@ -31,7 +31,7 @@ int placement_get_pod(const struct placement *p, uint64_t name, struct placement
 	return 0;
 }
 
-/* What is left, or what is promised beyond. */
+/* Room that is left, or promised beyond what there is. */
 static void split(int64_t room, uint64_t *ret_left, uint64_t *ret_over)
 {
 	*ret_left = room > 0 ? (uint64_t)room : 0;

@@ -88,7 +88,7 @@ static inline int placement_empties(const struct placement_host *host)
 	return n;
 }
 
-/* What the glance refuses the node refuses. */
+/* A quick look: a node that is refused here is refused by the full test as well. */
 static inline bool placement_may_fit(const struct placement *p, uint32_t node,
 				     const struct placement_needs *needs)
 {

@@ -161,7 +161,7 @@ static bool hurts_less(const struct placement_victims *a, const struct placement
 	return a->size < b->size;
 }
 
-/* What is said where no node will do: rather that it could be otherwise. */
+/* The answer if no node will do: that it could be otherwise comes first. */
 static int worse_of(int a, int b)
 {
 	if (a == -ENOSPC || b == -ENOSPC)

@@ -97,7 +97,7 @@ uint32_t placement_ask_row(const struct placement_limits *limits)
 	return (limits->typicals + PLACEMENT_PADDING + LANES - 1) / LANES * LANES;
 }
 
-/* What was learned is an ask, of which there is one from `first` on, or a new one. */
+/* Adds what was learned to the asks: to an equal one from `first` on, or as a new one. */
 static void add_ask(struct placement *p, uint32_t first, struct placement_learned *it)
 {
 	struct placement_asks *asks = &p->asks;

@@ -84,7 +84,7 @@ static uint64_t size_of(const struct placement *p, const struct placement_reques
 	return sum;
 }
 
-/* The first that has no place yet, or the largest of them; nobody: `size`. */
+/* The first request that has no place yet, or the largest of these; `size`: all have one. */
 static size_t next_of(const struct placement *p, const struct placement_request *requests,
 		      const uint64_t *pods, size_t size, bool largest)
 {

@@ -145,7 +145,7 @@ static size_t weight_row(const struct placement *p, int model, uint32_t step)
 	return (size_t)model * placement_cells(&p->limits) + (size_t)step * p->usuals_size;
 }
 
-/* What policies normalise by: the largest node. */
+/* The largest node, by which policies normalise. */
 static bool most_changed(struct placement *p)
 {
 	int64_t cpu = 1, gpu = 1;

@@ -62,7 +62,7 @@ double placement_worth(const struct placement *p, const struct placement_view *v
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
-/* What so many nodes like this one have. */
+/* Adds what `times` nodes like this one have. */
 static double add_supply(struct placement *p, uint32_t node, uint32_t times)
 {
 	double *supply = p->supply + row_of(p, p->hosts[node].model);
@@ -129,7 +129,7 @@ static double urgency(const struct placement *p, const struct placement_learned 
 	return urgent > 1 ? urgent * urgent : 1;
 }
 
-/* What all the room there is costs, if nothing is urgent. */
+/* The cost of all the room that there is, if nothing is urgent. */
 static double find_prices(struct placement *p)
 {
 	double sum = 0;

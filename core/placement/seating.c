@@ -334,33 +334,58 @@ static int seat_above(struct books *books, const struct placement_limits *limits
 	return r < 0 ? r : seated;
 }
 
+/* Seated pods keep their seats; the others must be such that they can be seated. */
+static int adopt_or_check(struct books *books, struct seating_pod *const *pods, size_t count,
+			  size_t *ret_wrong)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		*ret_wrong = i;
+		r = pods[i]->seated ? adopt(books, pods[i]) : seating_valid(pods[i]);
+	}
+	return r;
+}
+
+/* How many have been seated. */
+static int seat_all(struct books *books, struct seating_pod *const *pods, size_t count,
+		    size_t *ret_wrong)
+{
+	int seated = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int r;
+
+		if (pods[i]->seated)
+			continue;
+		*ret_wrong = i;
+		r = says_all(pods[i]) ? seat(books, pods[i], 0) : seat_slots(books, pods[i]);
+		if (r < 0)
+			return r;
+		seated += r > 0;
+	}
+	return seated;
+}
+
 int seating_settle(const struct seating_node *node, struct seating_pod *const *pods, size_t count,
 		   void *memory, size_t size, size_t *ret_wrong)
 {
 	const struct placement_limits limits = limits_for(pods, count);
 	struct books books = {.parked = false};
-	int r = open_books(&books, node, &limits, memory, size), seated = 0;
+	int r = open_books(&books, node, &limits, memory, size), seated;
 
 	*ret_wrong = count;
-	for (size_t i = 0; r == 0 && i < count; i++) {
-		*ret_wrong = i;
-		r = pods[i]->seated ? adopt(&books, pods[i]) : seating_valid(pods[i]);
-	}
-	for (size_t i = 0; r == 0 && i < count; i++) {
-		if (pods[i]->seated)
-			continue;
-		*ret_wrong = i;
-		r = says_all(pods[i]) ? seat(&books, pods[i], 0) : seat_slots(&books, pods[i]);
-		seated += r > 0;
-		r = r > 0 ? 0 : r;
-	}
 	if (r == 0)
-		r = seat_above(&books, &limits, pods, count, memory, size);
-	seated += r > 0 ? r : 0;
-	r = r > 0 ? 0 : r;
+		r = adopt_or_check(&books, pods, count, ret_wrong);
+	seated = r == 0 ? seat_all(&books, pods, count, ret_wrong) : r;
+	if (seated < 0)
+		return seated;
+	r = seat_above(&books, &limits, pods, count, memory, size);
+	if (r < 0)
+		return r;
 	/* Others may have been seated since. */
-	for (size_t i = 0; r == 0 && i < count; i++)
+	for (size_t i = 0; i < count; i++)
 		if (!pods[i]->seated)
 			explain(&books, pods[i]);
-	return r < 0 ? r : seated;
+	return seated + r;
 }

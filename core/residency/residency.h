@@ -12,11 +12,11 @@
  *
  *	residency.c           events
  *	residency_next.c      what is due is decided
- *	residency_choose.c    the next set: who comes
- *	residency_move.c      who leaves, and in which order
+ *	residency_choose.c    the next set: which members come
+ *	residency_move.c      the eviction order
  *	residency_yield.c     class batch, which gives way
  *	residency_pause.c     for how long memory stays in a pause
- *	residency_patience.c  who does not obey
+ *	residency_patience.c  members that do not obey
  *	residency_report.c    what guests say that they moved
  *
  * The members of a set take turns as core/turns decides (the fast clock). While the members that

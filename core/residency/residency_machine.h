@@ -16,7 +16,7 @@ static inline uint64_t member_bytes(const struct residency_member *m)
 	return m->resident_bytes + m->out_bytes;
 }
 
-/* What it needs of the device if it is in the set. */
+/* The bytes of the device that it needs while it is in the set. */
 static inline uint64_t member_need(const struct residency_member *m)
 {
 	return member_bytes(m) + m->asked_bytes;

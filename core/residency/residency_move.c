@@ -55,7 +55,7 @@ static bool see_drained(struct residency *r, uint64_t now_ns)
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* What it needs of the store if so much more leaves: the last block that a guest evicts may be
+/* The bytes of the store that it needs if `more` leave: the last block that a guest evicts may be
  * larger than the rest of its order. */
 static uint64_t store_for(const struct residency_member *m, uint64_t more)
 {
@@ -250,7 +250,7 @@ static bool give_credit(struct residency_member *m, uint64_t now_ns)
 	return give == rest;
 }
 
-/* What it asked for when it was chosen. Later asks have to wait for another choice. */
+/* The bytes that it had asked for when it was chosen. Later asks wait for another choice. */
 static uint64_t asks_for(const struct residency_member *m)
 {
 	return m->promised ? m->asked_bytes : 0;

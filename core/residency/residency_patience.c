@@ -203,14 +203,14 @@ void residency_give_up_store(struct residency_member *m)
 
 	if (!m->starved || m->store_bytes <= has)
 		return;
-	/* What it was to give back counts as the first part of that. */
+	/* The bytes that it was ordered to drop are the first part of these. */
 	m->dropping_bytes = beyond(m->dropping_bytes, m->store_bytes - has);
 	m->residency->used_bytes -= m->store_bytes - has;
 	m->store_bytes = has;
 	m->drop_todo = least(m->drop_todo, m->dropping_bytes);
 }
 
-/* What it has of the store beyond what is out. */
+/* Its bytes in the store of blocks that are not out. */
 static uint64_t copies_of(const struct residency_member *m)
 {
 	return beyond(m->store_bytes, m->out_bytes) + m->kept_bytes;

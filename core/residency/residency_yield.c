@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who yields: members of class batch, to those of higher classes. To yield is to claim nothing: who
- * does is not waited for, is the first to leave, and is let in when it does not yield any more. It
- * is not sent away: it stays, and runs, while nobody needs its room.
+ * Decides which members of class batch yield to members of higher classes. A member that yields
+ * claims nothing: no set waits for it, it is the first to leave, and it comes back when it yields
+ * no longer. It is not ordered out: it stays, and runs, while no other member needs its room.
  *
- * Two questions, as who is out has nothing to lose, and who is in has just been brought:
- *   - who is out yields while it does not fit beside those of higher classes that are active. If it
- *     does, but not beside others of class batch, it takes its turn with them, as sets do;
- *   - who is in yields while somebody of a higher class waits and it is one too many; not before it
- *     has run for a while, nor before that one has waited for a moment.
+ * There are two rules, because a member that is out has nothing to lose, while the memory of one
+ * that is in has just been brought:
+ *   - a member that is out yields while it does not fit beside the active members of higher
+ *     classes. If it fits beside these but not beside others of class batch, it takes turns with
+ *     them, as sets do;
+ *   - a member that is in yields while a member of a higher class waits and the two do not fit
+ *     together, but not before it has run for `run_ns`, nor before the other one has waited for
+ *     `delay_ns`.
  */
 #include "core/residency/residency_machine.h"
 
@@ -29,7 +32,7 @@ static uint64_t need_of(const struct residency_member *m)
 	return member_need(m) - member_fixed(m);
 }
 
-/* What those of higher classes leave. ANY: there is nobody. */
+/* The room that members of higher classes leave. ANY: there are no such members. */
 static uint64_t room_below(const struct residency *r, uint64_t now_ns)
 {
 	uint64_t room = residency_movable(r);
@@ -47,7 +50,7 @@ static uint64_t room_below(const struct residency *r, uint64_t now_ns)
 	return above ? room : ANY;
 }
 
-/* Since when somebody of a higher class waits; UINT64_MAX: nobody does. */
+/* Since when a member of a higher class waits; UINT64_MAX: none does. */
 static uint64_t waiting_since(const struct residency *r)
 {
 	uint64_t since = UINT64_MAX;
@@ -77,7 +80,7 @@ static void set(struct residency_member *m, bool yields)
 	r->choosing = true;
 }
 
-/* When it may be told to leave for who has waited since then. */
+/* When it may be told to leave for a member that has waited since then. */
 static uint64_t yields_at(const struct residency_member *m, uint64_t since_ns)
 {
 	const struct residency_tuning *t = &m->residency->tuning;
@@ -99,7 +102,8 @@ uint64_t residency_spared_until(const struct residency_member *waits)
 	return until;
 }
 
-/* Of those who are in and were not asked yet the one that had least stays longest. */
+/* Of the candidates that are in and not yet considered, the one that had the least: it stays
+ * longest. */
 static struct residency_member *next_in(struct residency *r)
 {
 	struct residency_member *next = NULL;
@@ -125,7 +129,7 @@ static void judge_in(struct residency *r, uint64_t room, uint64_t now_ns)
 		uint64_t need = need_of(m), at;
 
 		m->considered = true;
-		/* What it asks for is there when the higher classes' memory has gone. */
+		/* There is room for it only when the memory of higher classes has left. */
 		if (need > movable) {
 			set(m, true);
 			continue;

@@ -281,6 +281,21 @@ static bool is_utilization(nvmlSamplingType_t type)
 	       type == NVML_JPG_UTILIZATION_SAMPLES || type == NVML_OFA_UTILIZATION_SAMPLES;
 }
 
+/* What the tenant used of the device, by the kind of samples. */
+static unsigned own_use(const nvmlUtilization_t *own, nvmlSamplingType_t type)
+{
+	if (type == NVML_GPU_UTILIZATION_SAMPLES)
+		return own->gpu;
+	return type == NVML_MEMORY_UTILIZATION_SAMPLES ? own->memory : 0;
+}
+
+static void lower_samples(nvmlSample_t *samples, unsigned count, unsigned most)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (samples[i].sampleValue.uiVal > most)
+			samples[i].sampleValue.uiVal = most;
+}
+
 /* Samples of the device's past are of all tenants together; of ours they show at most what we used
  * of late. Temperatures, clocks and power are the device's own. */
 nvmlReturn_t hook_nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type,
@@ -305,14 +320,7 @@ nvmlReturn_t hook_nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t t
 		return r;
 	if (nvml_utilization(device, index, &own) != NVML_SUCCESS)
 		return NVML_ERROR_NOT_SUPPORTED;
-	for (unsigned i = 0; i < *sampleCount; i++) {
-		unsigned most = type == NVML_GPU_UTILIZATION_SAMPLES	  ? own.gpu
-				: type == NVML_MEMORY_UTILIZATION_SAMPLES ? own.memory
-									  : 0;
-
-		if (samples[i].sampleValue.uiVal > most)
-			samples[i].sampleValue.uiVal = most;
-	}
+	lower_samples(samples, *sampleCount, own_use(&own, type));
 	return r;
 }
 

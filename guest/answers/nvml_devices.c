@@ -227,7 +227,7 @@ nvmlReturn_t hook_nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsig
 
 /* ---- by place -------------------------------------------------------------------------------- */
 
-/* What NVML is asked: who is beside a device, or beside a processor. */
+/* What NVML is asked: which devices are beside a device, or beside a processor. */
 struct place {
 	bool is_processor;
 	unsigned processor;
@@ -242,19 +242,13 @@ static nvmlReturn_t ask(const struct place *at, unsigned *count, nvmlDevice_t *d
 	return real_nvml(nvmlDeviceGetTopologyNearestGpus)(at->device, at->level, count, devices);
 }
 
-/* As NVML has it: to a count of 0 how many there are, and otherwise so many of them. */
-static nvmlReturn_t beside(const struct place *at, unsigned *count, nvmlDevice_t *devices)
+/* The visible ones among the devices that are there. */
+static nvmlReturn_t ask_visible(const struct place *at, nvmlDevice_t all[DEVICES],
+				unsigned *ret_kept)
 {
-	nvmlDevice_t all[DEVICES];
 	unsigned n = 0, kept = 0;
-	bool hides;
-	nvmlReturn_t r = begin(&hides);
+	nvmlReturn_t r = ask(at, &n, NULL);
 
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!hides || !count || (*count && !devices))
-		return ask(at, count, devices);
-	r = ask(at, &n, NULL);
 	if (r == NVML_SUCCESS && n > DEVICES)
 		n = DEVICES;
 	if (r == NVML_SUCCESS && n)
@@ -264,6 +258,25 @@ static nvmlReturn_t beside(const struct place *at, unsigned *count, nvmlDevice_t
 	for (unsigned i = 0; i < n; i++)
 		if (visible(all[i]))
 			all[kept++] = all[i];
+	*ret_kept = kept;
+	return NVML_SUCCESS;
+}
+
+/* As NVML does: a count of 0 asks how many there are, another one for so many of them. */
+static nvmlReturn_t beside(const struct place *at, unsigned *count, nvmlDevice_t *devices)
+{
+	nvmlDevice_t all[DEVICES];
+	unsigned kept = 0;
+	bool hides;
+	nvmlReturn_t r = begin(&hides);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!hides || !count || (*count && !devices))
+		return ask(at, count, devices);
+	r = ask_visible(at, all, &kept);
+	if (r != NVML_SUCCESS)
+		return r;
 	if (*count && *count < kept)
 		kept = *count;
 	if (*count)

@@ -77,7 +77,8 @@ void current_never(void)
 		current_changed();
 }
 
-/* Forgotten before, for who jumps out of it, and after, for a handler that asked meanwhile. */
+/* Forgotten before the call, in case that it is left by longjmp(), and after it, in case that a
+ * handler asked meanwhile. */
 #define SWITCH(call)                                                                               \
 	({                                                                                         \
 		CUresult switched_;                                                                \

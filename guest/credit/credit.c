@@ -20,7 +20,8 @@ static uint64_t round_up(uint64_t bytes, uint64_t step)
 	return bytes > UINT64_MAX - step ? bytes : (bytes + step - 1) / step * step;
 }
 
-/* The page shows what is true in the end, whoever writes last: who stored looks again. */
+/* In the end the page shows the truth, whichever thread writes last: each reads again after it has
+ * stored. */
 static void show(_Atomic uint64_t *truth, uint64_t *place)
 {
 	uint64_t value;
@@ -65,7 +66,7 @@ static uint64_t ungrant(struct state_device *d, uint64_t bytes)
 	return some;
 }
 
-/* Is it to be said why there is none? Once, and not where nobody is refused anything. */
+/* Whether to say why there is none: once, and only if something is refused. */
 static bool says_why(struct state_device *d, enum credit_how how)
 {
 	return how != CREDIT_SPARE && !guest_thread.hushed &&
@@ -127,8 +128,8 @@ static int away(struct state_device *d, uint64_t bytes, enum credit_how how)
 	return CREDIT_AWAY;
 }
 
-/* Who waits for the daemon changes nothing, and the daemon may be about to measure before it
- * answers: that is no move. What was granted becomes allocated in one. */
+/* A thread that waits for the daemon changes nothing, and the daemon may be about to measure before
+ * it answers: that is no move. What was granted becomes allocated in one. */
 static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how, bool movable)
 {
 	struct ask_word about = {{write_ask, NULL}, d, bytes, how, movable};

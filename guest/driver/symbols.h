@@ -30,7 +30,7 @@ struct symbols {
 
 enum {
 	SYMBOLS_UNUSUAL = 1,
-	SYMBOLS_HIDDEN = 0x8000, /* a version that only those find who ask for it */
+	SYMBOLS_HIDDEN = 0x8000, /* a version that is found only if it is asked for */
 };
 
 /* The object that has `inside` in one of its segments. 0 or SYMBOLS_UNUSUAL; begin and end are set

@@ -76,7 +76,7 @@ must_check int link_tell(struct link_word *word);
  * CREDIT_GRANT, REFUSED, ...; LINK_MOOT; -ENOTCONN: the daemon was away for LINK_AWAY_MS, or
  * does not want this process (then at once); -ETIMEDOUT: it did not answer in time; -EBUSY: too
  * many requests. *ret_fd (or NULL: none is expected): the descriptor that came with the answer
- * (STORE, LINE), which is the caller's from here on, or -1. */
+ * (STORE, CHANNEL), which is the caller's from here on, or -1. */
 must_check int link_ask(struct link_word *word, enum link_patience patience, int *ret_fd,
 			struct wire_message *ret_answer);
 

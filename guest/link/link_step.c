@@ -362,7 +362,7 @@ static void deliver(const struct wire_message *message, int *fd)
 
 	futex_lock_take(&link_.lock);
 	slot = message->id ? slot_of(message->id) : NULL;
-	if (slot && (message->code == WIRE_store || message->code == WIRE_line) && *fd >= 0) {
+	if (slot && (message->code == WIRE_store || message->code == WIRE_channel) && *fd >= 0) {
 		slot->fd = *fd + 1;
 		*fd = -1;
 	}

@@ -81,7 +81,7 @@ static uint64_t multiply(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* A sum that stays at what nobody has. */
+/* A saturating sum. */
 static uint64_t add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;

@@ -119,7 +119,7 @@ static void trim_one(int device)
 		best_effort(trim_now(device, ordinal));
 }
 
-/* Who holds the lock settles by itself. */
+/* The holder of the lock settles by itself. */
 static bool lock_if_free(void)
 {
 	return atomic_load(&graphs.begun) && driver_lock_try(&graphs.lock);

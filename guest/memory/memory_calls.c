@@ -70,7 +70,7 @@ static CUresult call_pitch_v1(struct memory_request *q)
 	return r;
 }
 
-/* Bytes of rows, each of whole units; what nobody has where that overflows. */
+/* Bytes of rows, each of whole units; UINT64_MAX if that overflows. */
 static uint64_t pitched_bytes(uint64_t width, uint64_t height)
 {
 	uint64_t row, bytes;

@@ -15,7 +15,7 @@
 #include "guest/process/state.h"
 #include "guest/thread.h"
 
-/* What nobody knows is the driver's to judge. */
+/* The driver judges addresses that we do not know. */
 static noinline_ CUresult free_unknown(CUdeviceptr address)
 {
 	return driver_call(real(cuMemFree_v2)(address));

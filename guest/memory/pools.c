@@ -81,7 +81,7 @@ uint64_t pools_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_
 	return value;
 }
 
-/* What a pool holds and nobody uses: the driver may let go of it whenever something is waited for,
+/* The unused memory of a pool: the driver may release it whenever something is waited for,
  * and we hear of it after that. It does so by blocks; so what is said changes by blocks, too. */
 static uint64_t loose(const struct pool *pool)
 {
@@ -165,8 +165,8 @@ void pools_recharge(struct pool *pool)
 	atomic_store(&pool->handle, NULL);
 }
 
-/* Who does not get the lock leaves word that there is something to settle, and who gives it back
- * does that. */
+/* A thread that does not get the lock leaves word that there is something to settle, and the one
+ * that gives it back does that. */
 static bool lock_if_free(struct pool *pool)
 {
 	atomic_store(&pool->owing, 1);

@@ -28,7 +28,7 @@ struct borrowed {
 	struct lend_handle handle;
 	uint64_t base, owner; /* of the mapping; a context */
 	uint32_t opened;      /* so often */
-	int line;	      /* to the lender, which sees by it that this is open */
+	int channel;	      /* to the lender, which sees by it that this is open */
 };
 
 /* By the whole mapping. Held while one is opened or closed: two threads that open the same handle
@@ -44,7 +44,8 @@ static struct borrowed *at(const struct range *range)
 	return (struct borrowed *)(uintptr_t)range->value;
 }
 
-/* ---- the line -------------------------------------------------------------------------------- */
+/* ---- the channel --------------------------------------------------------------------------------
+ */
 
 struct borrow_word {
 	struct link_word word;
@@ -71,7 +72,7 @@ static int call_lender(const struct lend_handle *handle)
 	for (int i = 0; i < ANSWER_MS / AGAIN_MS; i++) {
 		int fd = -1, r = link_ask(&about.word, LINK_AT_ONCE, &fd, &answer);
 
-		if (r == 0 && answer.code == WIRE_line && fd >= 0)
+		if (r == 0 && answer.code == WIRE_channel && fd >= 0)
 			return fd;
 		if (fd >= 0)
 			close(fd);
@@ -84,7 +85,7 @@ static int call_lender(const struct lend_handle *handle)
 }
 
 /* The next part and its descriptor, or -1: the lender does not have it any more. */
-static int receive_part(int line, struct lend_part *ret_part)
+static int receive_part(int channel, struct lend_part *ret_part)
 {
 	union {
 		struct cmsghdr header;
@@ -95,7 +96,7 @@ static int receive_part(int line, struct lend_part *ret_part)
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control.room)};
-	struct pollfd about = {.fd = line, .events = POLLIN};
+	struct pollfd about = {.fd = channel, .events = POLLIN};
 	struct timespec limit = {ANSWER_MS / 1000, 0};
 	ssize_t n;
 	int fd = -1;
@@ -104,7 +105,7 @@ static int receive_part(int line, struct lend_part *ret_part)
 		n = ppoll(&about, 1, &limit, NULL);
 	while (n < 0 && errno == EINTR);
 	if (n > 0)
-		n = recvmsg(line, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		n = recvmsg(channel, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n > 0 && message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
 	    control.header.cmsg_type == SCM_RIGHTS)
 		memcpy(&fd, CMSG_DATA(&control.header), sizeof(int));
@@ -131,14 +132,14 @@ static CUresult map_part(uint64_t address, uint64_t bytes, int fd)
 }
 
 /* The parts come in order. Returns in *ret_mapped how far it got. */
-static CUresult map_parts(int line, uint64_t base, uint64_t bytes, uint64_t *ret_mapped)
+static CUresult map_parts(int channel, uint64_t base, uint64_t bytes, uint64_t *ret_mapped)
 {
 	struct lend_part part;
 	CUresult r = CUDA_SUCCESS;
 
 	*ret_mapped = 0;
 	while (r == CUDA_SUCCESS && *ret_mapped < bytes) {
-		int fd = receive_part(line, &part);
+		int fd = receive_part(channel, &part);
 
 		if (fd < 0)
 			return CUDA_ERROR_MAP_FAILED;
@@ -159,11 +160,11 @@ static void unmap(uint64_t base, uint64_t mapped, uint64_t bytes)
 	best_effort(driver_call(real(cuMemAddressFree)(base, bytes)));
 }
 
-static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base, int *ret_line)
+static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base, int *ret_channel)
 {
 	CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
 				  CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-	int saved = errno, line;
+	int saved = errno, channel;
 	CUdeviceptr base = 0;
 	uint64_t mapped;
 	CUresult r = driver_call(real(cuCtxGetDevice)(&access.location.id));
@@ -172,19 +173,20 @@ static CUresult map(const struct lend_handle *handle, CUdeviceptr *ret_base, int
 		r = driver_call(real(cuMemAddressReserve)(&base, handle->area_bytes, 0, 0, 0));
 	if (r != CUDA_SUCCESS)
 		return r;
-	line = call_lender(handle);
-	r = line < 0 ? CUDA_ERROR_MAP_FAILED : map_parts(line, base, handle->area_bytes, &mapped);
-	if (line < 0)
+	channel = call_lender(handle);
+	r = channel < 0 ? CUDA_ERROR_MAP_FAILED
+			: map_parts(channel, base, handle->area_bytes, &mapped);
+	if (channel < 0)
 		mapped = 0;
 	if (r == CUDA_SUCCESS)
 		r = driver_call(real(cuMemSetAccess)(base, handle->area_bytes, &access, 1));
 	if (r == CUDA_SUCCESS) {
 		*ret_base = base;
-		*ret_line = line;
+		*ret_channel = channel;
 	} else {
 		unmap(base, mapped, handle->area_bytes);
-		if (line >= 0)
-			close(line);
+		if (channel >= 0)
+			close(channel);
 	}
 	errno = saved;
 	return r;
@@ -205,14 +207,14 @@ static struct borrowed *opened_before(const struct lend_handle *handle, uint64_t
 }
 
 /* With the lock held. */
-static CUresult note(const struct lend_handle *handle, uint64_t owner, uint64_t base, int line)
+static CUresult note(const struct lend_handle *handle, uint64_t owner, uint64_t base, int channel)
 {
 	struct borrowed *it = mmap(NULL, RECORD_BYTES, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (it == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*it = (struct borrowed){*handle, base, owner, 1, line};
+	*it = (struct borrowed){*handle, base, owner, 1, channel};
 	if (ranges_add(&borrow.maps, base, handle->area_bytes, (uint64_t)(uintptr_t)it) < 0) {
 		munmap(it, RECORD_BYTES);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -235,7 +237,7 @@ CUresult borrow_open(const CUipcMemHandle_v1 *from, unsigned flags, CUdeviceptr 
 	CUcontext context = NULL;
 	uint8_t own[sizeof(handle.lender)];
 	CUdeviceptr base = 0;
-	int line = -1;
+	int channel = -1;
 	CUresult r;
 	bool mine;
 
@@ -253,12 +255,12 @@ CUresult borrow_open(const CUipcMemHandle_v1 *from, unsigned flags, CUdeviceptr 
 		before->opened++;
 		base = before->base;
 	} else {
-		r = map(&handle, &base, &line);
+		r = map(&handle, &base, &channel);
 		if (r == CUDA_SUCCESS) {
-			r = note(&handle, (uint64_t)(uintptr_t)context, base, line);
+			r = note(&handle, (uint64_t)(uintptr_t)context, base, channel);
 			if (r != CUDA_SUCCESS) {
 				unmap(base, handle.area_bytes, handle.area_bytes);
-				close(line);
+				close(channel);
 			}
 		}
 	}
@@ -274,7 +276,7 @@ static void end(struct borrowed *it)
 	struct range range;
 
 	unmap(it->base, it->handle.area_bytes, it->handle.area_bytes);
-	close(it->line);
+	close(it->channel);
 	best_effort(ranges_take(&borrow.maps, it->base, it->handle.area_bytes, &range));
 	atomic_store(&borrow.count, (uint32_t)borrow.maps.count);
 	munmap(it, RECORD_BYTES);
@@ -351,11 +353,11 @@ void borrow_context_gone(uint64_t owner)
 	driver_lock_give(&borrow.lock, mine);
 }
 
-/* The lines of a child of fork() are its parent's, whose end its lenders wait for. */
+/* The channels of a child of fork() are its parent's, whose end its lenders wait for. */
 void borrow_forget(void)
 {
 	for (size_t i = 0; i < borrow.maps.count; i++)
-		close(at(&borrow.maps.range[i])->line);
+		close(at(&borrow.maps.range[i])->channel);
 	ranges_forget(&borrow.maps);
 	memset(&borrow, 0, sizeof(borrow));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that was lent and freed: the driver has it for as long as a borrower has it open, so that
- * it stays charged. A borrower keeps its end of the line on which it got the memory until it closes
- * the memory, or ends; so the lender sees on its own end who still has it.
+ * it stays charged. A borrower keeps its end of the channel on which it got the memory until it
+ * closes the memory, or ends; so the lender sees on its own end who still has it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,18 +16,18 @@
 #include "guest/process/moves.h"
 #include "guest/process/parts.h"
 
-enum { LINES = 512 };
+enum { CHANNELS = 512 };
 
-struct line {
+struct channel {
 	uint64_t area;
 	int fd;
-	uint64_t bytes; /* of one line of an area that was freed: charged until none is left */
+	uint64_t bytes; /* of one channel of an area that was freed: charged until none is left */
 };
 
 static struct {
 	struct futex_lock lock;
 	_Atomic uint32_t count;
-	struct line line[LINES];
+	struct channel channel[CHANNELS];
 } debt;
 
 bool debt_add(uint64_t area, int fd)
@@ -35,9 +35,9 @@ bool debt_add(uint64_t area, int fd)
 	bool added;
 
 	futex_lock_take(&debt.lock);
-	added = debt.count < LINES;
+	added = debt.count < CHANNELS;
 	if (added)
-		debt.line[debt.count++] = (struct line){.area = area, .fd = fd};
+		debt.channel[debt.count++] = (struct channel){.area = area, .fd = fd};
 	futex_lock_give(&debt.lock);
 	return added;
 }
@@ -52,30 +52,32 @@ static bool has_ended(int fd)
 	return n > 0 && (about.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* With the lock held: closes line `i`. What it owes another line of the area owes, or nobody any
- * more. Returns the bytes that are no longer owed. */
+/* With the lock held: closes channel `i`. What it owes another channel of the area owes, or nobody
+ * any more. Returns the bytes that are no longer owed. */
 static uint64_t drop(uint32_t i)
 {
-	struct line gone = debt.line[i];
+	struct channel gone = debt.channel[i];
 
 	close(gone.fd);
-	debt.line[i] = debt.line[--debt.count];
+	debt.channel[i] = debt.channel[--debt.count];
 	for (uint32_t j = 0; j < debt.count && gone.bytes; j++) {
-		if (debt.line[j].area != gone.area)
+		if (debt.channel[j].area != gone.area)
 			continue;
-		debt.line[j].bytes += gone.bytes;
+		debt.channel[j].bytes += gone.bytes;
 		gone.bytes = 0;
 	}
 	return gone.bytes;
 }
 
-/* With the lock held: looks at the lines of an area, or (0) at all. */
-static uint64_t look(uint64_t area)
+/* With the lock held: closes the channels of an area, or (0) all, whose borrower has closed its
+ * end. Returns the bytes that are no longer owed. */
+static uint64_t close_ended(uint64_t area)
 {
 	uint64_t paid = 0;
 
 	for (uint32_t i = debt.count; i > 0; i--)
-		if ((!area || debt.line[i - 1].area == area) && has_ended(debt.line[i - 1].fd))
+		if ((!area || debt.channel[i - 1].area == area) &&
+		    has_ended(debt.channel[i - 1].fd))
 			paid += drop(i - 1);
 	return paid;
 }
@@ -88,10 +90,10 @@ bool debt_owes(uint64_t area, uint64_t bytes)
 		return false;
 	futex_lock_take(&debt.lock);
 	/* It owes nothing yet: nothing is paid. */
-	look(area);
+	close_ended(area);
 	for (uint32_t i = 0; i < debt.count && !owes; i++) {
-		owes = debt.line[i].area == area;
-		debt.line[i].bytes = owes ? bytes : debt.line[i].bytes;
+		owes = debt.channel[i].area == area;
+		debt.channel[i].bytes = owes ? bytes : debt.channel[i].bytes;
 	}
 	futex_lock_give(&debt.lock);
 	return owes;
@@ -104,7 +106,7 @@ bool debt_settle(void)
 	if (!atomic_load(&debt.count))
 		return false;
 	futex_lock_take(&debt.lock);
-	paid = look(0);
+	paid = close_ended(0);
 	futex_lock_give(&debt.lock);
 	if (!paid)
 		return false;
@@ -118,7 +120,7 @@ bool debt_settle(void)
 void debt_forget(void)
 {
 	for (uint32_t i = 0; i < debt.count; i++)
-		close(debt.line[i].fd);
+		close(debt.channel[i].fd);
 	memset(&debt, 0, sizeof(debt));
 }
 

@@ -87,7 +87,7 @@ static bool leads_there(int folder, const char *name)
 }
 
 /* Network adapters reach memory at physical addresses, once it was registered with them (GPUDirect
- * RDMA). Registrations pass us by; but who registers has one of /dev/infiniband open. */
+ * RDMA). Registrations pass us by; but a program that registers has one of /dev/infiniband open. */
 static bool has_adapter_open(void)
 {
 	long folder = syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",

@@ -135,14 +135,14 @@ CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static void called(const struct wire_line *line, int fd)
+static void called(const struct wire_channel *channel, int fd)
 {
 	uint32_t count;
 
 	futex_lock_take(&lend.lock);
 	count = atomic_load(&lend.count);
 	if (count < CALLS) {
-		lend.call[count] = (struct call){line->area, fd};
+		lend.call[count] = (struct call){channel->area, fd};
 		atomic_store(&lend.count, count + 1);
 		fd = -1;
 	}
@@ -155,9 +155,9 @@ static void called(const struct wire_line *line, int fd)
 
 void lend_heard(const struct wire_message *message, int *fd)
 {
-	if (message->code != WIRE_line || *fd < 0)
+	if (message->code != WIRE_channel || *fd < 0)
 		return;
-	called(&message->line, *fd);
+	called(&message->channel, *fd);
 	*fd = -1;
 }
 
@@ -197,7 +197,7 @@ static bool block_of(uint64_t id, uint32_t index, uint64_t *ret_address, struct 
 	return found;
 }
 
-static bool send_part(int line, const struct lend_part *part, int fd)
+static bool send_part(int channel, const struct lend_part *part, int fd)
 {
 	union {
 		struct cmsghdr header;
@@ -208,20 +208,20 @@ static bool send_part(int line, const struct lend_part *part, int fd)
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control.room)};
-	struct pollfd room = {.fd = line, .events = POLLOUT};
+	struct pollfd room = {.fd = channel, .events = POLLOUT};
 	struct timespec limit = {READS_MS / 1000, 0};
 
 	control.header.cmsg_level = SOL_SOCKET;
 	control.header.cmsg_type = SCM_RIGHTS;
 	control.header.cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
-	while (syscall(SYS_sendmsg, line, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	while (syscall(SYS_sendmsg, channel, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		if (errno != EAGAIN || ppoll(&room, 1, &limit, NULL) <= 0)
 			return false;
 	return true;
 }
 
-static bool send_block(int line, uint64_t address, const struct lend_part *part)
+static bool send_block(int channel, uint64_t address, const struct lend_part *part)
 {
 	CUmemGenericAllocationHandle handle;
 	CUresult r =
@@ -235,7 +235,7 @@ static bool send_block(int line, uint64_t address, const struct lend_part *part)
 		&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	best_effort(driver_call(real(cuMemRelease)(handle)));
 	if (r == CUDA_SUCCESS) {
-		sent = send_part(line, part, fd);
+		sent = send_part(channel, part, fd);
 		close(fd);
 	}
 	return sent;
@@ -251,7 +251,7 @@ bool lend_step(void)
 
 	if (!next_call(&call))
 		return false;
-	/* First: who frees it from here on sees that somebody has it. */
+	/* First, so that a thread that frees it from here on sees that it is lent. */
 	if (!debt_add(call.area, call.fd)) {
 		close(call.fd);
 		return true;

@@ -2,12 +2,12 @@
 /*
  * cuIpc* of memory that moves, which the driver can make no such handle of: the 64 bytes are ours.
  * They name the process that lends, by a name that it invented and told meted, and the area.
- * A process that opens such a handle asks meted for a line to the lender, on which the area's
+ * A process that opens such a handle asks meted for a channel to the lender, on which the area's
  * blocks come as descriptors (cuMemExportToShareableHandle). meted passes one end to each, and
  * neither sees nor keeps a descriptor of memory. The area stays where it is from then on.
  *
- * A borrower keeps its end of the line as long as it has the memory open: what its lender has freed
- * meanwhile stays charged (guest/movable/movable_debt.c).
+ * A borrower keeps its end of the channel as long as it has the memory open: what its lender has
+ * freed meanwhile stays charged (guest/movable/movable_debt.c).
  *
  * Like the driver's own handles, these are good while the lender lives and has not freed the
  * memory, for processes other than itself, and an opened one is closed with its context.
@@ -32,7 +32,7 @@ struct lend_handle {
 };
 _Static_assert(sizeof(struct lend_handle) == sizeof(CUipcMemHandle_v1), "of 64 bytes");
 
-/* What comes on a line with each descriptor. */
+/* What comes on a channel with each descriptor. */
 struct lend_part {
 	uint64_t offset, bytes; /* in the area */
 };
@@ -49,11 +49,11 @@ must_check CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle);
 /* The name of this process; false: it has none. */
 bool lend_own_name(uint8_t ret_name[16]);
 
-/* The mover's: answers one who has called. Returns whether there was one. */
+/* The mover's: answers one caller. Returns whether there was one. */
 bool lend_step(void);
 
-/* Somebody has the area open as long as the other end of the line is; takes the descriptor. false:
- * there are too many, and it is the caller's. */
+/* Somebody has the area open as long as the other end of the channel is; takes the descriptor.
+ * false: there are too many, and it is the caller's. */
 must_check bool debt_add(uint64_t area, int fd);
 
 /* The area has been freed. Does a borrower still have it, so that `bytes` stay charged? */

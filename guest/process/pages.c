@@ -69,7 +69,7 @@ bool pages_wait(void)
 {
 	if (held && is_early(held))
 		return true;
-	/* One step for everybody who reads it. */
+	/* One step for every reader. */
 	if (held && syscall(SYS_mremap, held, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE,
 			    MREMAP_MAYMOVE | MREMAP_FIXED, &guest_tenant_page) == -1)
 		held_drop();
@@ -216,7 +216,7 @@ void pages_lost(void)
 	memset(copy->turns, 0, sizeof(copy->turns));
 	for (uint32_t w = 0; w < WIRE_DEVICES; w++)
 		copy->device[w].gate = gate;
-	/* Moving the finished copy over the page is one step for everybody who reads it. */
+	/* Moving the finished copy over the page is one step for every reader. */
 	if (syscall(SYS_mremap, copy, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		    &guest_tenant_page) == -1)
 		munmap(copy, WIRE_PAGE_SIZE);

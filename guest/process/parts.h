@@ -33,14 +33,14 @@ bool parts_is_away(void);
 
 /* ---- an allocation finds no credit: `bytes` are wanted --------------------------------------- */
 
-/* What a part has and nobody uses becomes credit, as far as there is too little. */
+/* Turns what the parts do not use into credit, as far as there is too little. */
 void parts_spare(int device, uint64_t bytes);
 
 /* The driver is asked again what it holds for a part, and the difference returned. false: no part
  * has anything. */
 bool parts_recount(int device);
 
-/* The driver is asked to release what nobody uses, as far as there is too little credit. Not during
+/* Asks the driver to release unused memory, as far as there is too little credit. Not during
  * a capture. */
 void parts_trim(int device, uint64_t bytes);
 

@@ -28,7 +28,8 @@ struct capture {
 	uint32_t thread; /* whose stream it is, for CU_STREAM_PER_THREAD */
 	uint32_t opener; /* the thread that began it */
 	bool bound;	 /* no other thread may end it */
-	uint64_t serial; /* from 1: who ends it means no later one of the same stream */
+	uint64_t serial; /* from 1; the end of a capture is not taken for that of a later one of its
+			    stream */
 	CUevent before;	 /* behind what the stream had to do by then; NULL: not known, see below */
 };
 
@@ -97,7 +98,8 @@ static bool more_room(void)
 	return true;
 }
 
-/* What cannot be noted must not begin: it would be waited for, and nobody would see its end. */
+/* A capture that cannot be noted must not begin: it would be waited for, and nobody would see its
+ * end. */
 static bool promise_place(void)
 {
 	uint32_t used = 0;

@@ -386,7 +386,7 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 
 	if (!context)
 		return GOES_ON;
-	/* A handler that jumped away would leave the lock held. Who has it may be in the driver,
+	/* A handler that jumped away would leave the lock held. Its holder may be in the driver,
 	 * and that may wait for this thread: it is not waited for without end. */
 	memset(&all, 0xff, sizeof(all));
 	best_effort(sigprocmask(SIG_SETMASK, &all, &before));

@@ -68,7 +68,7 @@ static void count_waiting(int device, uint64_t change)
 	}
 }
 
-/* Of a daemon that has come back: who has waited since before it came still does. */
+/* For a daemon that has come back: a thread that waited before it came still waits. */
 void gate_new_page(void)
 {
 	show(&guest_own_page.waiting, &state.waiting);

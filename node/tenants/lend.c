@@ -62,23 +62,23 @@ void lend_heard(struct guest *g, uint32_t id, const struct wire_lend *said)
 }
 
 /* Guests get no descriptors that meted itself may need. */
-static int make_line(const struct daemon *d, int line[2])
+static int make_channel(const struct daemon *d, int channel[2])
 {
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0)
 		return -errno;
-	if (line[0] <= d->door.guest_fds && line[1] <= d->door.guest_fds)
+	if (channel[0] <= d->door.guest_fds && channel[1] <= d->door.guest_fds)
 		return 0;
-	close(line[0]);
-	close(line[1]);
+	close(channel[0]);
+	close(channel[1]);
 	return -EMFILE;
 }
 
 void lend_borrow(struct guest *g, uint32_t id, const struct wire_borrow *said)
 {
-	struct wire_message message = {.code = WIRE_line, .line.area = said->area};
+	struct wire_message message = {.code = WIRE_channel, .channel.area = said->area};
 	bool later;
 	struct guest *lender = find(g, &said->name, &later);
-	int line[2], r;
+	int channel[2], r;
 
 	if (lender && !lender->caller)
 		later = true;
@@ -88,18 +88,19 @@ void lend_borrow(struct guest *g, uint32_t id, const struct wire_borrow *said)
 				   : "no process lends this memory");
 		return;
 	}
-	r = make_line(g->tenant->daemon, line);
+	r = make_channel(g->tenant->daemon, channel);
 	if (r < 0) {
-		guest_refuse(g, id, WIRE_REFUSED_FULL, "no line to the lender: %s", strerror(-r));
+		guest_refuse(g, id, WIRE_REFUSED_FULL, "no channel to the lender: %s",
+			     strerror(-r));
 		return;
 	}
 	message.id = peer_new_id(&lender->caller->peer);
-	if (peer_try_with(&lender->caller->peer, &message, line[0])) {
+	if (peer_try_with(&lender->caller->peer, &message, channel[0])) {
 		message.id = id;
-		peer_send_with(&g->caller->peer, &message, &line[1], 1);
+		peer_send_with(&g->caller->peer, &message, &channel[1], 1);
 	} else {
 		guest_refuse(g, id, WIRE_REFUSED_FULL, "the lender does not read");
 	}
-	close(line[0]);
-	close(line[1]);
+	close(channel[0]);
+	close(channel[1]);
 }

@@ -191,8 +191,13 @@ static void begin(struct plugin *p, uint32_t i, const struct names *names)
 	list_init(&s->streams);
 }
 
-static int too_many(struct fault *why)
+/* What is to be served, if the configuration allows it. */
+static int find_checked(struct plugin *p, struct names *ret_names, struct fault *why)
 {
+	int r = kinds_check(p, why);
+
+	if (r < 0 || find_names(p, ret_names))
+		return r;
 	return fault_set(why, -E2BIG, "flags.migStrategy: mixed: more than %d kinds of parts",
 			 SERVINGS_MAX);
 }
@@ -201,12 +206,10 @@ static int too_many(struct fault *why)
 int kinds_add(struct plugin *p, struct fault *why)
 {
 	struct names names;
-	int r = kinds_check(p, why);
+	int r = find_checked(p, &names, why);
 
 	if (r < 0)
 		return r;
-	if (!find_names(p, &names))
-		return too_many(why);
 	for (uint32_t i = 0; i < p->servings; i++)
 		if (i >= names.count || strcmp(names.row[i].resource, p->serving[i].resource) != 0)
 			return 1;
@@ -220,12 +223,10 @@ int kinds_add(struct plugin *p, struct fault *why)
 int kinds_find(struct plugin *p, struct fault *why)
 {
 	struct names names;
-	int r = kinds_check(p, why);
+	int r = find_checked(p, &names, why);
 
 	if (r < 0)
 		return r;
-	if (!find_names(p, &names))
-		return too_many(why);
 	p->servings = names.count;
 	for (uint32_t i = 0; i < names.count; i++)
 		begin(p, i, &names);

@@ -103,7 +103,7 @@ void clock_spend(uint64_t cost_ns)
 	start_ns = clock_now_ns();
 	best_effort(clock_wait_until(start_ns + (uint64_t)clock_debt_ns, NULL, 0));
 	clock_debt_ns -= (int64_t)(clock_now_ns() - start_ns);
-	/* What the host overslept is paid for: the next costs are cheaper for it, within bounds, so
+	/* Time that the host overslept counts: the next costs are cheaper for it, within bounds, so
 	 * that a process that was stopped gets no holiday. */
 	if (clock_debt_ns < -CLOCK_CREDIT_NS / factor)
 		clock_debt_ns = -CLOCK_CREDIT_NS / factor;

@@ -37,7 +37,8 @@ bool device_is_gone(int device)
 	       (visible.chosen && atomic_load(&part->made) != visible.made);
 }
 
-/* What a program has of a GPU: itself; in MIG mode its first part, or -1. */
+/* The place of the device that a program uses as this GPU: the GPU; in MIG mode its first part, or
+ * -1. */
 static int place_of_gpu(int gpu)
 {
 	int parts[MIG_PARTS];

@@ -71,7 +71,7 @@ static void gap_insert(struct segment_lane_book *book, uint32_t at, struct segme
 	if (gap.start_ns >= gap.end_ns)
 		return;
 	if (book->gap_count == SEGMENT_GAPS_MAX) {
-		/* The oldest goes: nobody's work is so late. */
+		/* The oldest goes: no work comes so late. */
 		memmove(&book->gaps[0], &book->gaps[1],
 			(SEGMENT_GAPS_MAX - 1) * sizeof(book->gaps[0]));
 		book->gap_count--;

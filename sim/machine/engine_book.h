@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What engines have done, for engine_core.c alone: how long they worked for whom, and the gaps in
- * which they had nothing to do, which work that comes late may claim afterwards.
+ * The record of what engines have done, for engine_core.c alone: how long they worked for each
+ * process, and the gaps in which they had nothing to do. Work that comes late may claim a gap.
  */
 #pragma once
 

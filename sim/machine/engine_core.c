@@ -322,7 +322,7 @@ bool engine_core_correct(struct segment_engines *engines, const struct engine_co
 	if (new_ns == old_ns)
 		return false;
 	if (new_ns < old_ns) {
-		/* What it had too much is lost, as is what the others would have done with it. */
+		/* Time that it had in excess is lost, to the others as well. */
 		if (ticket->done)
 			return false;
 		if (ticket->left_ns > old_ns - new_ns) {

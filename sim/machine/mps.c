@@ -18,7 +18,7 @@ enum { MILLI = 1000, LINE = 2048 };
 
 static struct {
 	pthread_mutex_t joining;
-	pid_t pid; /* who has asked: a forked child asks anew */
+	pid_t pid; /* the process that has asked: a forked child asks anew */
 	uint32_t server, milli;
 	bool limited[SETTINGS_DEVICES_MAX];
 	uint64_t limit[SETTINGS_DEVICES_MAX];

@@ -31,7 +31,7 @@ void parts_uuid(const struct segment *segment, uint32_t gpu, uint32_t instance,
 	ret_uuid[8] = (ret_uuid[8] & 0x3f) | 0x80;
 }
 
-/* A place that nobody has; -1: all are taken. */
+/* A free place; -1: all are taken. */
 static int free_place(const struct segment *segment)
 {
 	for (uint32_t i = 0; i < SEGMENT_PARTS_MAX; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                           sim/machine/share_book.h
- * What a device's book has of exported memory (share.h), for whoever has the device's lock: it
- * knows neither the calling process nor what it sees of the node.
+ * Exported memory (share.h) in a device's book. The caller has the device's lock. Nothing here
+ * depends on the calling process, or on what it sees of the node.
  */
 #pragma once
 

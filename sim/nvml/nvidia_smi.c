@@ -364,24 +364,47 @@ static const char *after(const char *text, const char *prefix)
 	return strncmp(text, prefix, length) == 0 ? text + length : NULL;
 }
 
+/* Options with a value: behind the sign, or as the next word. */
+static const struct option {
+	const char *name, **field;
+	bool next;
+} options[] = {
+	{"--query-gpu=", &arg.gpu_fields, false},
+	{"--query-compute-apps=", &arg.app_fields, false},
+	{"--id=", &arg.device, false},
+	{"-i", &arg.device, true},
+	{"-c", &arg.mode, true},
+	{"--compute-mode", &arg.mode, true},
+};
+
+/* How many of the words it has taken; 0: the first one is no option with a value. */
+static int take_option(int count, char **words)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		const struct option *o = &options[i];
+		const char *value = o->next ? NULL : after(words[0], o->name);
+
+		if (o->next && count > 1 && !strcmp(words[0], o->name))
+			value = words[1];
+		if (!value)
+			continue;
+		*o->field = value;
+		return o->next ? 2 : 1;
+	}
+	return 0;
+}
+
 static int parse(int count, char **words)
 {
-	for (int i = 1; i < count; i++) {
+	for (int i = 1, taken; i < count; i += taken) {
 		const char *word_ = words[i], *value;
 
+		taken = take_option(count - i, words + i);
+		if (taken)
+			continue;
+		taken = 1;
 		if (!strcmp(word_, "-L") || !strcmp(word_, "--list-gpus"))
 			arg.list = true;
-		else if ((value = after(word_, "--query-gpu=")))
-			arg.gpu_fields = value;
-		else if ((value = after(word_, "--query-compute-apps=")))
-			arg.app_fields = value;
-		else if ((value = after(word_, "--id=")))
-			arg.device = value;
-		else if (!strcmp(word_, "-i") && i + 1 < count)
-			arg.device = words[++i];
-		else if ((!strcmp(word_, "-c") || !strcmp(word_, "--compute-mode")) &&
-			 i + 1 < count)
-			arg.mode = words[++i];
 		else if (!(value = after(word_, "--format=")) || parse_format(value) < 0)
 			return refuse(word_);
 	}

@@ -23,7 +23,7 @@ static nvmlReturn_t memory_of(nvmlDevice_t device, int *ret_number, uint64_t *re
 		return r;
 	device_memory(*ret_number, ret_free, ret_total);
 	count = parts_is_part((uint32_t)*ret_number) ? 0 : parts_list(*ret_number, true, parts);
-	/* What is in use in a GPU's parts is in use on the GPU. */
+	/* Memory in use in a GPU's parts is in use on the GPU. */
 	for (unsigned i = 0; i < count; i++) {
 		device_memory(parts[i], &free_bytes, &total_bytes);
 		*ret_free -= total_bytes - free_bytes;

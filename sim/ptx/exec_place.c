@@ -35,7 +35,7 @@ bool X(one_by_one)(struct warp *w, const struct insn *i, const uint64_t *a, unsi
 	return true;
 }
 
-/* What the first lane that cannot be served has done. */
+/* Raises the fault of the first lane that cannot be served. */
 void X(shared_fault)(struct warp *w, const struct insn *i, const uint64_t *v, unsigned bytes,
 		     bool write)
 {

@@ -50,7 +50,7 @@ static inline double odd_fma(double a, double b, double c)
 	return f64_of((error > 0) == (s > 0) ? bits_f64(s) + 1 : bits_f64(s) - 1);
 }
 
-/* What was cut off decides whether the magnitude grows by one. */
+/* The bits that were cut off decide whether the magnitude grows by one. */
 static inline uint32_t rounded(uint32_t kept, uint64_t lost, uint64_t half, unsigned round,
 			       bool sign)
 {

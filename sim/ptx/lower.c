@@ -74,7 +74,7 @@ static void one_source(struct lowering *o, char letter, const struct argument *a
 		break;
 	default:
 		if (a->negated)
-			lower_fail(o, "negates what is no predicate");
+			lower_fail(o, "negates something that is not a predicate");
 		put_source(&o->insn, index,
 			   lower_scalar(o, a, letter_width(letter), strchr("fd", letter) != NULL),
 			   false);

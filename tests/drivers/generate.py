@@ -156,7 +156,7 @@ def rows(api, root):
 
 
 def map_(api):
-    names = [row.symbol for row in api.load()] + ["record_ring", "record_count", "record_result", "law_*"]
+    names = [row.symbol for row in api.load()] + ["record_ring", "record_count", "record_result", "law_state"]
     return "{\nglobal:\n" + "".join(f"\t{name};\n" for name in names) + "local:\n\t*;\n};\n"
 
 

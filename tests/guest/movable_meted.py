@@ -246,8 +246,8 @@ class FakeMeted:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
-            lender.say("line", fds=(ours.fileno(),), area=m.area)
-            guest.say("line", m.id, fds=(theirs.fileno(),), area=m.area)
+            lender.say("channel", fds=(ours.fileno(),), area=m.area)
+            guest.say("channel", m.id, fds=(theirs.fileno(),), area=m.area)
 
     def on_moved(self, guest, m):
         guest.words += 1

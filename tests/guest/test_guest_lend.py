@@ -206,8 +206,8 @@ def test_a_name_that_nobody_has_is_refused_and_a_borrower_gets_no_other_line():
                 raise AssertionError("somebody lends")
             except Refused as refused:
                 assert refused.code == UNKNOWN, refused
-        assert guest.ask("borrow", name=b"y" * 16, area=7).kind == "line"
-        assert guest.hear("line").area == 7 and len(guest.fds) == 4
+        assert guest.ask("borrow", name=b"y" * 16, area=7).kind == "channel"
+        assert guest.hear("channel").area == 7 and len(guest.fds) == 4
         guest.close()
 
 
@@ -237,7 +237,7 @@ def test_a_lender_that_is_late_after_a_restart_is_waited_for():
         assert refusal(borrower, b"y" * 16) == BAD
         lender.ask("lend", name=b"y" * 16)
         assert refusal(borrower, b"x" * 16) == UNKNOWN
-        assert refusal(borrower, b"y" * 16).kind == "line"
+        assert refusal(borrower, b"y" * 16).kind == "channel"
         for guest in borrower, lender:
             guest.close()
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An API server that does what a test tells it, and the client program (api_client.c) that speaks to it."""
-import http.server
 import json
 import os
 import queue
 import shutil
 import socket
-import socketserver
 import ssl
 import subprocess
 import sys
@@ -15,6 +13,7 @@ import threading
 import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../system"))
+from http_server import SilentHandler, serve  # noqa: E402
 from meted import PATIENCE, run, until  # noqa: E402,F401
 
 
@@ -165,9 +164,7 @@ class Request:
         self.done.set()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
+class Handler(SilentHandler):
     def setup(self):
         # The handshake here, in the connection's own thread.
         self.plain = self.request
@@ -196,17 +193,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked.done.wait()
 
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = serve
-
-    def log_message(self, *_):
-        pass
-
-
-class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def handle_error(self, request, client_address):
-        pass  # a peer that leaves is no news
 
 
 class Api:
@@ -244,12 +230,10 @@ class Api:
 
     def serve(self):
         """Begins to serve; again on the port that it had."""
-        self.server = Server(("127.0.0.1", self.port), Handler)
-        self.server.api = self
-        self.server.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.server.tls.load_cert_chain(*self.certificate)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*self.certificate)
+        self.server = serve(Handler, self.port, api=self, tls=tls)
         self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def vanish(self):
         """Nobody listens any more. Connections stay: cut() them."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small API server: pods, one node and events; lists, watches, and patches of the node's status."""
-import http.server
 import json
 import socket
-import socketserver
 import threading
 import urllib.parse
+
+from http_server import SilentHandler, serve
 
 NODE = "node-1"
 
@@ -33,10 +33,8 @@ class Api:
         self.serve()
 
     def serve(self, port=0):
-        self.server = Server(("127.0.0.1", port), Handler)
-        self.server.api = self
+        self.server = serve(Handler, port, api=self)
         self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def away(self):
         """Nobody listens, and nobody is connected any more."""
@@ -150,8 +148,7 @@ def canonical(quantity):
     return f"{value}{unit}"
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(SilentHandler):
     disable_nagle_algorithm = True
 
     def setup(self):
@@ -273,14 +270,3 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not self.refuses():
             self.server.api.add("resourceslices", "DELETED", {"metadata": {"name": name, "uid": name}})
             self.answer({"kind": "Status"})
-
-    def log_message(self, *_):
-        pass
-
-
-class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def handle_error(self, request, client_address):
-        pass  # a peer that leaves is no news

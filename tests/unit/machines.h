@@ -98,3 +98,13 @@ static inline uint64_t below(uint64_t bound)
 {
 	return test_random_below(bound);
 }
+
+/* After an event of a random history: the machines' orders are obeyed, a moment passes, now and
+ * then a long one, and the laws are checked. */
+static inline void machines_go_on(struct machines *m, const struct machines_guests *guests,
+				  void (*check)(void))
+{
+	machines_pump(m, guests);
+	machines_pass(m, below(4) ? below(2 * MS) : below(300 * MS), guests);
+	check();
+}

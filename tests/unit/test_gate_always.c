@@ -269,9 +269,7 @@ TEST(a_gate_is_open_if_and_only_if_there_is_no_reason_and_each_reason_ends)
 		begin();
 		for (unsigned i = 0; i < STEPS; i++) {
 			happen(&w.guests[below(TENANTS)]);
-			pump();
-			tick(below(4) ? below(2 * MS) : below(300 * MS));
-			check();
+			machines_go_on(&w.m, &guests, check);
 		}
 		settle();
 		restarts += w.restarts;

@@ -252,9 +252,7 @@ TEST(a_block_is_never_in_neither_place_and_the_device_never_too_full)
 				act(g);
 			else
 				join(g, index);
-			pump();
-			tick(below(4) ? below(2 * MS) : below(300 * MS));
-			check();
+			machines_go_on(&w.m, &guests, check);
 		}
 		evicted += w.evicted;
 		admitted += w.admitted;
