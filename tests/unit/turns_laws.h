@@ -136,6 +136,8 @@ static inline void on_open(struct seat *s)
 		m.governed++;
 	}
 	s->open = 1;
+	if (s->at.leader || s->drained || s->excused)
+		s->came = s->at.leader != NULL;
 	s->began = m.now;
 	s->moment = s->at.leader && s->at.leader->tenant->state != TURNS_RUNNING;
 	s->excused = s->reported = s->let_in = 0;
@@ -210,13 +212,24 @@ static inline void excuse(void)
 	}
 }
 
+/* Law 8: it came along, and what ends its drain may be let in no more; or it waited before. */
+static inline void expect_seen_to_wait(const struct seat *s)
+{
+	const struct tenant *t = tenant_of(s);
+
+	expect(s->came || t->coupled || t->seen || t->at.proved_ns);
+	expect(s->came || m.now - s->ending >= tuning.beside_ns);
+}
+
 /* Law 7: not before its time, and only if a thread stands there; or law 13. */
 static inline void on_beside(struct seat *s)
 {
-	expect(stands(tenant_of(s)) || tenant_of(s)->at.awaits[0]);
 	expect(!s->open && !s->drained);
+	if (!stands(tenant_of(s)) && !tenant_of(s)->at.awaits[0])
+		expect_seen_to_wait(s);
 	excuse();
 	tenant_of(s)->looked = 0;
+	tenant_of(s)->seen = 1;
 	m.given_up++;
 }
 
@@ -273,7 +286,7 @@ static inline void do_action(const struct turns_action *action)
 		on_beside(s);
 		break;
 	case TURNS_UNCOUPLED:
-		tenant_of(s)->coupled = 0;
+		tenant_of(s)->coupled = tenant_of(s)->seen = 0;
 		forget_spans(s);
 		break;
 	case TURNS_AWAITS:
