@@ -58,7 +58,7 @@
  *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. Who is
  *     suspended has no turn before its share is set. Who was seen to wait (for its own thread, or
  *     once for another tenant) is given up sooner, up to four times in a row, before it is
- *     reported; so is who came along, or was let in, and may let in nobody any more;
+ *     reported;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);

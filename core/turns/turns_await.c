@@ -199,26 +199,6 @@ static uint64_t alone_for_ns(const struct turns_tenant *t)
 	return t->alone ? turns_tenant_free_look_ns(t) : 0;
 }
 
-/* For how long others may be let in, since the turn ended. */
-static uint64_t longest_ns(const struct turns_tenant *t)
-{
-	if (turns_tenant_awaits(t))
-		return alone_for_ns(t) + t->turns->tuning.beside_ns;
-	return t->turns->tuning.hang_ns;
-}
-
-/* Nothing that ends its drain can be let in any more. Who has inherited the turn can let in others
- * no longer than is left of it; it may wait for one of them although it has not been found yet. If
- * it hangs, it is reported after a turn of its own. */
-static bool is_spent(const struct turns_tenant *t, bool stands, uint64_t now_ns)
-{
-	bool known = turns_tenant_awaits(t), inherited = t->company_ns != t->ending_ns;
-
-	if (known && now_ns - t->ending_ns >= longest_ns(t))
-		return true;
-	return (known || inherited) && !stands && now_ns - t->company_ns >= longest_ns(t);
-}
-
 /* It was seen to wait for its own thread or for others, and all have been let in. If it does not
  * drain the next times either, it may hang, and is waited for until it is reported. */
 static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_ns)
@@ -233,8 +213,9 @@ static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
+	bool known = turns_tenant_awaits(t);
 	uint64_t alone_ns = alone_for_ns(t), took_ns = now_ns - t->ending_ns;
-	uint64_t longest = longest_ns(t);
+	uint64_t longest = known ? alone_ns + t->turns->tuning.beside_ns : t->turns->tuning.hang_ns;
 	struct turns_seat *s;
 
 	if (leader->leader) {
@@ -247,7 +228,8 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		return true;
 	if (turns_tenant_governed(t) != 1)
 		return false;
-	if (is_spent(t, stands, now_ns)) {
+	/* Who has inherited the turn can let in others no longer than is left of it. */
+	if (known && (took_ns >= longest || (!stands && now_ns - t->company_ns >= longest))) {
 		turns_tenant_give_up(leader, now_ns);
 		return true;
 	}

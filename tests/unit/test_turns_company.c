@@ -85,8 +85,8 @@ TEST(a_group_that_launches_ahead_does_not_keep_the_device)
 	}
 }
 
-/* Who had inherited a drain could let in nobody any more, and was waited for until it was said to
- * hang; so was who had let in everybody. */
+/* Who had let in everybody, or could let in nobody any more, was waited for until it was said to
+ * hang. */
 TEST(a_group_that_launches_ahead_is_never_said_to_hang)
 {
 	for (unsigned members = 4; members <= 6; members++) {

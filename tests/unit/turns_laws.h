@@ -136,8 +136,6 @@ static inline void on_open(struct seat *s)
 		m.governed++;
 	}
 	s->open = 1;
-	if (s->at.leader || s->drained || s->excused)
-		s->came = s->at.leader != NULL;
 	s->began = m.now;
 	s->moment = s->at.leader && s->at.leader->tenant->state != TURNS_RUNNING;
 	s->excused = s->reported = s->let_in = 0;
@@ -212,13 +210,13 @@ static inline void excuse(void)
 	}
 }
 
-/* Law 8: it came along, and what ends its drain may be let in no more; or it waited before. */
+/* Law 8. */
 static inline void expect_seen_to_wait(const struct seat *s)
 {
 	const struct tenant *t = tenant_of(s);
 
-	expect(s->came || t->coupled || t->seen || t->at.proved_ns);
-	expect(s->came || m.now - s->ending >= tuning.beside_ns);
+	expect(t->coupled || t->seen || t->at.proved_ns);
+	expect(m.now - s->ending >= tuning.beside_ns);
 }
 
 /* Law 7: not before its time, and only if a thread stands there; or law 13. */

@@ -39,7 +39,6 @@ struct seat {
 	int excused; /* it was looked at in vain: others may run */
 	int reported;
 	int moment;			/* it was let in for another one's drain */
-	int came;			/* in another one's turn, or drain */
 	int let_in;			/* law 7: its gate must be opened, as it could not drain */
 	uint64_t busy_until;		/* of what was submitted */
 	uint64_t opened, closed, since; /* since: it stands at the gate */
