@@ -56,7 +56,9 @@
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
  *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. Who is
- *     suspended has no turn before its share is set;
+ *     suspended has no turn before its share is set. Who was seen to wait (for its own thread, or
+ *     once for another tenant) is given up sooner, up to four times in a row, before it is
+ *     reported;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
@@ -239,6 +241,7 @@ struct turns_tenant {
 	struct turns_tenant *let_in; /* the last that was let in during this drain; NULL: none */
 	bool alone;		     /* its turn is without them, to see whether it still waits */
 	uint32_t trials;	     /* of others than those it awaits, in this drain */
+	uint32_t vain_drains;	     /* in a row, see law 8 */
 	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
 					was found; 0: none */
 	uint32_t together;	     /* turns with them since it had one alone */

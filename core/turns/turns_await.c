@@ -8,15 +8,17 @@
 #include "core/turns/turns_machine.h"
 
 enum {
-	PROOFS = 2,	     /* drains that ended when the same tenant was let in */
-	TRIALS = 12,	     /* in one drain; the next one goes on with others */
-	TRIES = 3,	     /* of one tenant in one drain, each four times as long */
-	MOMENT_STEPS = 4,    /* for as many steps' time a tenant is let in, or longer */
-	TRIAL_STEPS = 16,    /* from a trial's end to the next: guests may say late that they have
-				drained */
-	VAIN_STEPS = 5,	     /* after as many its own threads are not all that it waits for */
-	LONE_TURNS = 3,	     /* turns alone that drain by themselves: it waits for nobody */
-	ALONE_QUADRUPLED = 3 /* as often at most it has four times as many turns with company */
+	PROOFS = 2,	      /* drains that ended when the same tenant was let in */
+	TRIALS = 12,	      /* in one drain; the next one goes on with others */
+	TRIES = 3,	      /* of one tenant in one drain, each four times as long */
+	MOMENT_STEPS = 4,     /* for as many steps' time a tenant is let in, or longer */
+	TRIAL_STEPS = 16,     /* from a trial's end to the next: guests may say late that they have
+				 drained */
+	VAIN_STEPS = 5,	      /* after as many its own threads are not all that it waits for */
+	LONE_TURNS = 3,	      /* turns alone that drain by themselves: it waits for nobody */
+	ALONE_QUADRUPLED = 3, /* as often at most it has four times as many turns with company */
+	VAIN_DRAINS = 4 /* that were given up, one after the other, although nobody was known for
+			   whom it waits: then it may hang */
 };
 
 bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other)
@@ -197,6 +199,17 @@ static uint64_t alone_for_ns(const struct turns_tenant *t)
 	return t->alone ? turns_tenant_free_look_ns(t) : 0;
 }
 
+/* It was seen to wait for its own thread or for others, and all have been let in. If it does not
+ * drain the next times either, it may hang, and is waited for until it is reported. */
+static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_ns)
+{
+	const struct turns_tuning *tuning = &t->turns->tuning;
+	uint64_t patience = most(tuning->beside_ns, tuning->hang_ns * 2 / 5);
+
+	return !stands && (t->bond != TURNS_FREE || t->proved_ns) && t->vain_drains < VAIN_DRAINS &&
+	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);
+}
+
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
@@ -227,9 +240,15 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	/* Who was let in may let in others when it has to drain itself: not for ever. */
 	s = now_ns - t->company_ns < longest ? candidate(leader, stands, now_ns) : NULL;
 	t->let_in = NULL; /* its drain did not end by that */
-	if (s)
+	if (s) {
 		let_in(leader, s, now_ns);
-	return s != NULL;
+		return true;
+	}
+	if (!is_hopeless(t, stands, now_ns))
+		return false;
+	t->vain_drains++;
+	turns_tenant_give_up(leader, now_ns);
+	return true;
 }
 
 /* ---- what is learned ------------------------------------------------------------------------- */

@@ -93,6 +93,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
 	s->gate = TURNS_CLOSED;
 	s->clear = true;
+	t->vain_drains = 0;
 	s->asks |= wants;
 	t->wants |= wants;
 	if (owed) {

@@ -85,6 +85,37 @@ TEST(a_group_that_launches_ahead_does_not_keep_the_device)
 	}
 }
 
+/* Who had let in everybody, or could let in nobody any more, was waited for until it was said to
+ * hang. */
+TEST(a_group_that_launches_ahead_is_never_said_to_hang)
+{
+	for (unsigned members = 4; members <= 6; members++) {
+		for (unsigned ahead = 2; ahead <= 16; ahead *= 2) {
+			struct program *n = given_group(MEETS, members, ahead, 100);
+
+			run(10000 * MS);
+			expect(n->gap_ns <= 700 * MS);
+			expect_eq(m.hung, 0);
+		}
+	}
+}
+
+/* Its thread waited at the gate once, so that its first drains are given up. */
+TEST(who_waited_and_then_hangs_is_reported)
+{
+	struct program *n = given_group(HOLDS, 1, 1000000, 100);
+	struct program *p = &m.program[0];
+
+	run(1000 * MS);
+	expect(p->tenant.bond != TURNS_FREE);
+	p->ahead = p->queued;
+	p->stands = false;
+	run(10000 * MS);
+	expect_eq(m.hung, 1);
+	expect_eq(p->tenant.bond, TURNS_HUNG);
+	expect(n->gap_ns <= 1200 * MS);
+}
+
 /* Each holds the device after the other one as it drains, and each drains just in time. */
 TEST(the_drains_of_a_group_do_not_add_up)
 {

@@ -210,13 +210,24 @@ static inline void excuse(void)
 	}
 }
 
+/* Law 8. */
+static inline void expect_seen_to_wait(const struct seat *s)
+{
+	const struct tenant *t = tenant_of(s);
+
+	expect(t->coupled || t->seen || t->at.proved_ns);
+	expect(m.now - s->ending >= tuning.beside_ns);
+}
+
 /* Law 7: not before its time, and only if a thread stands there; or law 13. */
 static inline void on_beside(struct seat *s)
 {
-	expect(stands(tenant_of(s)) || tenant_of(s)->at.awaits[0]);
 	expect(!s->open && !s->drained);
+	if (!stands(tenant_of(s)) && !tenant_of(s)->at.awaits[0])
+		expect_seen_to_wait(s);
 	excuse();
 	tenant_of(s)->looked = 0;
+	tenant_of(s)->seen = 1;
 	m.given_up++;
 }
 
@@ -273,7 +284,7 @@ static inline void do_action(const struct turns_action *action)
 		on_beside(s);
 		break;
 	case TURNS_UNCOUPLED:
-		tenant_of(s)->coupled = 0;
+		tenant_of(s)->coupled = tenant_of(s)->seen = 0;
 		forget_spans(s);
 		break;
 	case TURNS_AWAITS:

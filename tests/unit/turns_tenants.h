@@ -57,6 +57,7 @@ struct tenant {
 	enum nature nature;
 	uint64_t arrivals; /* of who MEETS: it waits there for its partner */
 	int there, stepped, coupled, looked, suspended;
+	int seen; /* to wait: a drain of it was given up */
 	struct seat seats[DEVICES];
 };
 
