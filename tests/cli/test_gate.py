@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `make test` makes of its tests (tools/gate): which are run again, what is unsteady, what a change needs. argv[1]: the build's folder."""
 import contextlib
+import hashlib
+import importlib.machinery
+import io
 import json
 import os
 import re
@@ -10,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unittest.mock
 
 from person import ROOT, until
 from runner import run
@@ -202,6 +206,58 @@ def test_a_header_that_changes_in_what_a_file_reaches_is_another():
 def test_rows_of_a_list_are_reached_where_a_file_includes_them():
     source = 'enum kind {\n#include "header.h"\n};\nconst int last = 2 * FINE;\n'
     assert what_is_reached("GOOD,\nFINE,\n", source) != what_is_reached("GOOD,\nBETTER,\nFINE,\n", source)
+
+
+class Keys:
+    """What tools/tidy would compute of a build, of the files' texts alone."""
+
+    def __init__(self, _build):
+        self.base = "rules "
+
+    def of(self, source, _compiled):
+        with open(source) as file:
+            return hashlib.sha256((self.base + file.read()).encode()).hexdigest()
+
+    def of_reached(self, source, compiled):
+        return hashlib.sha256(f"reached {self.of(source, compiled)}".encode()).hexdigest()
+
+
+def test_clang_tidy_looks_at_all_files_the_first_time_and_then_at_what_changed():
+    tidy = importlib.machinery.SourceFileLoader("tidy", os.path.join(ROOT, "tools", "tidy")).load_module()
+    with tempfile.TemporaryDirectory() as place:
+        def write(name, text):
+            with open(os.path.join(place, name), "w") as file:
+                file.write(text)
+
+        def ran():
+            """Its status, what it said, and the files that were looked at."""
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                status = tidy.main([])
+            with open(place + "/looks", "a+") as looks:
+                looks.seek(0)
+                seen = [os.path.basename(name) for name in looks.read().split() if name.endswith(".c")]
+                looks.truncate(0)
+            return status, said.getvalue(), seen
+
+        names = [f"{number}.c" for number in range(20)]
+        for name in names:
+            write(name, f"int of_{name[:-2]};")
+        write("program", f'#!/bin/sh\necho "$@" >>{place}/looks\nfor last; do case $last in *.c) grep -H BAD "$last" && bad=1;; esac; done\n[ -z "$bad" ]\n')
+        os.chmod(place + "/program", 0o755)
+        sources = [os.path.join(place, name) for name in names]
+        with unittest.mock.patch.multiple(tidy, KEPT=place + "/kept", PROGRAM=place + "/program", Keys=Keys, sources=lambda: sources,
+                                          commands=lambda build: dict.fromkeys(sources, [])):
+            write("7.c", "BAD")
+            status, said, seen = ran()
+            assert status == 1 and f"{place}/7.c:BAD" in said and said.count("BAD") == 1, said
+            assert set(seen) == set(names), seen
+            status, said, seen = ran()  # what was not clean is looked at again
+            assert status == 1 and seen == ["7.c"] and "BAD" in said, (said, seen)
+            write("7.c", "good")
+            assert ran()[::2] == (0, ["7.c"])
+            write("3.c", "changed")
+            assert ran()[::2] == (0, ["3.c"])
+            assert ran()[::2] == (0, [])
 
 
 def test_a_test_that_is_marked_for_soak_runs_there_and_by_its_name():

@@ -441,19 +441,23 @@ def test_a_bundle_of_certificates_that_one_client_knows_serves_all():
         assert run("--run", "sh", "-c", "echo $SSL_CERT_FILE", PIP_CONFIG_FILE="/dev/null", NODE_EXTRA_CA_CERTS=bundle).stdout == "\n"
 
 
+# An environment's own pip takes four seconds to install, and none of these tests runs it.
+BARE = ["-m", "venv", "--without-pip"]
+
+
 def test_a_pythons_own_pip_configuration_is_that_of_the_environments_it_makes():
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder + "/outer"], check=True)
         with open(folder + "/outer/pip.conf", "w") as settings:
             settings.write("[global]\nindex-url = https://localhost:1/mine\n")
-        script = f"import sys; sys.path.insert(0, {os.path.join(ROOT, 'tools')!r}); import registries; print(registries.virtual_environment({folder + '/inner'!r}))"
+        script = f"import sys; sys.path.insert(0, {os.path.join(ROOT, 'tools')!r}); import registries; registries.VENV = {BARE!r}; print(registries.virtual_environment({folder + '/inner'!r}))"
         inner = subprocess.run([folder + "/outer/bin/python", "-c", script], text=True, capture_output=True, check=True).stdout.strip()
         assert open(os.path.dirname(os.path.dirname(inner)) + "/pip.conf").read() == open(folder + "/outer/pip.conf").read()
 
 
 def test_a_kept_environment_outlives_the_link_it_was_made_by_and_is_made_anew_where_its_python_went():
     with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder), \
-            unittest.mock.patch.object(registries, "pip") as installed:
+            unittest.mock.patch.object(registries, "VENV", BARE), unittest.mock.patch.object(registries, "pip") as installed:
         def kept():
             made = registries.kept_environment("none", ["a package"], lambda make: make(), python=folder + "/python3")
             subprocess.run([made, "-c", "import ssl"], check=True)

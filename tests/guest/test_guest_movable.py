@@ -14,7 +14,7 @@ EXAMPLES = sys.argv.pop(4)
 from movable_machine import *
 
 SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
-MOST_ROUNDS = 12 * SCALE  # in which all of a program's memory leaves and comes back
+MOST_ROUNDS = int(os.environ.get("METE_MOVEMENTS", "12")) * SCALE  # in which all of a program's memory leaves and comes back
 SHARED, PROCESS, FAILED = 1, 32, 64
 
 

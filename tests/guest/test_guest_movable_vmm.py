@@ -13,7 +13,7 @@ import select
 from movable_machine import *
 
 SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
-MOST_ROUNDS = 12 * SCALE  # in which memory of a program that maps segments leaves and comes back
+MOST_ROUNDS = int(os.environ.get("METE_MOVEMENTS", "12")) * SCALE  # in which memory of a program that maps segments leaves and comes back
 SHARED, PROCESS, OWN = 1, 32, 128
 READ, WRITE = 1, 3
 EXPORTABLE, RDMA, TILES = 1, 2, 4
