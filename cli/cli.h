@@ -60,8 +60,10 @@ int cli_fail(const struct cli_line *line, int status, const struct fault *why);
 int cli_complain(const struct cli_line *line, int status, const char *format, ...)
 	printf_like(3, 4);
 
-/* `mete --complete tenants|devices`, of the shell's completion: one name on each line. */
-int cli_complete(const char *what);
+/* `mete --complete tenants|devices|nodes|contexts [WORD]...`, of the shell's completion: one name
+ * on each line. The words behind are the line's, whose --context and --mete-namespace count for
+ * nodes. */
+int cli_complete(char *const *words, int count);
 
 void cli_print_help(FILE *out, const struct cli_command *command);
 void cli_print_usage(FILE *out);

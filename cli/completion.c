@@ -83,6 +83,13 @@ bool completion_wants_device(const struct cli_option *option)
 	return strcmp(option->name, "device") == 0 || strcmp(option->name, "exclude") == 0;
 }
 
+const char *completion_asks(const struct cli_option *option)
+{
+	if (strcmp(option->name, "node") == 0)
+		return "nodes";
+	return strcmp(option->name, "context") == 0 ? "contexts" : NULL;
+}
+
 struct completion_words completion_about(const char *description)
 {
 	static const char *const ends[] = {";", ": ", " (", ". ", "\n"};

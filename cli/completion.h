@@ -29,6 +29,9 @@ extern const char *const completion_fields[];
 /* What the value of an option is. */
 bool completion_wants_file(const struct cli_option *option);
 bool completion_wants_device(const struct cli_option *option);
+/* What `mete --complete` is asked for the names that it may be, with the line's words behind it:
+ * "nodes", "contexts"; NULL: it is none of these. */
+const char *completion_asks(const struct cli_option *option);
 /* A verb's first argument is a tenant, which may be left out. */
 bool completion_of_tenant(const struct cli_command *command);
 

@@ -55,6 +55,24 @@ static void print_options_of(const struct cli_command *command)
 	       strstr(command->arguments, "FOLDER") ? "yes" : "");
 }
 
+/* What only kubectl knows, for the line as it stands: `line` has its words, as blanks part them. */
+static void print_asked(const char *what)
+{
+	const char *between = "\t";
+
+	for (size_t i = 0; i < cli_options_size; i++) {
+		const char *asks = completion_asks(&cli_options[i]);
+
+		if (!asks || strcmp(asks, what) != 0)
+			continue;
+		printf("%s%s:", between, cli_options[i].verb);
+		put_dashed(cli_options[i].name);
+		between = "|";
+	}
+	printf(")\n\t\twords=$(\"${COMP_WORDS[0]}\" --complete %s \"${line[@]}\" 2>/dev/null) ;;\n",
+	       what);
+}
+
 /* What may follow an option, where that is one of a few words. */
 static void print_values(void)
 {
@@ -73,6 +91,8 @@ static void print_values(void)
 	fputs("\trun:--device|run:-d|pick:--exclude|pick:-x)\n"
 	      "\t\twords=$(\"${COMP_WORDS[0]}\" --complete devices 2>/dev/null) ;;\n",
 	      stdout);
+	print_asked("nodes");
+	print_asked("contexts");
 }
 
 /* The fields of a share, for `mete set`. */
@@ -94,7 +114,7 @@ static const char completion[] =
 	"_mete() {\n"
 	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} "
 	"prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-	"\tlocal words= options= takes= files= program= folder= i\n"
+	"\tlocal words= options= takes= files= program= folder= line=() i\n"
 	"\tCOMPREPLY=()\n"
 	"\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
 	"\t\tCOMPREPLY=($(compgen -W \"$_mete_verbs help --help --version\" -- \"$cur\"))\n"
@@ -124,6 +144,7 @@ static const char completion[] =
 	"\t\t\t[ -z \"$program\" ] || { compopt -o default 2>/dev/null; return; } ;;\n"
 	"\t\tesac\n"
 	"\tdone\n"
+	"\tread -ra line <<<\"$COMP_LINE\"\n"
 	"\t_mete_values \"$verb:$prev\"\n"
 	"\tif [ -z \"$words\" ] && [[ $takes == *\" $prev \"* ]]; then\n"
 	"\t\t[[ $files != *\" $prev \"* ]] || compopt -o default 2>/dev/null\n"

@@ -28,6 +28,9 @@ static void put_option(const struct cli_command *command, const struct cli_optio
 		printf(" -a '%s'", words.text);
 	else if (completion_wants_device(option))
 		fputs(" -a '(mete --complete devices 2>/dev/null)'", stdout);
+	else if (completion_asks(option))
+		printf(" -a '(mete --complete %s (commandline -opc) 2>/dev/null)'",
+		       completion_asks(option));
 	fputs(" -d ", stdout);
 	put_quoted(completion_about(option->description).text);
 	fputc('\n', stdout);

@@ -32,6 +32,8 @@ static void put_value(const struct cli_option *option)
 		fputs("_files", stdout);
 	else if (completion_wants_device(option))
 		fputs("_mete_devices", stdout);
+	else if (completion_asks(option))
+		printf("_mete_%s", completion_asks(option));
 	else
 		fputc(' ', stdout);
 }
@@ -103,6 +105,11 @@ void completion_zsh(void)
 	      "_mete_tenants() {\n\tcompadd -- ${(f)\"$($_mete_program --complete tenants "
 	      "2>/dev/null)\"}\n}\n\n"
 	      "_mete_devices() {\n\tcompadd -- ${(f)\"$($_mete_program --complete devices "
+	      "2>/dev/null)\"}\n}\n\n"
+	      /* What only kubectl knows, for the line as it stands. */
+	      "_mete_nodes() {\n\tcompadd -- ${(f)\"$($_mete_program --complete nodes "
+	      "${(Q)words} 2>/dev/null)\"}\n}\n\n"
+	      "_mete_contexts() {\n\tcompadd -- ${(f)\"$($_mete_program --complete contexts "
 	      "2>/dev/null)\"}\n}\n\n",
 	      stdout);
 	put_fields();

@@ -15,7 +15,8 @@ int cordon_connect(struct admin *admin, const char *device, struct fault *why)
 
 	if (r == ADMIN_ABSENT)
 		return fault_set(why, -ESRCH,
-				 "no meted is running that could keep anybody from device '%.60s'",
+				 "no meted is running that could keep anybody from device '%.60s'; "
+				 "one that stays is the machine's: `systemctl enable --now meted`",
 				 device);
 	return r;
 }

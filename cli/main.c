@@ -212,8 +212,8 @@ int main(int argc, char **argv)
 		puts("mete " METE_VERSION);
 		return 0;
 	}
-	if (strcmp(verb, "--complete") == 0 && argc == 3)
-		return cli_complete(argv[2]);
+	if (strcmp(verb, "--complete") == 0 && argc > 2)
+		return cli_complete(argv + 2, argc - 2);
 	if (strcmp(verb, "--relay") == 0 && argc == 2)
 		return cli_relay();
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0)

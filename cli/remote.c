@@ -153,6 +153,56 @@ void remote_close(struct remote *remote)
 		kubectl_end(&remote->kubectl, last, sizeof(last));
 }
 
+/* ---- for a shell that completes ---------------------------------------------------------------
+ */
+
+/* Removes from a text of lines those that say more than a name: of pods that are about to go. A
+ * last line that did not fit is none. */
+static void keep_names(char *said)
+{
+	char *kept = said, *line = said, *end;
+
+	for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+		size_t n = strcspn(line, " \n");
+
+		if (!n || (line[n] == ' ' && line[n + 1] != '\n'))
+			continue;
+		memmove(kept, line, n);
+		kept += n;
+		*kept++ = '\n';
+	}
+	*kept = '\0';
+}
+
+int remote_list_nodes(const struct remote *remote, char *ret_said, size_t size, struct fault *why)
+{
+	static const char names[] = "jsonpath={range .items[*]}{.spec.nodeName} "
+				    "{.metadata.deletionTimestamp}{\"\\n\"}{end}";
+	struct words words;
+	int r;
+
+	begin(&words, remote, "get");
+	/* Somebody waits with a finger on the key. */
+	for (const char *const *word =
+		     (const char *const[]){"pods", "--request-timeout=3s", "-n", remote->space,
+					   "-l", "app.kubernetes.io/name=mete", "--field-selector",
+					   "status.phase=Running", "-o", names, NULL};
+	     *word; word++)
+		add(&words, *word);
+	r = kubectl_run(words.word, ret_said, size, why);
+	keep_names(ret_said);
+	return r;
+}
+
+int remote_list_contexts(char *ret_said, size_t size, struct fault *why)
+{
+	static const char *const words[] = {"config", "get-contexts", "-o", "name", NULL};
+	int r = kubectl_run(words, ret_said, size, why);
+
+	keep_names(ret_said);
+	return r;
+}
+
 /* ---- a pod's share ----------------------------------------------------------------------------
  */
 

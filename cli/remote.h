@@ -12,6 +12,8 @@
 
 enum { REMOTE_NAME_MOST = 253 /* of Kubernetes' names */ };
 
+#define REMOTE_SPACE "mete-system" /* where mete's pods are, usually */
+
 struct remote {
 	/* Borrowed, as typed: the node, kubectl's context (NULL: its current one), the namespace of
 	 * mete's pods. */
@@ -35,6 +37,12 @@ must_check int remote_reach(struct remote *remote, const char *who, struct fault
  * which node, with what kubectl said. Returns r. Of this machine's nothing is done. */
 must_check int remote_check(struct remote *remote, int r, struct fault *why);
 void remote_close(struct remote *remote);
+
+/* For a shell that completes: a line each of the nodes that have a meted, by `context` and `space`
+ * of `remote`, and of the contexts that kubectl knows. Fails as kubectl_run() does. */
+must_check int remote_list_nodes(const struct remote *remote, char *ret_said, size_t size,
+				 struct fault *why);
+must_check int remote_list_contexts(char *ret_said, size_t size, struct fault *why);
 
 /* Whether that tenant is a container of a pod, by its name NAMESPACE/POD/CONTAINER, which has
  * nothing in it then that kubectl could take for an option. */

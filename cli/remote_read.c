@@ -4,8 +4,6 @@
 
 #include "cli/remote.h"
 
-static const char usual_space[] = "mete-system";
-
 /* What may stand in a selector and among words of kubectl: names of nodes and namespaces are DNS's.
  */
 static bool is_name(const char *text)
@@ -22,7 +20,7 @@ int remote_read(struct remote *remote, const struct cli_line *line, struct fault
 
 	*remote = (struct remote){.node = cli_value(line, "node"),
 				  .context = cli_value(line, "context"),
-				  .space = space ? space : usual_space,
+				  .space = space ? space : REMOTE_SPACE,
 				  .admin = {.fd = -1},
 				  .kubectl = {.errors = -1}};
 	if (!remote->node && (remote->context || space))

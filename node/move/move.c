@@ -409,9 +409,10 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret, struct 
 	if (suspends && !t->share.swap)
 		return fault_set(
 			why, -EINVAL,
-			"tenant %u (%.60s) has swap=off: its memory cannot leave the device; "
-			"mete set swap=auto is for what it allocates from then on",
-			t->id, t->name);
+			"tenant %u (%.60s) has swap=off: its memory cannot leave the device; start "
+			"it with `mete run --swap auto`, as `mete set %u swap=auto` is for what it "
+			"allocates from then on",
+			t->id, t->name, t->id);
 	if (suspends && !t->daemon->move.stores.budget_bytes)
 		return fault_set(why, -EINVAL, "this meted has no store (--store 0)");
 	for (uint32_t i = 0; suspends && i < t->devices; i++) {

@@ -8,11 +8,44 @@ VERBS = re.findall(r"^COMMAND\((\w+),", open(os.path.join(ROOT, "cli/commands.de
 FIELDS = re.findall(r"^SHARE\((\w+),", open(os.path.join(ROOT, "core/share/share.def")).read(), re.M)
 
 
+# A kubectl of two clusters: in one a node's pod of mete is being replaced, and another's is about to go.
+KUBECTL = r"""#!/bin/sh
+case "$*" in
+"config get-contexts -o name") printf 'usual\nspare\n' ;;
+"get pods --request-timeout=3s -n mete-system -l app.kubernetes.io/name=mete --field-selector status.phase=Running -o "*)
+	printf 'gpu-1 \ngpu-2 2026-11-26T00:00:00Z\ngpu-2 \nleaving 2026-11-26T00:00:00Z\ncut-o' ;;
+"get --context=spare pods --request-timeout=3s -n elsewhere "*) printf 'far-1 \n' ;;
+*) echo "Unable to connect to the server" >&2; exit 1 ;;
+esac
+"""
+
+
+def with_kubectl(node):
+    """A PATH with that one."""
+    folder = os.path.join(node.place, "bin")
+    os.mkdir(folder)
+    with open(folder + "/kubectl", "w") as file:
+        file.write(KUBECTL)
+    os.chmod(folder + "/kubectl", 0o755)
+    return folder + ":" + os.path.dirname(METE) + ":" + os.environ["PATH"]
+
+
+def bash(environment, line):
+    """What it offers at the end of a line without quotes."""
+    script = ('source "$1"; COMP_LINE=$2; read -ra COMP_WORDS <<<"${2//=/ = }"; [[ $2 != *" " && $2 != *= ]] || COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); '
+              '_mete 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"')
+    return subprocess.run(["bash", "-c", script, "bash", os.path.join(BUILD, "cli", "mete.bash"), line], env=environment, text=True, capture_output=True).stdout.split()
+
+
+NODES = ["gpu-1", "gpu-2"]
+WITH_NODE = sorted(of for of, name in OPTIONS if name == "node")
+
+
 class Fish:
     """What it completes a line to: the words, without what it says of them."""
 
     def __init__(self, node):
-        self.environment = dict(node.environment, HOME=node.place, XDG_CONFIG_HOME=node.place, PATH=os.path.dirname(METE) + ":" + os.environ["PATH"])
+        self.environment = dict(node.environment, HOME=node.place, XDG_CONFIG_HOME=node.place, PATH=with_kubectl(node))
 
     def complete(self, line):
         script = f"source {os.path.join(BUILD, 'cli', 'mete.fish')}; complete -C $argv[1]"
@@ -48,6 +81,32 @@ def test_fish_completes_tenants_devices_and_fields_and_no_files():
         assert fish.complete(f"mete suspend {ROOT}/READ") == []
 
 
+def test_fish_completes_nodes_and_contexts():
+    with Node() as node:
+        fish = Fish(node)
+        for verb in WITH_NODE:
+            assert fish.complete(f"mete {verb} --node ") == NODES, verb
+        assert fish.complete("mete top --context=spare --mete-namespace elsewhere --node f") == ["far-1"]
+        assert fish.complete("mete top --context ") == ["spare", "usual"]
+        assert fish.complete("mete ps --context broken --node ") == []
+
+
+def test_bash_completes_nodes_and_contexts():
+    with Node() as node:
+        environment = dict(node.environment, PATH=with_kubectl(node))
+        assert len(WITH_NODE) > 5
+        for verb in WITH_NODE:
+            assert bash(environment, f"mete {verb} --node ") == bash(environment, f"mete {verb} --node=") == NODES, verb
+        assert bash(environment, "mete ps --node gpu-2") == ["gpu-2"]
+        assert bash(environment, "mete top --context spare --mete-namespace=elsewhere --node ") == ["far-1"]
+        assert bash(environment, "mete top --context=spare --mete-namespace elsewhere --node=f") == ["far-1"]
+        assert bash(environment, "mete top --context ") == ["usual", "spare"]
+        # Nothing is said in the middle of somebody's typing, and no file is offered.
+        for line in ("mete ps --context broken --node ", "mete ps --context= --node none", "mete ps --mete-namespace -A --node ", "mete ps --mete-namespace "):
+            assert bash(environment, line) == [], line
+        assert bash(dict(environment, PATH=os.path.dirname(METE) + ":/usr/bin:/bin"), "mete ps --node ") == []
+
+
 def test_zsh_completes_verbs_options_values_and_tenants():
     with Node() as node:
         running(node, "--name", "train")
@@ -55,7 +114,7 @@ def test_zsh_completes_verbs_options_values_and_tenants():
         # As it is where nobody has configured anything: its own functions, and ours.
         open(os.path.join(node.place, ".zshrc"), "w").write(f"PROMPT='%# '; fpath=({os.path.join(BUILD, 'cli')} $fpath)\nautoload -Uz compinit && compinit -u -d {node.place}/dump\n"
                                                             "zstyle ':completion:*' list-prompt ''\n")
-        path = os.path.dirname(METE) + ":" + os.environ["PATH"]
+        path = with_kubectl(node)
         with Terminal(node, "exec zsh -i", columns=160, lines=60, ZDOTDIR=node.place, PATH=path) as zsh:
             zsh.wait("^# $|^# *$")
 
@@ -72,6 +131,10 @@ def test_zsh_completes_verbs_options_values_and_tenants():
             complete("mete run --device=G", rf"^# mete run --device={uuid}$")
             complete("mete suspend ", r"^# mete suspend train$")
             complete("mete why ", r"^# mete why train$")
+            complete("mete top --node gp", r"^# mete top --node gpu-$")
+            complete("mete why --node=gpu-", "^gpu-1 +gpu-2", without="leaving|cut-o")
+            complete("mete top --context=spare --mete-namespace elsewhere --node=f", "^# mete top --context=spare --mete-namespace elsewhere --node=far-1 *$")
+            complete("mete ps --context=sp", "^# mete ps --context=spare *$")
             complete("mete set tr", r"^# mete set train$")
             complete("mete set train wei", r"^# mete set train weight=$")
             complete("mete set train class=b", r"^# mete set train class=batch$")

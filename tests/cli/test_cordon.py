@@ -96,7 +96,7 @@ def test_a_cordon_outlasts_meted():
 
 def test_every_mistake_is_one_sentence():
     with Node(**TWO) as node:
-        refused(node.mete("cordon", "0"), "no meted is running that could keep anybody from device '0'", status=1)
+        refused(node.mete("cordon", "0"), "no meted is running that could keep anybody from device '0'", "`systemctl enable --now meted`", status=1)
         keeper = begin(node, "keeper")
         for verb in "cordon", "uncordon", "drain":
             refused(node.mete(verb), "expected one device, as in: mete", status=2)

@@ -179,7 +179,7 @@ def test_what_the_verbs_refuse_is_said_with_the_node():
         refused(far.mete("why", "--node", "n1", "two"), "there is no tenant 'two'; mete ps --node n1 lists them", status=1)
         for words in (("suspend", "two"), ("resume", "two"), ("set", "two", "weight=1")):
             refused(far.mete(words[0], "--node", "n1", *words[1:]), "no tenant", status=1)
-        refused(far.mete("suspend", "--node", "n1", "one"), "swap=off", status=1)
+        refused(far.mete("suspend", "--node", "n1", "one"), "swap=off", "start it with `mete run --swap auto`", status=1)
         for words in (("why",), ("suspend", "one"), ("resume", "one"), ("set", "one", "weight=1")):
             refused(far.mete(words[0], "--node", "n2", *words[1:]), "node n2: no meted runs there", status=1)
             refused(far.mete(words[0], "--context", "usual", *words[1:]), "--context needs --node NODE", status=2)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """meted's page on a real cluster: two service accounts, each with the rights that RBAC gives it, and no more. test_page.py BUILD."""
+import base64
 import json
 import os
 import subprocess
 
-from harness import ROOT, Answer, node, pod, run, until
+from harness import ROOT, Answer, node, pod, run, soak, until
+from test_deploy import DEPLOY, SIMULATED, deployed
 
 PORT = 9402
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -101,6 +103,59 @@ def test_each_account_sees_what_it_may_get():
         assert one not in here.meted.log() and other_one not in here.meted.log()
         theirs.delete()
         here.cluster.ask("DELETE", f"/api/v1/namespaces/{other}")
+
+
+def certificate(place):
+    """One that signs itself, with its key, in the files that a Secret of that type has."""
+    os.makedirs(place, exist_ok=True)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=mete.example.org", "-addext",
+                    "subjectAltName=DNS:mete.example.org", "-out", place + "/tls.crt", "-keyout", place + "/tls.key"], check=True, capture_output=True)
+    return {name: open(f"{place}/{name}").read() for name in ("tls.crt", "tls.key")}
+
+
+def with_tls(cluster):
+    """deploy/overlays/page-tls of the simulated GPU, and the Secret that it asks for."""
+    place = os.path.join(cluster.folder, "run", "page-tls")
+    certificate(place)
+    with open(place + "/kustomization.yaml", "w") as file:  # JSON is YAML
+        json.dump({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "mete-system", "resources": [os.path.relpath(SIMULATED, place)],
+                   "components": [os.path.relpath(os.path.join(DEPLOY, "components", name), place) for name in ("page", "page-tls")],
+                   "generatorOptions": {"disableNameSuffixHash": True},
+                   "secretGenerator": [{"name": "mete-page-tls", "type": "kubernetes.io/tls", "files": ["tls.crt", "tls.key"]}]}, file)
+    return place
+
+
+@soak
+def test_the_page_in_the_daemonsets_pod_speaks_tls_with_a_secret_and_its_successor():
+    with deployed(with_tls) as here:
+        first = os.path.join(here.cluster.folder, "run", "page-tls", "tls.crt")
+        mine = here.pod("mine", pod(command=["steady", "seconds=3600", "memory=10M", "kernel_us=20000", "report_ms=200"], slots=1))
+        mine.await_line(".")
+        one = account(here, "one")
+        allow(here, "one", here.namespace, {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["mine"]})
+        address = here.cluster.get(f"/api/v1/namespaces/mete-system/pods/{here.agent}")["status"]["podIP"]
+
+        def ask(*words, scheme="https", headers=("-H", f"Authorization: Bearer {one}")):
+            return here.cluster.run("curl", "-s", "-m", "30", "--resolve", f"mete.example.org:{PORT}:{address}", *words, *headers,
+                                    f"{scheme}://mete.example.org:{PORT}/v1/node", check=False)
+
+        def seen(authority):
+            done = ask("--cacert", authority)
+            return done.returncode == 0 and f"{here.namespace}/mine/c" in done.stdout
+        until(lambda: seen(first), "the page is not served to who trusts the Secret's certificate")
+        assert ask(scheme="http").stdout == "this address speaks TLS: use https://\n"
+        assert ask().returncode == 60, "nobody trusts it without being told"
+        bare = ask("--cacert", first, "-w", "%{http_code}", headers=())
+        assert bare.stdout.endswith("401") and "mine" not in bare.stdout, bare
+
+        # Its successor, as cert-manager writes it: nobody restarts.
+        place = os.path.join(here.cluster.folder, "run", "page-tls-next")
+        here.cluster.patch("/api/v1/namespaces/mete-system/secrets/mete-page-tls",
+                           {"data": {name: base64.b64encode(text.encode()).decode() for name, text in certificate(place).items()}})
+        until(lambda: seen(place + "/tls.crt"), "the Secret was changed, and the certificate was not")
+        assert ask("--cacert", first).returncode == 60
+        agent, = here.cluster.get("/api/v1/namespaces/mete-system/pods")["items"]
+        assert agent["metadata"]["name"] == here.agent and agent["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
 if __name__ == "__main__":

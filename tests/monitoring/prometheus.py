@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -71,19 +72,37 @@ def rules():
     return "".join(line.removeprefix("  ") + "\n" for line in text.split("\nspec:\n", 1)[1].splitlines())
 
 
-def panels():
-    """(dashboard, title, expression) of each query."""
+ALL = {"node": ".*", "namespace": ".*", "pod": ".*"}  # what is selected, by Grafana's variables
+
+
+def dashboards():
+    """(name, dashboard) of each."""
     for name in sorted(os.listdir(os.path.join(MONITORING, "dashboards"))):
         with open(os.path.join(MONITORING, "dashboards", name)) as file:
-            for panel in json.load(file)["panels"]:
-                for target in panel["targets"]:
-                    yield name, panel["title"], filled(target["expr"])
+            yield name, json.load(file)
 
 
-def filled(expression):
-    """As Grafana fills its variables where everything is selected."""
-    for name, value in {"$__rate_interval": "1m", "$node": ".*", "$namespace": ".*", "$pod": ".*"}.items():
-        expression = expression.replace(name, value)
+def panels(**selected):
+    """(dashboard, title, expression) of each query."""
+    for name, dashboard in dashboards():
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                yield name, panel["title"], filled(target["expr"], **selected)
+
+
+def variables(**selected):
+    """(dashboard, variable, expression whose samples have its values, their label) of what a person selects from a list."""
+    for name, dashboard in dashboards():
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "query":
+                series, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"]).groups()
+                yield name, variable["name"], filled(series, **selected), label
+
+
+def filled(expression, **selected):
+    """As Grafana fills its variables; usually everything is selected."""
+    for name, value in {"__rate_interval": "1m", **ALL, **selected}.items():
+        expression = expression.replace("$" + name, value)
     return expression
 
 

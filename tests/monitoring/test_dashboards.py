@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dashboards, rules and documents ask for what there is: test_dashboards.py METED SIMULATOR BUILD. A real meted, with pods that
 share a simulated GPU, and a real Prometheus that asks it."""
+import json
+import math
 import os
 import re
 import sys
@@ -10,7 +12,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin"))
 from metrics import Metrics  # noqa: E402
 from node import until  # noqa: E402
-from prometheus import MONITORING, ROOT, complaints, panels, promtool, rules, server  # noqa: E402
+from prometheus import ALL, MONITORING, ROOT, complaints, dashboards, panels, promtool, rules, server, variables  # noqa: E402
 from runner import run  # noqa: E402
 
 NAME = re.compile(r"\b(?:mete|gpu)_[a-z_]+\b")
@@ -53,15 +55,56 @@ def test_what_is_served_keeps_prometheus_conventions():
         assert not other, other
 
 
+def has_figures(rows):
+    return rows and all(math.isfinite(float(row["value"][1])) for row in rows)
+
+
+def choose(prometheus):
+    """{variable: the first value that its list offers}"""
+    selected = {}
+    for name, variable, series, label in variables():
+        rows = until(lambda: prometheus.query(series), f"{name}: ${variable} has nothing to select: {series}")
+        offered = sorted({row["metric"].get(label, "") for row in rows})
+        assert all(offered), (name, variable, rows)
+        assert selected.setdefault(variable, offered[0]) == offered[0], "the dashboards have the same lists"
+    return selected
+
+
 def test_every_panel_has_data_where_pods_share_a_gpu():
     with Metrics(devices="1xSIM", most={"weight": 1000}) as metrics:
         pods = [metrics.node.run(f"p{n}", metrics.node.id(n), annotations={"weight": str(100 + n)}) for n in range(2)]
         with metrics.steady(pods[0]), metrics.steady(pods[1]), server(f"127.0.0.1:{metrics.port}") as prometheus:
-            for name, title, expression in panels():
-                until(lambda: prometheus.query(expression), f"{name}: {title} shows nothing: {expression}")
+            selected = choose(prometheus)
+            assert set(selected) == set(ALL) and selected["pod"] == "p0", selected
+            for name, title, expression in (*panels(), *panels(**selected)):
+                assert "$" not in expression, (name, title, expression)
+                until(lambda: has_figures(prometheus.query(expression)), f"{name}: {title} shows no figures: {expression}")
+            # What one list says narrows the next.
+            for name, variable, series, label in variables(**selected):
+                assert selected[variable] in {row["metric"][label] for row in prometheus.query(series)}, (name, variable)
+                assert variable == "node" or not prometheus.query(series.replace(selected["node"], "elsewhere")), (name, variable)
             for name in set(re.findall(r"- record: (\S+)", rules())) - {"mete:device_waiting_tenants:count"}:  # of nobody, mostly
                 until(lambda: prometheus.query(name), f"nothing is recorded as {name}")
             assert [row["metric"]["pod"] for row in prometheus.query('mete_tenant_memory_limit_bytes{pod="p0"}')] == ["p0"], "the pod's name, not Prometheus'"
+
+
+def test_each_panel_is_one_by_grafanas_model():
+    for name, dashboard in dashboards():
+        numbers, places = [panel["id"] for panel in dashboard["panels"]], []
+        assert len(set(numbers)) == len(numbers), f"{name}: two panels have the same number"
+        assert re.fullmatch(r"[a-z-]{1,40}", dashboard["uid"]) and dashboard["schemaVersion"] >= 38 and "id" not in dashboard, name
+        named = {variable["name"] for variable in dashboard["templating"]["list"]}
+        assert set(re.findall(r"\$\{?(\w+)", json.dumps(dashboard))) <= named | {"__rate_interval", "__all"}, f"{name}: a variable that is not there"
+        for panel in dashboard["panels"]:
+            letters = [target["refId"] for target in panel["targets"]]
+            assert letters and len(set(letters)) == len(letters) and panel["type"] in ("stat", "timeseries", "bargauge", "table", "state-timeline"), (name, panel["title"])
+            assert {panel["datasource"]["uid"], *(target["datasource"]["uid"] for target in panel["targets"])} == {"${datasource}"}, (name, panel["title"])
+            at = panel["gridPos"]
+            assert 0 <= at["x"] and 0 < at["w"] and at["x"] + at["w"] <= 24 and at["h"] > 0, (name, panel["title"], at)
+            for other, there in places:
+                apart = at["x"] >= there["x"] + there["w"] or there["x"] >= at["x"] + at["w"] or at["y"] >= there["y"] + there["h"] or there["y"] >= at["y"] + at["h"]
+                assert apart, f"{name}: {panel['title']} lies upon {other}"
+            places.append((panel["title"], at))
 
 
 def test_the_kustomization_has_each_file():

@@ -8,12 +8,13 @@ import fnmatch
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 BUILD, ROOT = (os.path.abspath(path) for path in sys.argv[1:3])
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
-from runner import run  # noqa: E402
+from runner import Skipped, run  # noqa: E402
 
 PACKAGES = ("mete", "libmete", "mete-sim")
 
@@ -60,6 +61,23 @@ def test_the_examples_are_those_of_the_image():
     packaged = re.search(r"^examples = (.*)$", text("debian/rules"), re.M)[1].split()
     image = re.search(r"^\tcp (.*) /installed", text("deploy/Containerfile"), re.M)[1].split()
     assert packaged == image, (packaged, image)
+
+
+def test_the_image_has_the_libraries_that_its_programs_link():
+    """By their own names: what comes along with another library goes when that one needs it no more."""
+    if not shutil.which("dpkg"):
+        raise Skipped("there is no dpkg to say which package has a library; run it on a Debian")
+    wanted = set()
+    for program in ("cli/mete", "node/meted", "plugin/libmete-plugin.so", "page/libmete-page.so"):
+        linked = subprocess.run(["readelf", "-d", os.path.join(BUILD, program)], stdout=subprocess.PIPE, text=True, check=True).stdout
+        names = re.findall(r"\(NEEDED\).*\[(.*)\]", linked)
+        assert names, program
+        for name in names:
+            owners = subprocess.run(["dpkg", "-S", "*/" + name], stdout=subprocess.PIPE, text=True, check=True).stdout
+            wanted |= {line.split(":")[0] for line in owners.splitlines()}
+    given = set(re.search(r"apt-get install .*--no-install-recommends \\\n\t(lib.*) && \\$", text("deploy/Containerfile"), re.M)[1].split())
+    wanted = {name for name in wanted if not name.startswith("libc6")}  # of which a machine may have another architecture's, too
+    assert "libgnutls30" in wanted and wanted == given, wanted ^ given
 
 
 def test_the_version_is_that_of_the_build():

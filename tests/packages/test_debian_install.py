@@ -39,7 +39,7 @@ mark unit
 find /lib/systemd/system /usr/lib/systemd/system -name meted.service | head -n 1
 find /etc/systemd -name 'meted*'
 mark exec
-grep ExecStart= "$(find /lib/systemd/system /usr/lib/systemd/system -name meted.service | head -n 1)"
+grep ^ExecStart= "$(find /lib/systemd/system /usr/lib/systemd/system -name meted.service | head -n 1)"
 mark run
 export LD_LIBRARY_PATH=/usr/lib/mete/sim/lib METE_SIM_PATTERN=on
 mete run --memory 256M --report -- /usr/lib/mete/examples/hoarder 2>&1

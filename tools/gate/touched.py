@@ -48,6 +48,7 @@ TABLE = {
     "examples/": "demo* check_gpu",
     "deploy/": "on_node image cli_texts packages_chart",
     "deploy/monitoring/": "monitoring_* packages_chart",
+    "deploy/kubectl/": "cli_kubectl packages_krew",
     "debian/": "packages_debian*",
     "docs/": "cli_texts cli_first_hour arrows config",
     "README.md": "cli_texts cli_first_hour",
