@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "plugin/health_record.h"
+#include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/mig_label.h"
 #include "plugin/sums/seats.h"
@@ -148,6 +149,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		} else {
 			as_nvidia_look(p);
 		}
+		mps_look(p->mps);
 		mig_label_look(p->mig);
 		return;
 	}
