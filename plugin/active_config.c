@@ -128,9 +128,8 @@ static const char *changed_for_good(const struct config *a, const struct config 
 
 	if (a->has_mete != b->has_mete)
 		return "mete";
-	if (a->as_nvidia.mps != b->as_nvidia.mps)
-		return "sharing.mps";
-	if (!text_same(a->as_nvidia.mps_root, b->as_nvidia.mps_root) && a->as_nvidia.mps)
+	if (!text_same(a->as_nvidia.mps_root, b->as_nvidia.mps_root) && a->as_nvidia.mps &&
+	    b->as_nvidia.mps)
 		return "flags.mpsRoot";
 	/* It registers again, under whatever name. */
 	if (!a->has_mete)
@@ -269,7 +268,7 @@ int active_config_divided(struct plugin *p, uint32_t former, struct fault *why)
 void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count)
 {
 	struct config *config;
-	bool chosen = !*p->unchosen.text, renamed;
+	bool chosen = !*p->unchosen.text, renamed, mps;
 	const char *what;
 	struct fault why;
 
@@ -287,10 +286,16 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 		config_free(config);
 		return;
 	}
+	mps = p->settled && p->config->as_nvidia.mps != config->as_nvidia.mps;
+	if (mps && mps_fits(p->mps, config, &why) < 0) {
+		log_error("config.refused", "reason=%s", log_text(why.text).text);
+		config_free(config);
+		return;
+	}
 	config_free(p->config);
 	p->config = config;
 	/* kinds_find() says why, and nothing is served meanwhile, as at a start. */
-	renamed = p->settled && (kinds_differ(p) || kinds_check(p, &why) < 0);
+	renamed = p->settled && (mps || kinds_differ(p) || kinds_check(p, &why) < 0);
 	log_info("config.loaded", "path=%s", p->config_file);
 	if (!p->settled)
 		settle(p);

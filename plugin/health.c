@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "plugin/health_record.h"
+#include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/mig_label.h"
 #include "plugin/sums/seats.h"
@@ -141,6 +142,7 @@ static void look_around(struct plugin *p)
 	} else {
 		as_nvidia_look(p);
 	}
+	mps_look(p->mps);
 	mig_label_look(p->mig);
 }
 

@@ -42,7 +42,7 @@ static struct metrics_device device(void *owner, uint32_t index)
 				       .gpu_instance = about->gpu_instance,
 				       .slots = offer->shared ? offer->slots : 0,
 				       .xids = (double)p->xids[index],
-				       .healthy = offer->healthy};
+				       .healthy = offer->healthy && !about->gone};
 }
 
 /* A claim's tenant is called NAMESPACE/CLAIM; another one has no namespace. */

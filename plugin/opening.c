@@ -237,6 +237,8 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	/* Before the kubelet learns of devices. */
 	if (r == 0 && !config_has_tenants(p->config))
 		as_nvidia_mark(p);
+	for (uint32_t i = 0; r == 0 && config_has_tenants(p->config) && i < p->host->devices; i++)
+		p->offer[i].held = false;
 	if (r == 0)
 		r = enrol_open(p, why);
 	for (uint32_t i = 0; r == 0 && i < p->servings; i++)

@@ -300,6 +300,10 @@ bool offered_could_be(const struct plugin *p, const char *id);
 /* The message of ListAndWatch. */
 must_check int offered_pack(const struct serving *s, uint8_t **ret_bytes, size_t *ret_size);
 
+/* allocated.c: has the kubelet given the device, or a part of it, to a pod that has not ended? As
+ * far as its record and the API server say. */
+bool allocated_to_some(const struct plugin *p, uint32_t device);
+
 /* rival.c: NVIDIA's device plugin, or its DRA driver, on the same node */
 /* "NVIDIA's device plugin" */
 const char *rival_name(enum rival rival);

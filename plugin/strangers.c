@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "base/file.h"
+#include "plugin/mps/mps.h"
 #include "plugin/plugin.h"
 #include "plugin/config/portion.h"
 
@@ -135,9 +136,10 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 	const struct pod *pod;
 	bool dies;
 
-	/* A device that is not shared out belongs to somebody else, as do its users. */
+	/* A device that is not shared out belongs to somebody else, as do its users. Where MPS
+	 * waits for containers to end, they are no tenants. */
 	if (!(p->offer[device].shared || p->offer[device].claimed) || pod_of(pid, uid) < 0 ||
-	    is_absent(p, uid))
+	    is_absent(p, uid) || mps_waits(p->mps, device))
 		return;
 	/* A process on several devices is judged on each: their shares may differ. */
 	if (!was_there(s->now, s->count, pid)) {

@@ -58,6 +58,40 @@ static void each(const struct plugin *p, bool all, allocated_found *found, void 
 			log_debug("checkpoint.unread", "path=%s", path);
 }
 
+int allocated_device(const struct plugin *p, const char *id)
+{
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		size_t n = strlen(p->host->device[i].uuid);
+
+		if (strncmp(id, p->host->device[i].uuid, n) == 0 &&
+		    (!id[n] || strncmp(id + n, "::", 2) == 0))
+			return (int)i;
+	}
+	return -1;
+}
+
+struct some {
+	const struct plugin *plugin;
+	uint32_t device;
+	bool found;
+};
+
+static void on_some(void *owner, unused const struct pod *pod, unused const char *uid,
+		    const char *id)
+{
+	struct some *s = owner;
+
+	s->found |= allocated_device(s->plugin, id) == (int)s->device;
+}
+
+bool allocated_to_some(const struct plugin *p, uint32_t device)
+{
+	struct some s = {p, device, false};
+
+	allocated_of_all(p, on_some, &s);
+	return s.found;
+}
+
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner)
 {
 	each(p, false, found, owner);

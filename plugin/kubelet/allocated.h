@@ -16,3 +16,6 @@ typedef void allocated_found(void *owner, const struct pod *pod, const char *uid
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner);
 /* Likewise of every resource, also those that others offer, or that had another name. */
 void allocated_of_all(const struct plugin *p, allocated_found *found, void *owner);
+/* The device that an id names, whole or a replica of it, whatever it is shared out as now. -1: it
+ * names none. */
+int allocated_device(const struct plugin *p, const char *id);

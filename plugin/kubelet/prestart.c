@@ -12,7 +12,10 @@
  */
 #include <string.h>
 
+#include "kube/proto/deviceplugin.pb-c.h"
+#include "plugin/kubelet/allocated.h"
 #include "plugin/kubelet/ids_owner.h"
+#include "plugin/mps/mps.h"
 #include "plugin/plugin.h"
 #include "plugin/sums/seats.h"
 
@@ -234,6 +237,14 @@ static void on_due(struct loop_timer *timer)
 	rest(a, UINT64_MAX);
 }
 
+/* Its container began before the device was MPS's, and starts again. Nobody else is given it. */
+static bool is_from_before(const struct plugin *p, const char *const *ids, size_t count)
+{
+	int device = count ? allocated_device(p, ids[0]) : -1;
+
+	return device >= 0 && mps_waits(p->mps, (uint32_t)device);
+}
+
 void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count)
 {
 	struct asking *a = NULL;
@@ -241,6 +252,13 @@ void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const 
 	/* Where nobody is a tenant, the kubelet is told not to call. */
 	if (!config_has_tenants(p->config)) {
 		grpc_end(call, GRPC_UNIMPLEMENTED, "containers are not prepared here");
+		return;
+	}
+	if (is_from_before(p, ids, count)) {
+		static const V1beta1__PreStartContainerResponse nothing =
+			V1BETA1__PRE_START_CONTAINER_RESPONSE__INIT;
+
+		serve_answer(call, &nothing.base);
 		return;
 	}
 	a = count && count <= IDS_MAX ? calloc(1, sizeof(*a)) : NULL;

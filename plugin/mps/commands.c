@@ -23,10 +23,9 @@ static bool is_program(const char *folder, size_t length, const char *below, cha
 	       access(ret, X_OK) == 0;
 }
 
-void mps_find_control(const struct plugin *p, char ret_path[MPS_PATH])
+void mps_find_control(const struct config *config, char ret_path[MPS_PATH])
 {
-	const char *const roots[] = {p->config->as_nvidia.inner_root,
-				     p->config->as_nvidia.driver_root};
+	const char *const roots[] = {config->as_nvidia.inner_root, config->as_nvidia.driver_root};
 	const char *path = getenv("PATH");
 
 	for (size_t i = 0; i < ARRAY_SIZE(roots); i++)
@@ -174,9 +173,8 @@ static void say_limits(struct mps_gpu *gpu)
 {
 	const struct plugin *p = gpu->hub->plugin;
 	char percent[MPS_TEXT], limit[MPS_TEXT];
-	uint32_t replicas = p->config->as_nvidia.replicas;
 
-	mps_part(p, gpu->device, p->config->as_nvidia.one_only ? 1 : replicas, percent, limit);
+	mps_part(p, gpu->device, gpu->one_only ? 1 : gpu->replicas, gpu->replicas, percent, limit);
 	limit[1] = ' '; /* "0 1024M" */
 	snprintf(gpu->run.input, RUN_TEXT,
 		 "set_default_device_pinned_mem_limit %s\n"

@@ -175,6 +175,7 @@ void mps_gpu_did(struct mps_gpu *gpu, bool well)
 	if (well && command == MPS_UNMODE) {
 		log_info("mps.undone", "uuid=%s", uuid_of(gpu));
 		mps_gpu_want(gpu); /* perhaps below another root */
+		serve_changed(gpu->hub->plugin);
 		return;
 	}
 	mps_gpu_pump(gpu);
@@ -188,6 +189,11 @@ void mps_gpu_pump(struct mps_gpu *gpu)
 	if (gpu->hub->closed)
 		return;
 	say(gpu);
+	/* A former meted's daemon, with clients. */
+	if (gpu->keeps && !gpu->machine.wanted) {
+		loop_disarm(&gpu->timer);
+		return;
+	}
 	command = mps_next(&gpu->machine, now);
 	if (command != MPS_NOTHING) {
 		mps_gpu_begin(gpu, command); /* it may have ended already, and others begun */

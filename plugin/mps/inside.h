@@ -28,6 +28,8 @@ struct mps_gpu {
 	uint32_t replicas, percent; /* that the daemon was told */
 	bool was_ready, one_only;
 	bool moves; /* it is wanted below another root, as soon as nothing is left below this one */
+	bool keeps; /* the configuration has changed, and containers have it by MPS as it was */
+	bool waits; /* it is wanted, when those have ended who have it without MPS */
 };
 
 struct mps_hub {
@@ -44,13 +46,17 @@ void mps_gpu_begin(struct mps_gpu *gpu, enum mps_command command);
 int mps_record_read(struct plugin *p, const char *uuid, char ret_root[MPS_PATH]);
 void mps_record_folder(const struct plugin *p, char ret_path[PLUGIN_PATH]);
 /* The program; "": there is none. */
-void mps_find_control(const struct plugin *p, char ret_path[MPS_PATH]);
+void mps_find_control(const struct config *config, char ret_path[MPS_PATH]);
 
 /* gpu.c */
 void mps_gpu_open(struct mps_gpu *gpu, bool marked);
 void mps_gpu_did(struct mps_gpu *gpu, bool well);
 /* mps.c: from now on it runs, or not, as the configuration says. */
 void mps_gpu_want(struct mps_gpu *gpu);
+/* turnover.c: the GPU stays as it is; `asked`: the configuration wants a daemon. */
+bool mps_gpu_stays(struct mps_gpu *gpu, bool asked);
+/* A pod that has the device by MPS, which the configuration no longer says: it may start again. */
+bool mps_has(const struct mps_hub *hub, uint32_t device, const char *uid);
 /* Does what is due. Called after every event. */
 void mps_gpu_pump(struct mps_gpu *gpu);
 void mps_gpu_unwatch(struct mps_gpu *gpu);

@@ -106,28 +106,35 @@ static int check_device(const struct plugin *p, uint32_t i, struct fault *why)
 	return 0;
 }
 
-static int check(const struct mps_hub *hub, struct fault *why)
+static int check(const struct mps_hub *hub, const struct config *config, struct fault *why)
 {
 	const struct plugin *p = hub->plugin;
+	char control[MPS_PATH];
 	uint32_t most = p->host->cuda_version >= CUDA_NEW ? CLIENTS_NEW : CLIENTS;
 	int r = 0;
 
-	if (p->config->as_nvidia.replicas > most)
+	if (config->as_nvidia.replicas > most)
 		return fault_set(why, -EINVAL,
 				 "sharing.mps.resources: %" PRIu32 " replicas are more than the "
 				 "clients that MPS has on a GPU with this driver; accepted: at "
 				 "most %" PRIu32,
-				 p->config->as_nvidia.replicas, most);
-	if (!*hub->control)
+				 config->as_nvidia.replicas, most);
+	mps_find_control(config, control);
+	if (!*control)
 		return fault_set(why, -ENOENT,
 				 "sharing.mps: there is no program nvidia-cuda-mps-control below "
 				 "flags.plugin.containerDriverRoot (%s) and flags.nvidiaDriverRoot "
 				 "(%s), in usr/bin, nor on $PATH; accepted: one that is there",
-				 p->config->as_nvidia.inner_root, p->config->as_nvidia.driver_root);
+				 config->as_nvidia.inner_root, config->as_nvidia.driver_root);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
 		if (p->offer[i].shared)
 			r = check_device(p, i, why);
 	return r;
+}
+
+int mps_fits(struct mps_hub *hub, const struct config *config, struct fault *why)
+{
+	return hub && config->as_nvidia.mps ? check(hub, config, why) : 0;
 }
 
 /* A former meted's daemon below another root ends first, where its record says that it is. */
@@ -138,6 +145,11 @@ void mps_gpu_want(struct mps_gpu *gpu)
 	uint64_t now = loop_now_ns();
 	bool wanted = alone->mps && p->offer[gpu->device].shared;
 
+	if (mps_gpu_stays(gpu, wanted)) {
+		p->host->at_once(p->host->daemon, gpu->device, gpu->keeps);
+		mps_gpu_pump(gpu);
+		return;
+	}
 	gpu->moves = wanted && gpu->machine.marked && *gpu->root &&
 		     strncmp(gpu->root, alone->mps_root, MPS_PATH - 1) != 0;
 	wanted &= !gpu->moves;
@@ -159,8 +171,8 @@ int mps_settle(struct mps_hub *hub, struct fault *why)
 	struct plugin *p = hub->plugin;
 	int r;
 
-	mps_find_control(p, hub->control);
-	r = p->config->as_nvidia.mps ? check(hub, why) : 0;
+	mps_find_control(p->config, hub->control);
+	r = mps_fits(hub, p->config, why);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
 		mps_gpu_want(&hub->gpu[i]);
 	return r;
@@ -172,18 +184,34 @@ bool mps_is_open(const struct mps_hub *hub, uint32_t device)
 {
 	const struct mps_gpu *gpu = hub ? &hub->gpu[device] : NULL;
 
-	return !gpu || (gpu->machine.wanted ? gpu->machine.ready : !gpu->moves);
+	/* Exclusive, it would be a GPU for one program. */
+	return !gpu || (!mps_stays(hub, device) &&
+			(gpu->machine.wanted ? gpu->machine.ready : !gpu->machine.marked));
+}
+
+int mps_blame(const struct mps_hub *hub, uint32_t device, struct fault *why)
+{
+	return fault_set(why, -EAGAIN,
+			 "device %s is still used %s: it is given to others when those containers "
+			 "have ended",
+			 hub->plugin->host->device[device].uuid,
+			 hub->gpu[device].waits ? "without MPS" : "by MPS");
 }
 
 int mps_check(const struct mps_hub *hub, const struct binding *b, struct fault *why)
 {
-	for (uint32_t i = 0; i < b->devices; i++)
-		if (!mps_is_open(hub, b->device[i]))
-			return fault_set(
-				why, -EAGAIN,
-				"the MPS control daemon of GPU %s is not ready; it is being "
-				"started",
-				hub->plugin->host->device[b->device[i]].uuid);
+	for (uint32_t i = 0; i < b->devices; i++) {
+		uint32_t device = b->device[i];
+
+		if (mps_is_open(hub, device) || mps_has(hub, device, b->uid))
+			continue;
+		if (mps_stays(hub, device))
+			return mps_blame(hub, device, why);
+		return fault_set(why, -EAGAIN,
+				 "the MPS control daemon of GPU %s is not ready; it is being "
+				 "started",
+				 hub->plugin->host->device[device].uuid);
+	}
 	return 0;
 }
 
@@ -194,10 +222,10 @@ void mps_pipe(const struct plugin *p, uint32_t device, char ret_path[MPS_PATH])
 }
 
 /* Rounded down, so that all of them together are not more than the GPU. */
-void mps_part(const struct plugin *p, uint32_t device, uint32_t replicas,
+void mps_part(const struct plugin *p, uint32_t device, uint32_t replicas, uint32_t of,
 	      char ret_percent[MPS_TEXT], char ret_limit[MPS_TEXT])
 {
-	uint32_t of = p->config->as_nvidia.replicas, milli;
+	uint32_t milli;
 	uint64_t bytes = p->host->device[device].total_bytes;
 
 	replicas = replicas < of ? replicas : of;

@@ -26,11 +26,24 @@ must_check int mps_device(struct mps_hub *hub, uint32_t device);
 /* `closed` is called later, in the loop, when no command is under way any more. Daemons go on. */
 void mps_close(struct mps_hub *hub, void (*closed)(struct plugin *p));
 
-/* From now on daemons run as the configuration says. -errno: that is impossible on this node. */
+struct config;
+
+/* Would daemons run on this node with that configuration? -errno with a sentence. */
+must_check int mps_fits(struct mps_hub *hub, const struct config *config, struct fault *why);
+/* From now on daemons run as the configuration says: on a GPU that containers have by MPS, or
+ * without it, as soon as these have ended. -errno: that is impossible on this node. */
 must_check int mps_settle(struct mps_hub *hub, struct fault *why);
+/* Those may have ended. */
+void mps_look(struct mps_hub *hub);
+/* Containers have the device without MPS, which waits for their end. */
+bool mps_waits(const struct mps_hub *hub, uint32_t device);
+/* Likewise, or they have it by MPS, whatever the configuration says. Nobody else is given it. */
+bool mps_stays(const struct mps_hub *hub, uint32_t device);
 
 /* May the device be given to containers? Always, where there is no MPS. */
 bool mps_is_open(const struct mps_hub *hub, uint32_t device);
+/* -EAGAIN with a sentence: why nobody is given a device that stays as it is. */
+must_check int mps_blame(const struct mps_hub *hub, uint32_t device, struct fault *why);
 /* -EAGAIN with a sentence: one of its devices waits for its daemon. */
 must_check int mps_check(const struct mps_hub *hub, const struct binding *b, struct fault *why);
 
@@ -39,8 +52,8 @@ enum { MPS_PATH = 256 };
 /* The host's folder of the daemon's pipe. */
 void mps_pipe(const struct plugin *p, uint32_t device, char ret_path[MPS_PATH]);
 
-/* What several of a device's replicas may have: a part of its threads, "28.5", and of its memory,
- * "0=11700M", as clients read them in their environment. */
+/* What several of the replicas that a device has may have, of so many: a part of its threads,
+ * "28.5", and of its memory, "0=11700M", as clients read them in their environment. */
 enum { MPS_TEXT = 32 };
-void mps_part(const struct plugin *p, uint32_t device, uint32_t replicas,
+void mps_part(const struct plugin *p, uint32_t device, uint32_t replicas, uint32_t of,
 	      char ret_percent[MPS_TEXT], char ret_limit[MPS_TEXT]);

@@ -289,7 +289,8 @@ static void add_mps(const struct serving *s, struct answer *g, size_t replicas)
 	snprintf(g->pipe_inside, TEXT, "/mps/%s/pipe", s->resource);
 	add_env(g, "CUDA_MPS_PIPE_DIRECTORY", g->pipe_inside);
 	if (!p->config->as_nvidia.one_only) {
-		mps_part(p, g->device[0], (uint32_t)replicas, g->percent, g->limit);
+		mps_part(p, g->device[0], (uint32_t)replicas, p->config->as_nvidia.replicas,
+			 g->percent, g->limit);
 		add_env(g, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", g->percent);
 		add_env(g, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", g->limit);
 	}
@@ -377,6 +378,14 @@ static int check(const struct serving *s, struct answer *g,
 					 "invalid allocation request for \"%s\": device %s may be "
 					 "divided by MIG just now",
 					 s->resource, p->host->device[g->device[i]].uuid);
+	for (uint32_t i = 0; i < g->count; i++)
+		if (mps_stays(p->mps, g->device[i])) {
+			struct fault reason;
+
+			best_effort(mps_blame(p->mps, g->device[i], &reason));
+			return fault_set(why, -EAGAIN, "invalid allocation request for \"%s\": %s",
+					 s->resource, reason.text);
+		}
 	/* A client has one control daemon, and each GPU has its own. */
 	if (p->config->as_nvidia.mps && g->count != 1)
 		return fault_set(

@@ -109,26 +109,13 @@ static void on_tenant(void *owner, const struct wire_tenant_row *row)
 	add_user(owner, row->device, "tenant", row->name.text);
 }
 
-/* Whole, or a replica of it: whatever the device is shared out as now. -1: of none. */
-static int device_of(const struct plugin *p, const char *id)
-{
-	for (uint32_t i = 0; i < p->host->devices; i++) {
-		size_t n = strlen(p->host->device[i].uuid);
-
-		if (strncmp(id, p->host->device[i].uuid, n) == 0 &&
-		    (!id[n] || strncmp(id + n, "::", 2) == 0))
-			return (int)i;
-	}
-	return -1;
-}
-
 /* Given by the kubelet, whether the container has started or not. Its record keeps what an ended
  * pod had until it gives something again. */
 static void on_given(void *owner, const struct pod *pod, const char *uid, const char *id)
 {
 	struct mig_label *label = owner;
 	const char *name = pod ? pod->name : json_text(label->pods, uid);
-	int device = device_of(label->plugin, id);
+	int device = allocated_device(label->plugin, id);
 
 	if (device >= 0 && (name || !label->pods))
 		add_user(label, (uint32_t)device, "pod", name ? name : uid);

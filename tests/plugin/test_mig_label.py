@@ -257,10 +257,59 @@ def nobody_gets_a_device_meanwhile(mode):
             pod.start()
 
 
+def register(node):
+    """The kubelet knows the driver: devices are published."""
+    caller = Caller(f"{node.kubelet.folder}/plugins_registry/{DRIVER}-reg.sock")
+    caller.tell("known registered")
+    assert caller.answer("known").endswith("ok")
+    caller.close()
+
+
+def published(node):
+    """The devices of the newest generation's slices, if all of them are there."""
+    found = [slice["spec"] for slice in node.api.objects("resourceslices", len(node.api.log))]
+    newest = max((spec["pool"]["generation"] for spec in found), default=0)
+    found = [spec for spec in found if spec["pool"]["generation"] == newest]
+    complete = found and found[0]["pool"]["resourceSliceCount"] == len(found)
+    return [device for spec in found for device in spec.get("devices", ())] if complete else []
+
+
+def taints(device):
+    return {taint["key"]: taint["effect"] for taint in device.get("taints", ())}
+
+
+def await_published(node, are):
+    return until(lambda: (devices := published(node)) and are(devices) and devices, lambda: f"published: {published(node)}\n{node.log()[-2000:]}")
+
+
+def test_slices_are_those_of_the_devices_that_a_division_has_made():
+    with Labelled(mode="claims") as node:
+        os.mkdir(node.kubelet.folder + "/plugins_registry")
+        node.start()
+        register(node)
+        whole = {device["name"] for device in await_published(node, lambda devices: len(devices) == 2)}
+        node.relabel("all-3g.40gb")
+        node.await_states("pending", "success")
+        parts = await_published(node, lambda devices: len(devices) == 4 and not any(map(taints, devices)))
+        assert {device["attributes"]["type"]["string"] for device in parts} == {"mig"}, parts
+        made = {device["name"] for device in parts}
+        assert not made & whole
+        node.api.claim = claims = Claims(next(iter(made)))
+        claims.answer_all()
+        caller = Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")
+        try:
+            caller.prepare("c0")
+            assert caller.answer("c0").startswith("ok "), caller.answer("c0")
+            caller.unprepare("c0")
+        finally:
+            caller.close()
+
+
 def test_no_claim_is_prepared_meanwhile():
     with Labelled(mode="claims") as node:
         os.mkdir(node.kubelet.folder + "/plugins_registry")
         node.start()
+        register(node)
         node.api.claim = made = Claims(node.uuid[0])
         made.answer_all()
         caller = Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")
@@ -270,10 +319,12 @@ def test_no_claim_is_prepared_meanwhile():
             node.await_log("mig.failed")
             caller.prepare("c0")
             assert f"device {node.uuid[0]} may be divided by MIG just now" in caller.answer("c0"), caller.answer("c0")
+            await_published(node, lambda devices: len(devices) == 2 and all(taints(device) == {f"{DRIVER}/dividing": "NoSchedule"} for device in devices))
         finally:
             told.set()
         # As a kubelet does, which is told to come again.
         until(lambda: prepared(caller), lambda: node.log()[-3000:])
+        await_published(node, lambda devices: len(devices) == 2 and not any(map(taints, devices)))
         caller.close()
 
 
@@ -298,6 +349,33 @@ def test_a_comparison_that_hangs_keeps_no_meted_that_ends():
         fd = until(opened, "it does not read the file")
         node.end()
         os.close(fd)
+
+
+def test_a_division_that_cannot_begin_gives_the_devices_back():
+    """Its file is gone since it was compared: nothing is divided, and the next value of the label is."""
+    with Labelled() as node:
+        node.kubelet.ask("turn", "nvidia.com/gpu")
+        node.start()
+        node.kubelet.hear("registered nvidia.com/gpu")
+        listed, objects = threading.Event(), node.api.objects
+
+        def slow(kind, version):
+            if kind == "pods" and not listed.is_set():
+                node.kubelet.await_devices(lambda now: now and not healthy(now))
+                os.rename(node.mig_file, node.mig_file + ".away")
+                listed.set()
+            return objects(kind, version)
+        node.api.objects = slow
+        node.relabel("all-1g.10gb")
+        assert listed.wait(PATIENCE), "it does not ask who is there"
+        node.await_states("pending", "failed")
+        node.await_event("mig.yaml: No such file or directory")
+        node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
+        os.rename(node.mig_file + ".away", node.mig_file)
+        node.assert_that("all-disabled")
+        node.relabel("all-3g.40gb")
+        node.await_states("pending", "failed", "pending", "success")
+        node.assert_that("all-3g.40gb")
 
 
 def test_an_api_server_that_refuses_hears_it_later():

@@ -6,6 +6,7 @@ import contextlib
 import nvidia_golden
 from node import *
 from meted import run
+from test_nvidia_configurations import LABEL, named, replicas
 
 
 def isolate(node):
@@ -348,8 +349,125 @@ def test_other_replicas_are_other_limits_at_once():
         node.kubelet.hear("listed 8")
         until(lambda: control(node, "get_default_active_thread_percentage").strip() == "25.0", "the daemon has the former limits")
         await_ready(node)
-        node.write({"version": "v1"})
-        node.await_log("config.refused .*sharing.mps: this has changed: restart meted")
+
+
+SLICES = {"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 3}]}}}
+
+
+def await_offered(node, *uuids):
+    """Devices of these GPUs are healthy, and no others."""
+    node.kubelet.await_devices(lambda now: {id.split("::")[0] for id, health in now.items() if health == "Healthy"} == set(uuids))
+
+
+def given(node, *pods):
+    """The kubelet's record, by which a pod has nvidia.com/gpu."""
+    rows = [{"PodUID": pod.uid, "ContainerName": "main", "ResourceName": "nvidia.com/gpu", "DeviceIDs": {"-1": list(pod.held["main"])}, "AllocResp": ""} for pod in pods]
+    node.kubelet.entries.clear()
+    node.kubelet.write_checkpoint(json.dumps({"Data": {"PodDeviceEntries": rows, "RegisteredDevices": {}}, "Checksum": 1}))
+
+
+def test_a_gpu_leaves_mps_when_its_containers_have_ended():
+    with mps(api=True) as node, in_use(node):
+        first, other = daemon(node, 0), daemon(node, 1)
+        pod = node.run("a", node.id(0))
+        with program_in(node, pod) as allocate:
+            node.write(SLICES)
+            node.await_log(f"mps.undone uuid={node.uuid[1]}")
+            until(lambda: not os.path.exists(f"/proc/{other}/exe"), "nobody has that GPU, and its daemon runs still")
+            await_offered(node, node.uuid[1])
+            assert modes(node) == ["Exclusive_Process", "Default"]
+            refusal = node.kubelet.refusal(node.kubelet.begin("allocate", node.id(0)))
+            assert refusal.endswith(f"device {node.uuid[0]} is still used by MPS: it is given to others when those containers have ended"), refusal
+            assert allocate(1) == 0
+            with program_in(node, pod) as another:
+                assert another(1) == 0, "it has what it had"
+            os.kill(first, signal.SIGKILL)
+            until(lambda: daemon(node, 0) not in (None, first), "it is not started again")
+            until(lambda: control(node, "get_default_active_thread_percentage").strip() == "50.0", "its limits are the former ones")
+            node.meted.kill()
+            node.meted.start()
+            node.await_log("mps.keeps uuid=" + node.uuid[0], times=2)
+            with program_in(node, pod) as another:
+                assert another(1) == 0, "and after a restart of meted"
+            kept = daemon(node, 0)
+        pod.delete()
+        node.await_log(f"mps.undone uuid={node.uuid[0]}")
+        until(lambda: not os.path.exists(f"/proc/{kept}/exe"), "nobody has it, and its daemon runs still")
+        await_offered(node, *node.uuid)
+        assert modes(node) == ["Default"] * 2
+        assert node.kubelet.ask("allocate", node.id(2)) == f"ok env=NVIDIA_VISIBLE_DEVICES={node.uuid[0]}"
+
+
+def test_a_gpu_becomes_mpss_when_those_have_ended_who_have_it_without():
+    with mps(api=True, start=False) as node:
+        node.write(SLICES)
+        node.start()
+        node.kubelet.hear("registered")
+        await_offered(node, *node.uuid)
+        pod = node.pod("a").admit(node.id(0))
+        given(node, pod)
+        node.write(node.file_of())
+        node.await_log("mps.waits uuid=" + node.uuid[0])
+        await_offered(node, node.uuid[1])
+        assert modes(node) == ["Default", "Exclusive_Process"]
+        refusal = node.kubelet.refusal(node.kubelet.begin("allocate", node.id(0)))
+        assert refusal.endswith(f"device {node.uuid[0]} is still used without MPS: it is given to others when those containers have ended"), refusal
+        pod.start()  # its container starts again, and is no tenant
+        assert not node.tenants()
+        pod.delete()
+        node.await_log("mps.ready uuid=" + node.uuid[0])
+        await_offered(node, *node.uuid)
+        assert modes(node) == ["Exclusive_Process"] * 2
+        assert node.run("b", node.id(1)) and node.tenant("ns/b/main")
+
+
+def test_a_label_of_the_node_switches_between_time_slicing_and_mps():
+    with named({"default": replicas(3)}) as node:
+        node.root = node.folder + "/mps"
+        node.fill({"default": replicas(3), "mps": json.dumps({"version": "v1", "flags": {"mpsRoot": node.root}, "sharing": {"mps": {"resources": [{"name": "gpu", "replicas": 2}]}}})})
+        isolate(node)
+        node.environment["PATH"] = BUILD + "/sim:" + os.environ["PATH"]
+        node.start()
+        try:
+            with in_use(node):
+                switch(node)
+        finally:
+            node.end()
+            end_daemons(node)
+
+
+def switch(node):
+    node.kubelet.hear("listed 6")
+    for round in range(2):
+        node.api.set_node({LABEL: "mps"})
+        until(lambda: modes(node) == ["Exclusive_Process"] * 2, "MPS does not begin")
+        node.kubelet.await_devices(lambda now: len(now) == 4 and set(now.values()) == {"Healthy"})
+        pod = node.run(f"a{round}", node.id(0))
+        with program_in(node, pod) as allocate:
+            for label in ("default", "mps") * 4 + ("default",):
+                node.api.set_node({LABEL: label})
+            if round:
+                node.meted.kill()
+                node.meted.start()
+            await_offered(node, node.uuid[1])
+            node.kubelet.await_devices(lambda now: len(now) == 6)
+            assert allocate(1) == 0, "it has what it had"
+        pod.delete()
+        await_offered(node, *node.uuid)
+        until(lambda: modes(node) == ["Default"] * 2, "the mode of MPS was left")
+    assert not node.tenants()
+
+
+def test_a_configuration_that_mps_does_not_go_with_leaves_the_former_one_in_force():
+    with mps(api=False, start=False) as node:
+        node.write(SLICES)
+        node.start()
+        node.kubelet.hear("registered")
+        await_offered(node, *node.uuid)
+        node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 49}]))
+        node.await_log("config.refused .*49 replicas are more than the clients that MPS has")
+        assert len(node.kubelet.devices()) == 6
+        assert node.kubelet.ask("allocate", node.id(0)).startswith("ok ")
 
 
 def test_what_does_not_go_with_mps_is_refused_with_a_sentence():

@@ -4,6 +4,7 @@
 from metrics import Metrics
 from node import *
 from meted import run
+from test_nvidia_mig import apply, found
 from test_plugin_claims import claims
 
 
@@ -67,6 +68,23 @@ def test_time_that_was_due_and_not_had_is_told():
         # Whose kernels take two seconds cannot be stopped in between.
         with metrics.steady(slow, "kernel_us=2000000", "ahead=2"), metrics.steady(short, "kernel_us=1000"):
             until(lambda: 0 < (metrics.of("mete_tenant_time_lacking_ratio", pod="short") or 0) <= 1, "nothing was lacking beside kernels of two seconds")
+
+
+def test_a_device_that_mig_has_taken_is_not_healthy_and_its_series_end_with_its_last_tenant():
+    with Metrics(devices="1xH100", slots=2, environment={"METE_SIM_PARTS": "0:2x3g.40gb"}) as metrics:
+        node, name = metrics.node, "mete_device_healthy"
+        kept, free = sorted(found(node), key=lambda uuid: uuid != node.uuid[0])
+        pod = node.run("a", node.id(0))
+        assert [value for _, value in metrics.rows(name)] == [1, 1], metrics.rows(name)
+        apply(node, **{"1g.10gb": 7})
+        until(lambda: metrics.of(name, UUID=kept) == 0, lambda: f"what is gone has a tenant, and is healthy: {metrics.rows(name)}")
+        until(lambda: sorted(value for _, value in metrics.rows(name)) == [0] + [1] * 7, lambda: f"instead: {metrics.rows(name)}")
+        assert metrics.of(name, UUID=free) is None, "it is gone, and nobody has it"
+        pod.delete()
+        until(lambda: metrics.of(name, UUID=kept) is None, lambda: f"its last tenant has left: {metrics.rows(name)}")
+        assert [value for _, value in metrics.rows(name)] == [1] * 7, metrics.rows(name)
+        apply(node, **{"3g.40gb": 2})
+        until(lambda: metrics.of(name, UUID=kept) == metrics.of(name, UUID=free) == 1, lambda: f"they are back: {metrics.rows(name)}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a GPU goes over to MPS or from it: not before those have ended who have it in the other way.
+ * The compute mode of MPS would take the GPU from programs that are no clients, and a daemon that
+ * ends takes its clients with it.
+ */
+#include <string.h>
+
+#include "plugin/mps/inside.h"
+
+/* `uid`: of a pod; NULL: of any. */
+static bool has_bound(const struct plugin *p, uint32_t device, const char *uid)
+{
+	list_for_each(link, (struct list *)&p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+
+		if (binding_place(b, device) >= 0 && (!uid || strcmp(b->uid, uid) == 0))
+			return true;
+	}
+	return false;
+}
+
+/* Ids are on the kubelet's record until it gives others: without an API server, which says who has
+ * ended, the GPU might wait for ever. */
+static bool has_others(const struct plugin *p, uint32_t device)
+{
+	return has_bound(p, device, NULL) || (p->pods && allocated_to_some(p, device));
+}
+
+bool mps_gpu_stays(struct mps_gpu *gpu, bool asked)
+{
+	const struct plugin *p = gpu->hub->plugin;
+	const char *uuid = p->host->device[gpu->device].uuid;
+	bool kept = gpu->keeps, waited = gpu->waits;
+	bool same = asked && strncmp(gpu->root, p->config->as_nvidia.mps_root, MPS_PATH - 1) == 0;
+
+	gpu->keeps = gpu->machine.marked && !same && has_bound(p, gpu->device, NULL);
+	gpu->waits =
+		asked && !gpu->machine.wanted && !gpu->machine.marked && has_others(p, gpu->device);
+	if (gpu->keeps && !kept)
+		log_info("mps.keeps",
+			 "uuid=%s reason=\"containers have it by MPS; it is given to others when "
+			 "they have ended\"",
+			 uuid);
+	if (gpu->waits && !waited)
+		log_info("mps.waits",
+			 "uuid=%s reason=\"containers have it without MPS; it is given to others "
+			 "when they have ended\"",
+			 uuid);
+	return gpu->keeps || gpu->waits;
+}
+
+bool mps_waits(const struct mps_hub *hub, uint32_t device)
+{
+	return hub && hub->gpu[device].waits;
+}
+
+bool mps_has(const struct mps_hub *hub, uint32_t device, const char *uid)
+{
+	return hub && hub->gpu[device].keeps && has_bound(hub->plugin, device, uid);
+}
+
+bool mps_stays(const struct mps_hub *hub, uint32_t device)
+{
+	return hub && (hub->gpu[device].keeps || hub->gpu[device].waits);
+}
+
+void mps_look(struct mps_hub *hub)
+{
+	struct plugin *p = hub ? hub->plugin : NULL;
+	bool changed = false;
+
+	for (uint32_t i = 0; p && p->settled && i < p->host->devices; i++) {
+		if (!mps_stays(hub, i))
+			continue;
+		mps_gpu_want(&hub->gpu[i]);
+		changed |= !mps_stays(hub, i);
+	}
+	if (changed)
+		serve_changed(p);
+}
