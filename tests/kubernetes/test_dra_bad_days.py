@@ -232,18 +232,19 @@ def update(here, uid):
 
 
 def test_an_update_with_a_stand_by_fails_no_claim():
-    """Twice, the second time from a pod to a pod. Where the kubelet was too busy, a claim may fail once and is prepared then; that update is not counted."""
+    """Twice, the second time from a pod to a pod. Where the kubelet was too busy a claim may fail once, for want of whoever it asked, and is prepared
+    then: it registered the second one too late, or had chosen the first one before. Such an update is not counted."""
     with claims(slots=50) as here:
         stays = here.pod("stays", ["seen", "hold=1"], memory="256Mi", compute="1")
         stays.await_line("devices=1")
         counted = 0
         for number in range(8):
             in_time, failed = update(here, f"uid-{number}")
-            assert not (in_time and failed), failed
-            counted += in_time
+            assert all("is not registered" in one or "code = Unavailable" in one for one in failed), failed
+            counted += in_time and not failed
             if counted == 2:
                 break
-        assert counted == 2, f"of 8 updates the kubelet knew the second one in time in {counted}"
+        assert counted == 2, f"in {counted} of 8 updates the kubelet knew the second one in time and no claim failed"
         assert seen(stays.exec("seen"))["total"] == 256 * MIB
         here.meted.await_registered()
 
