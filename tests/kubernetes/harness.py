@@ -265,18 +265,31 @@ class Node:
         self.cluster.ask("DELETE", path, {"gracePeriodSeconds": 1})
         self.cluster.until(path, lambda pods: not pods, "pods were never gone")
 
+    def lose_power(self):
+        """The node is rebooted: its disk stays, and of meted nothing is left but its log. Who wants another one starts it."""
+        self.meted.process.stdout.close()
+        self.meted.changed = True
+        self.cluster.reboot()
+        self.meted.process.wait()
+
     def close(self, keep=False):
-        """`keep`: meted may serve the next test."""
-        self.end_pods()
-        keep = keep and self.meted and not self.meted.changed and self.meted.process.poll() is None
+        """`keep`: meted may serve the next test. What cannot be ended does not keep the rest from ending: the next test has the same node."""
+        with contextlib.ExitStack() as rest:
+            rest.callback(self.cluster.ask, "DELETE", f"/api/v1/namespaces/{self.namespace}")
+            rest.callback(self.leave_meted, keep)
+            self.end_pods()
+
+    def leave_meted(self, keep):
+        if not self.meted:
+            return
+        keep = keep and not self.meted.changed and self.meted.process.poll() is None
         try:
             if keep:
                 until(lambda: not self.meted.ps(), "tenants were left behind")
                 idle.append(self.meted)
         finally:
-            if self.meted and self.meted not in idle:
+            if self.meted not in idle:
                 self.meted.stop()
-        self.cluster.ask("DELETE", f"/api/v1/namespaces/{self.namespace}")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import select
 import subprocess
 import sys
 
-from harness import BUILD, node, pod, run
+from harness import BUILD, Never, node, pod, run, until
 from images import WORK
 
 
@@ -33,6 +33,29 @@ def test_the_imitated_toolkit_gives_the_driver_to_whoever_names_devices():
         assert said == "devices=0 why=no driver", said
         said = here.pod("strict", pod(command=["seen"], env=asks, runtime="toolkit-privileged")).await_line("seen (.*)")[1]
         assert said == "devices=0 why=no driver", said
+
+
+class Failure(Exception):
+    """Of a test, in its middle."""
+
+
+def test_what_a_test_that_fails_had_is_gone_when_the_next_one_begins():
+    """Also where its pods cannot be ended: the next meted would find another one there, and the kubelet two."""
+    def refuse():
+        raise Never("they never go")
+
+    for refuses in False, True:
+        try:
+            with node("share: {memory: 1GiB}", slots=2) as here:
+                here.pod("left", pod(command=["seen", "hold=1"], slots=1)).await_line("^seen ")
+                if refuses:
+                    here.end_pods = refuse
+                raise Failure
+        except (Failure, Never):
+            pass
+        assert here.meted.process.poll() == 0, "meted was left"
+        until(lambda: here.namespace not in [one["metadata"]["name"] for one in here.cluster.get("/api/v1/namespaces")["items"]],
+              "the namespace was left")
 
 
 def test_a_cluster_goes_with_whoever_had_it_however_that_ends():

@@ -1,77 +1,74 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The node's power fails: its disk stays, /run and all processes go."""
-from claims import API, Claims, install
-from harness import MIB, Meted, Node, pod, run, seen, soak, the_cluster
+import contextlib
+
+from claims import claims
+from harness import MIB, Meted, node, pod, run, seen, soak
+
+SHARE = "share: {memory: 25%}\nmost: {memory: 100%}"
 
 
-def test_after_a_reboot_containers_are_new_tenants_with_their_pods_shares():
-    cluster = the_cluster()
-    here = Node(cluster)
-    meted = here.share("share: {memory: 25%}\nmost: {memory: 100%}", slots=4)
+@contextlib.contextmanager
+def deployed(here, replicas):
+    """A deployment, which ends with the test however that ends: it would make its pods again and again."""
     template = pod(command=["sh", "-c", "seen; exec sleep 100000"], slots=1, restart="Always", annotations={"memory": "640MiB"})
     template["metadata"]["labels"] = {"app": "survivor"}
     path = f"/apis/apps/v1/namespaces/{here.namespace}/deployments"
-    cluster.ask("POST", path, {"metadata": {"name": "survivor"}, "spec": {
-        "replicas": 3, "selector": {"matchLabels": {"app": "survivor"}}, "template": template}})
+    here.cluster.ask("POST", path, {"metadata": {"name": "survivor"}, "spec": {
+        "replicas": replicas, "selector": {"matchLabels": {"app": "survivor"}}, "template": template}})
+    try:
+        yield path
+    finally:
+        here.cluster.ask("DELETE", f"{path}/survivor", propagationPolicy="Foreground")
+        here.cluster.until(path, lambda deployments: not deployments, "the deployment never went")
 
-    def available(deployments):
-        status = deployments["survivor"]["status"]
-        return status.get("availableReplicas") == 3 and status.get("observedGeneration")
 
-    cluster.until(path, available, "the deployment was never available")
-    meted.process.stdout.close()
-    cluster.reboot()
+def test_after_a_reboot_containers_are_new_tenants_with_their_pods_shares():
+    with node(SHARE, slots=4) as here, deployed(here, 3) as path:
+        def available(deployments):
+            status = deployments["survivor"]["status"]
+            return status.get("availableReplicas") == 3 and status.get("observedGeneration")
 
-    def failed(pods):
-        """What the kubelet admitted again before meted was there; their controller makes others."""
-        return [one["status"] for one in pods.values() if one["status"]["phase"] == "Failed" and one["status"].get("reason")]
+        here.cluster.until(path, available, "the deployment was never available")
+        here.lose_power()
 
-    for status in cluster.until(f"/api/v1/namespaces/{here.namespace}/pods", failed, "no pod failed for lack of its device"):
-        assert status["reason"] == "UnexpectedAdmissionError" and "mete.dev/gpu" in status["message"], status
-    again = Meted(cluster, "share: {memory: 25%}\nmost: {memory: 100%}", slots=4)
+        def failed(pods):
+            """What the kubelet admitted again before meted was there; their controller makes others."""
+            return [one["status"] for one in pods.values() if one["status"]["phase"] == "Failed" and one["status"].get("reason")]
 
-    def back(pods):
-        """Three pods whose containers started after the reboot."""
-        running = [one for one in pods.values() for s in one["status"].get("containerStatuses", [])
-                   if "running" in s["state"] and s["ready"] and f"pod={here.namespace}/{one['metadata']['name']} " in again.log()]
-        return running if len(running) == 3 else None
+        all_pods = f"/api/v1/namespaces/{here.namespace}/pods"
+        for status in here.cluster.until(all_pods, failed, "no pod failed for lack of its device"):
+            assert status["reason"] == "UnexpectedAdmissionError" and "mete.dev/gpu" in status["message"], status
+        here.meted = again = Meted(here.cluster, SHARE, slots=4)
 
-    pods = cluster.until(f"/api/v1/namespaces/{here.namespace}/pods", back, "the deployment never came back")
-    for one in pods:
-        name = one["metadata"]["name"]
-        said = cluster.kubectl("exec", "-n", here.namespace, name, "--", "seen")
-        assert seen(said)["total"] == 640 * MIB, said
-        assert again.ps()[f"{here.namespace}/{name}/c"]["limit_bytes"] == 640 * MIB
-    cluster.ask("DELETE", f"{path}/survivor")
-    here.meted = again
-    here.close()
+        def back(pods):
+            """Three pods whose containers started after the reboot."""
+            running = [one for one in pods.values() for s in one["status"].get("containerStatuses", [])
+                       if "running" in s["state"] and s["ready"] and f"pod={here.namespace}/{one['metadata']['name']} " in again.log()]
+            return running if len(running) == 3 else None
+
+        for one in here.cluster.until(all_pods, back, "the deployment never came back"):
+            name = one["metadata"]["name"]
+            said = here.cluster.kubectl("exec", "-n", here.namespace, name, "--", "seen")
+            assert seen(said)["total"] == 640 * MIB, said
+            assert again.ps()[f"{here.namespace}/{name}/c"]["limit_bytes"] == 640 * MIB
 
 
 @soak
 def test_after_a_reboot_claims_are_prepared_anew():
     """What the kubelet remembers as prepared is on the node's disk, and what was prepared is not."""
-    cluster = the_cluster()
-    install(cluster)
-    cluster.ask("DELETE", f"{API}/resourceslices")
-    node = Node(cluster)
-    meted = node.share("dra: on", slots=4, total=0)
-    here = Claims(node)
-    here.await_published()
-    made = here.pod("survivor", ["sh", "-c", "seen; exec sleep 100000"], restart="Always", memory="640Mi", compute="25")
-    made.await_line(f"total={640 * MIB}")
-    before, (record,) = made.get()["status"]["containerStatuses"][0]["containerID"], here.records()
-    meted.process.stdout.close()
-    cluster.reboot()
-    assert not here.records(), "what was in /run outlived the reboot"
-    node.meted = Meted(cluster, "dra: on", slots=4, total=0)
-    made.until(lambda found: any("running" in s["state"] and s["containerID"] != before for s in found["status"].get("containerStatuses", [])),
-               "never came back")
-    assert list(here.records()) == [record]
-    assert seen(made.exec("seen"))["total"] == 640 * MIB
-    node.end_pods()
-    here.await_nothing()
-    node.close()
+    with claims(slots=4) as here:
+        made = here.pod("survivor", ["sh", "-c", "seen; exec sleep 100000"], restart="Always", memory="640Mi", compute="25")
+        made.await_line(f"total={640 * MIB}")
+        before, (record,) = made.get()["status"]["containerStatuses"][0]["containerID"], here.records()
+        here.lose_power()
+        assert not here.records(), "what was in /run outlived the reboot"
+        here.here.meted = Meted(here.cluster, "dra: on", slots=4, total=0)
+        made.until(lambda found: any("running" in s["state"] and s["containerID"] != before for s in found["status"].get("containerStatuses", [])),
+                   "never came back")
+        assert list(here.records()) == [record]
+        assert seen(made.exec("seen"))["total"] == 640 * MIB
 
 
 if __name__ == "__main__":
