@@ -53,11 +53,21 @@ static struct residency_tuning tuning_of(const struct daemon *d)
 	return tuning;
 }
 
+/* What a device that is here may have of the store: all of them may have as much. */
+static uint64_t part_now(const struct daemon *d)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < d->devices; i++)
+		bytes = most(bytes, d->move.part[i].store.budget_bytes);
+	return bytes;
+}
+
 bool move_why_never(const struct daemon *d, struct fault *ret_why)
 {
 	uint64_t each = d->present ? d->move.stores.budget_bytes / d->present : 0;
 	const struct residency_tuning tuning = tuning_of(d);
-	uint64_t spare = residency_spare(&tuning);
+	uint64_t spare = residency_spare(&tuning), now = part_now(d);
 
 	if (!d->move.stores.budget_bytes)
 		best_effort(fault_set(ret_why, -ENOSPC,
@@ -68,7 +78,14 @@ bool move_why_never(const struct daemon *d, struct fault *ret_why)
 				      "for each device, and needs more than %s (--store)",
 				      text_mib(each, TEXT_DOWN).text,
 				      text_mib(spare, TEXT_UP).text));
-	return each <= spare;
+	else if (now <= spare)
+		best_effort(fault_set(ret_why, -ENOSPC,
+				      "nothing moves for now: the store has %s for each device, "
+				      "and needs more than %s, until what is out since before GPUs "
+				      "were divided is back",
+				      text_mib(now, TEXT_DOWN).text,
+				      text_mib(spare, TEXT_UP).text));
+	return each <= spare || now <= spare;
 }
 
 int move_open(struct daemon *d)

@@ -28,7 +28,8 @@
 #include "node/daemon.h"
 
 must_check int move_open(struct daemon *d);
-/* Is meted's store too small for anything to move? *ret_why says so. */
+/* Is meted's store too small for anything to move, for good or, after a division, for now? *ret_why
+ * says so. */
 must_check bool move_why_never(const struct daemon *d, struct fault *ret_why);
 void move_close(struct daemon *d);
 /* How long class batch runs before it is parked, and how long a higher class waits before. */

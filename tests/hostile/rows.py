@@ -206,6 +206,19 @@ def rows(build):
     for name in ("host_function", "captures_open", "threads_race", "streams_many", "forged_drains"):
         disturbed(name + "/gate_closed", f"{name} while its gate is closed, which it never drains", close_gate)
 
+    # Mechanisms together: suspension, turns, captures, lending, limits and the store, each while another is at work.
+    for name in ("turns_children", "turns_captured", "turns_graphs", "captures_open", "host_function", "fork_exec"):
+        movable(name + "/suspended", f"{name} with memory that moves, while it is suspended and resumed", suspend)
+    for name in ("lends_forked", "lends_to_stopped"):
+        disturbed(name + "/suspended", f"{name} while it is suspended and resumed", suspend)
+    for name in ("moves_taken", "moves_stocked", "lends_freed", "turns_captured"):
+        movable(name + "/swap_set", f"{name} while its memory may move, and may not", set_shares(("swap", "off"), ("swap", "auto"), ("class", "batch")))
+    for name in ("lends_killed", "lends_many"):
+        disturbed(name + "/limit_set", f"{name} while its limit is set up and down",
+                  set_shares(("memory", "100MiB"), ("memory", "400MiB"), ("memory", "512MiB")))
+    for name in ("store_locked", "moves_contexts", "moves_stocked"):
+        movable(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, kills=True, slow_s=RESTART_S)
+
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))
         found.append(Attack(between.join(names), tries, command, exact=exact, **more))
@@ -240,5 +253,8 @@ def rows(build):
     beside(["lends_freed", "borrows_unread", "segments_of_the_dying"], options=("--swap", "auto"), disturb=suspend)
     beside(["turns_coupled", "flight_forged", "drained_early"], options=CAPPED)
     beside(["waiting_asks", "unread_replies", "silent_connections"])
+    beside(["turns_captured", "store_filled"], options=(*CAPPED, "--swap", "auto"), disturb=suspend)
+    beside(["lends_to_stopped", "store_filled", "turns_children"], options=(*CAPPED, "--swap", "auto"), disturb=suspend)
+    beside(["lends_freed", "captures_open", "fork_storm"], options=("--swap", "auto"), disturb=kill_meted(3), kills=True, slow_s=RESTART_S)
     beside(["pools_destroyed", "large_pairs", "over_returns"], disturb=kill_meted(3), kills=True, slow_s=RESTART_S)
     return found
