@@ -7,6 +7,7 @@
 #include "plugin/health_record.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/mig_label.h"
+#include "plugin/nvidia/parts.h"
 #include "plugin/sums/seats.h"
 
 enum { RECORD_MOST = 64 << 10, BOOT = 40 };
@@ -149,10 +150,11 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 			as_nvidia_look(p);
 		}
 		mig_label_look(p->mig);
+		parts_look(p->parts);
 		return;
 	}
 	/* It is not offered, and that is no news. */
-	if (news == HOST_LOST && p->host->device[device].gone)
+	if (news == HOST_LOST && (p->host->device[device].gone || parts_hides(p->parts, device)))
 		return;
 	if (news == HOST_XID)
 		p->xids[device]++;

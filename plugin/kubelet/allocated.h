@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "base/macros.h"
+
 struct plugin;
 struct pod;
 
@@ -16,3 +18,6 @@ typedef void allocated_found(void *owner, const struct pod *pod, const char *uid
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner);
 /* Likewise of every resource, also those that others offer, or that had another name. */
 void allocated_of_all(const struct plugin *p, allocated_found *found, void *owner);
+/* The same for whom it matters that nothing is known. -ENOENT: there is no checkpoint; -EINVAL: it
+ * cannot be read. */
+must_check int allocated_known(const struct plugin *p, allocated_found *found, void *owner);
