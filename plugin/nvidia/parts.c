@@ -41,6 +41,11 @@ bool parts_is_on(const struct parts *parts)
 	return config && !config->has_mete && config->as_nvidia.mig == CONFIG_MIG_DYNAMIC;
 }
 
+bool parts_asks_for_pods(const struct parts *parts)
+{
+	return parts && (parts_is_on(parts) || parts->now.rows);
+}
+
 int parts_known(const struct parts *parts, const struct mig_part *part)
 {
 	int device = part->computes && *part->uuid[0]

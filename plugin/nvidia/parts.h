@@ -19,6 +19,9 @@ void parts_close(struct parts *parts);
 /* plugin_entry.makes */
 bool parts_makes(const char *config);
 
+/* Does it need to know which pods have ended? */
+bool parts_asks_for_pods(const struct parts *parts);
+
 /* The configuration may have switched it on. The first time it blocks: the driver is asked. */
 must_check int parts_begin(struct parts *parts, struct fault *why);
 
