@@ -40,6 +40,7 @@ struct divided {
 	struct loop_timer timer;
 	struct loop_work work;
 	uint64_t before, now; /* nvml_news() of the last looks */
+	bool hurries, sure;   /* we have divided one: before the next look, or this one */
 	int r;		      /* nvml_look_again()'s */
 	struct fault why;
 };

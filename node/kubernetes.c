@@ -7,6 +7,7 @@
 
 #include "base/least.h"
 #include "node/daemon.h"
+#include "node/devices/divided.h"
 #include "node/devices/health.h"
 #include "node/devices/nvml.h"
 #include "node/library.h"
@@ -240,6 +241,15 @@ static int load(struct kubernetes *k, struct fault *why)
 
 #define STANDS_BY "another meted serves the node: this one stands by, and serves when it has ended"
 
+bool kubernetes_makes_parts(const struct daemon *d)
+{
+	struct kubernetes k = {.entry = NULL};
+	struct fault why;
+
+	return d->options.kubernetes && load(&k, &why) == 0 &&
+	       k.entry->makes(d->options.kubernetes);
+}
+
 static void fill_devices(struct kubernetes *k, const struct daemon *d)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
@@ -308,6 +318,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.compute_mode = compute_mode,
 		.at_once = schedule_at_once,
 		.parking = parking,
+		.look = divided_now,
 		.driver = driver,
 		.succeeded = standby_succeeded,
 		.finished = standby_finished,

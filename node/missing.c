@@ -15,12 +15,17 @@
 
 enum { MOST_S = 30 };
 
+bool missing_is(const struct daemon *d, const struct nvml *nvml)
+{
+	return !nvml_count(nvml) && (nvml_unparted(nvml) < 0 || !kubernetes_makes_parts(d));
+}
+
 static void on_due(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, missing.timer);
 	struct nvml *nvml = NULL;
 	struct fault why;
-	bool found = nvml_open(d->options.driver, &nvml, &why) == 0 && nvml_count(nvml) > 0;
+	bool found = nvml_open(d->options.driver, &nvml, &why) == 0 && !missing_is(d, nvml);
 
 	nvml_close(nvml);
 	if (found) {

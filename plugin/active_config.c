@@ -13,6 +13,7 @@
 #include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
+#include "plugin/nvidia/parts.h"
 #include "plugin/sums/seats.h"
 
 enum { AGAIN_S = 30 };
@@ -237,7 +238,7 @@ static int check_missing(const struct plugin *p, struct fault *why)
 		       : 0;
 }
 
-int active_config_divided(struct plugin *p, uint32_t former, struct fault *why)
+static int divided(struct plugin *p, uint32_t former, struct fault *why)
 {
 	int r = check_missing(p, why);
 
@@ -263,6 +264,15 @@ int active_config_divided(struct plugin *p, uint32_t former, struct fault *why)
 	serve_anew(p, r == 1);
 	enrol_more(p);
 	return 0;
+}
+
+int active_config_divided(struct plugin *p, uint32_t former, struct fault *why)
+{
+	int r = divided(p, former, why);
+
+	if (r == 0)
+		parts_divided(p->parts);
+	return r;
 }
 
 void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count)

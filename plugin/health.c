@@ -8,6 +8,7 @@
 #include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/mig_label.h"
+#include "plugin/nvidia/parts.h"
 #include "plugin/sums/seats.h"
 
 enum { RECORD_MOST = 64 << 10, BOOT = 40 };
@@ -144,6 +145,7 @@ static void look_around(struct plugin *p)
 	}
 	mps_look(p->mps);
 	mig_label_look(p->mig);
+	parts_look(p->parts);
 }
 
 /* What the news changes in the device's health: the answer of health_xid() and its like. */
@@ -178,7 +180,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		return;
 	}
 	/* It is not offered, and that is no news. */
-	if (news == HOST_LOST && p->host->device[device].gone)
+	if (news == HOST_LOST && (p->host->device[device].gone || parts_hides(p->parts, device)))
 		return;
 	if (news == HOST_XID)
 		p->xids[device]++;

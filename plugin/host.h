@@ -19,7 +19,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 15, /* of this interface: both sides are built together */
+	HOST_VERSION = 16, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -141,6 +141,9 @@ struct host {
 	/* How long class batch runs before it is parked for a higher class, and how long that waits
 	 * before; UINT64_MAX: as meted's options say. */
 	void (*parking)(struct daemon *d, uint64_t run_ns, uint64_t delay_ns);
+	/* MIG has just made or removed parts: the devices are read again soon, and divided() is
+	 * called, whatever has changed. */
+	void (*look)(struct daemon *d);
 	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
 	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
 	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);
@@ -174,6 +177,9 @@ struct plugin_entry {
 	/* host.device has changed: some are gone or back, and from `former` on they are new;
 	 * indices stay. -errno with a sentence: it takes a restart. */
 	int (*divided)(struct plugin *plugin, uint32_t former, struct fault *why);
+	/* A start without a device: does the file, or one of the folder, say that parts are made
+	 * when they are needed? */
+	bool (*makes)(const char *config);
 	/* A stand-by's: who serves is about to end. 1: succeeded() is called when the kubelet knows
 	 * us, too; 0: it need not. */
 	int (*succeed)(struct plugin *plugin);

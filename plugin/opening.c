@@ -11,6 +11,7 @@
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
 #include "plugin/nvidia/mig_label.h"
+#include "plugin/nvidia/parts.h"
 #include "plugin/reviews.h"
 
 enum {
@@ -302,6 +303,8 @@ static int start(struct plugin *p, struct fault *why)
 		return r;
 	health_open(p);
 	r = mps_open(p, &p->mps, why);
+	if (r == 0)
+		r = parts_open(p, &p->parts, why);
 	if (r < 0)
 		return r;
 	/* Whoever checks that we are alive need not wait for the node's labels. */
@@ -426,6 +429,7 @@ static void plugin_close(struct plugin *p)
 	p->open_handles = 1;
 	leave(p);
 	p->open_handles += mig_label_close(take(p->mig), closed);
+	parts_close(take(p->parts));
 	if (p->mps) {
 		p->open_handles++;
 		mps_close(take(p->mps), closed);
@@ -485,6 +489,7 @@ const struct plugin_entry mete_plugin = {
 	.open = plugin_open,
 	.reload = reload,
 	.divided = active_config_divided,
+	.makes = parts_makes,
 	.succeed = standby_succeed,
 	.finish = finish,
 	.who = reviews_who,

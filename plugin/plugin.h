@@ -14,6 +14,7 @@
  *	node_features.c  the labels of GPU feature discovery
  *	kinds.c          under which names, where MIG has divided GPUs
  *	mig_label.c      GPUs are divided as a label says
+ *	parts.c          parts of GPUs are made when containers need them
  *	held.c           which devices still have a tenant there
  *	enrol.c          the kubelet's folder: our socket in it, and our registration
  *	rival.c          NVIDIA's device plugin or DRA driver, if it runs here
@@ -63,6 +64,7 @@ struct dra;
 struct mig_label;
 struct mps_hub;
 struct nodes;
+struct parts;
 struct seats;
 struct ProtobufCMessage; /* protobuf-c's */
 struct V1beta1__ContainerAllocateRequest;
@@ -182,6 +184,7 @@ struct plugin {
 	struct registration *awaited; /* of who stands by: plugin/dra/standby.h */
 	struct seats *seats;	      /* NULL: pods are not counted by amounts */
 	struct mps_hub *mps;	      /* plugin/mps/ */
+	struct parts *parts;	      /* that are made when they are needed; NULL: no devices */
 	char *api_problem;	      /* NULL: none */
 	struct list events;
 	uint32_t events_under_way;

@@ -32,7 +32,7 @@ static void run(struct loop_work *work)
 	struct nvml *nvml = container_of(v, struct daemon, divided)->nvml;
 
 	v->now = nvml_news(nvml);
-	v->r = v->now && v->now == v->before ? nvml_look_again(nvml, &v->why) : 0;
+	v->r = v->sure || (v->now && v->now == v->before) ? nvml_look_again(nvml, &v->why) : 0;
 }
 
 void divided_found(struct daemon *d, uint32_t index)
@@ -103,7 +103,7 @@ static void on_finished(struct loop_work *work)
 {
 	struct divided *v = container_of(work, struct divided, work);
 	struct daemon *d = container_of(v, struct daemon, divided);
-	bool same = v->now && v->now == v->before;
+	bool same = v->sure || (v->now && v->now == v->before);
 
 	if (d->stopping)
 		return;
@@ -116,21 +116,34 @@ static void on_finished(struct loop_work *work)
 		return;
 	}
 	v->before = same ? 0 : v->now;
-	loop_arm(&v->timer, EVERY_S * 1000000000ull);
+	loop_arm(&v->timer, v->hurries ? 0 : EVERY_S * 1000000000ull);
 }
 
 static void on_due(struct loop_timer *timer)
 {
 	struct divided *v = container_of(timer, struct divided, timer);
 
+	v->sure = v->hurries;
+	v->hurries = false;
 	if (loop_work(&container_of(v, struct daemon, divided)->loop, &v->work, run, on_finished) <
-	    0)
+	    0) {
+		v->hurries |= v->sure;
 		loop_arm(&v->timer, EVERY_S * 1000000000ull);
+	}
 }
 
 bool divided_may_be(const struct daemon *d)
 {
 	return nvml_is_divisible(d->nvml) && (d->options.system || d->options.kubernetes);
+}
+
+void divided_now(struct daemon *d)
+{
+	struct divided *v = &d->divided;
+
+	v->hurries = true;
+	if (v->timer.open && !v->work.busy)
+		loop_arm(&v->timer, 0);
 }
 
 int divided_open(struct daemon *d)

@@ -55,9 +55,14 @@ struct config_profile {
 	struct config_share share;
 };
 
-/* How the parts of GPUs that MIG divides are offered: not at all, as GPUs, or each kind under a
- * name of its own. */
-enum config_mig { CONFIG_MIG_NONE, CONFIG_MIG_SINGLE, CONFIG_MIG_MIXED };
+/* How the parts of GPUs that MIG divides are offered: not at all, as GPUs, each kind under a name
+ * of its own, or likewise and made when they are needed (not NVIDIA's). */
+enum config_mig { CONFIG_MIG_NONE, CONFIG_MIG_SINGLE, CONFIG_MIG_MIXED, CONFIG_MIG_DYNAMIC };
+
+static inline bool config_mig_names_kinds(enum config_mig mig)
+{
+	return mig == CONFIG_MIG_MIXED || mig == CONFIG_MIG_DYNAMIC;
+}
 
 enum { CONFIG_KINDS_MAX = 16 };
 

@@ -94,7 +94,7 @@ int config_take_mps(struct config_read *read)
 	r = take_rows(read, list);
 	if (r < 0 || !alone->mps)
 		return r;
-	if (alone->mig == CONFIG_MIG_MIXED) {
+	if (config_mig_names_kinds(alone->mig)) {
 		best_effort(config_enter(read, "sharing.mps"));
 		return config_wrong(read, list->line,
 				    "MPS does not go with migStrategy: mixed; accepted: none or "

@@ -131,10 +131,10 @@ static int take_strategies(struct config_read *read)
 
 static int take_mig(struct config_read *read)
 {
-	static const char *const words[] = {"none", "single", "mixed"};
+	static const char *const words[] = {"none", "single", "mixed", "dynamic"};
 	uint32_t word;
 	int r = config_take_word(read, "flags.migStrategy", words, ARRAY_SIZE(words),
-				 "none, single or mixed", &word);
+				 "none, single, mixed or dynamic", &word);
 
 	if (r == 0)
 		read->config->as_nvidia.mig = (enum config_mig)word;
@@ -313,6 +313,11 @@ static int take_kind(struct config_read *read, const struct document_node *resou
 	const char *kept = NULL;
 	int r;
 
+	if (read->config->as_nvidia.mig == CONFIG_MIG_DYNAMIC)
+		return config_wrong(read, resource->line,
+				    "nvidia.com/%.40s has no replicas with migStrategy: dynamic; "
+				    "accepted: nvidia.com/gpu, or migStrategy: mixed",
+				    name);
 	if (read->config->as_nvidia.mig != CONFIG_MIG_MIXED)
 		return config_warn(read, resource->line,
 				   "nvidia.com/%.40s is offered with migStrategy: mixed alone",

@@ -9,6 +9,7 @@
 #include "base/words.h"
 #include "kube/proto/deviceplugin.pb-c.h"
 #include "plugin/kubelet/allocate.h"
+#include "plugin/nvidia/parts.h"
 
 /* Without CDI: the edits themselves. */
 struct allocate_edits {
@@ -185,7 +186,8 @@ static void allocate(struct serving *s, struct grpc_call *call,
 	struct fault why;
 
 	if (!p->config->has_mete) {
-		as_nvidia_allocate(s, call, said);
+		if (!parts_await(p->parts, s, call, said))
+			as_nvidia_allocate(s, call, said);
 		return;
 	}
 	if (other) {

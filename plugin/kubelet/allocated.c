@@ -41,21 +41,23 @@ static bool is_old(const struct plugin *p, const char *path)
 }
 
 /* `all`: not the served resources alone. */
-static void each(const struct plugin *p, bool all, allocated_found *found, void *owner)
+static int each(const struct plugin *p, bool all, allocated_found *found, void *owner)
 {
 	struct looking l = {.plugin = p, .found = found, .owner = owner};
 	owned(free) char *text = NULL;
 	char path[PLUGIN_PATH + 40];
 	size_t size;
+	int r;
 
 	snprintf(path, sizeof(path), "%s/kubelet_internal_checkpoint", p->folder);
 	l.is_old = is_old(p, path);
-	if (file_slurp(path, CHECKPOINT_BYTES_MAX, &text, &size) < 0)
-		return;
-	for (uint32_t i = 0; i < (all ? 1 : p->servings); i++)
-		if (checkpoint_given(text, size, all ? NULL : p->serving[i].resource, on_id, &l) <
-		    0)
+	r = file_slurp(path, CHECKPOINT_BYTES_MAX, &text, &size);
+	for (uint32_t i = 0; r == 0 && i < (all ? 1 : p->servings); i++) {
+		r = checkpoint_given(text, size, all ? NULL : p->serving[i].resource, on_id, &l);
+		if (r < 0)
 			log_debug("checkpoint.unread", "path=%s", path);
+	}
+	return r;
 }
 
 int allocated_device(const struct plugin *p, const char *id)
@@ -94,10 +96,15 @@ bool allocated_to_some(const struct plugin *p, uint32_t device)
 
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner)
 {
-	each(p, false, found, owner);
+	best_effort(each(p, false, found, owner));
 }
 
 void allocated_of_all(const struct plugin *p, allocated_found *found, void *owner)
 {
-	each(p, true, found, owner);
+	best_effort(each(p, true, found, owner));
+}
+
+int allocated_known(const struct plugin *p, allocated_found *found, void *owner)
+{
+	return each(p, true, found, owner);
 }

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "base/macros.h"
+
 struct plugin;
 struct pod;
 
@@ -19,3 +21,6 @@ void allocated_of_all(const struct plugin *p, allocated_found *found, void *owne
 /* The device that an id names, whole or a replica of it, whatever it is shared out as now. -1: it
  * names none. */
 int allocated_device(const struct plugin *p, const char *id);
+/* The same for whom it matters that nothing is known. -ENOENT: there is no checkpoint; -EINVAL: it
+ * cannot be read. */
+must_check int allocated_known(const struct plugin *p, allocated_found *found, void *owner);

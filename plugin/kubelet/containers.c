@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "plugin/dra/dra.h"
 #include "plugin/mps/mps.h"
+#include "plugin/nvidia/parts.h"
 #include "plugin/plugin.h"
 #include "plugin/sums/seats.h"
 
@@ -312,6 +313,7 @@ static void on_pod_gone(void *owner, const struct pod *pod)
 	seats_pod_gone(p, pod);
 	try_again(p);
 	serve_changed(p);
+	parts_look(p->parts);
 }
 
 static void on_pods_listed(void *owner)
@@ -416,7 +418,7 @@ int containers_open(struct plugin *p, struct fault *why)
 	}
 	if (config_has_tenants(p->config))
 		slots_restore(p);
-	else if (!p->bindings.count)
+	else if (!p->bindings.count && !parts_asks_for_pods(p->parts))
 		return 0;
 	r = sweep_open(p, why);
 	if (r < 0 || !p->api || p->pods)

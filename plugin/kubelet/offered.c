@@ -7,6 +7,7 @@
 #include "plugin/kubelet/allocated.h"
 #include "plugin/kubelet/numa.h"
 #include "plugin/mps/mps.h"
+#include "plugin/nvidia/parts.h"
 #include "plugin/plugin.h"
 
 /* The host's /sys, if we are in a container: ours is the same, unless somebody has hidden it. */
@@ -36,7 +37,7 @@ void offered_find(struct plugin *p)
 
 		p->offer[i].numa = find_numa(p, i);
 		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share) &&
-				     !p->host->device[i].gone;
+				     !p->host->device[i].gone && !parts_hides(p->parts, i);
 		p->offer[i].claimed = p->offer[i].shared && p->config->has_mete && p->config->dra;
 		p->offer[i].shared = p->offer[i].shared && !p->offer[i].claimed;
 		p->offer[i].serving = 0;
@@ -92,6 +93,10 @@ static bool is_whole(const struct plugin *p, uint32_t device)
 
 int offered_device(const struct plugin *p, const char *id)
 {
+	int made = parts_device(p->parts, id);
+
+	if (made >= 0)
+		return made;
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		int number = ids_number(id, p->host->device[i].uuid);
 
@@ -268,12 +273,20 @@ static int list_devices(const struct serving *s, struct rows *rows)
 {
 	const struct plugin *p = s->plugin;
 	uint32_t number = (uint32_t)(s - p->serving);
-	uint32_t count[HOST_DEVICES] = {0}, total = 0;
+	uint32_t count[HOST_DEVICES] = {0}, total = 0, places = 0;
+	struct parts_offered *place = p->parts ? calloc(PARTS_OFFERED, sizeof(*place)) : NULL;
 	int r;
 
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		total += count[i] = p->offer[i].serving == number ? offered_ids(p, i) : 0;
-	r = make_rows(rows, total);
+	if (place)
+		places = parts_offer(p->parts, s->resource, place, PARTS_OFFERED);
+	r = make_rows(rows, total + places);
+	for (uint32_t i = 0; r == 0 && i < places; i++) {
+		snprintf(rows->id[rows->count], IDS_BYTES, "%.63s", place[i].id);
+		add(rows, place[i].healthy, NULL);
+	}
+	free(place);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++) {
 		struct open_ids open;
 		V1beta1__TopologyInfo *topology = topology_of(p, rows, i);

@@ -8,6 +8,7 @@
 #include "plugin/plugin.h"
 #include "plugin/kubelet/linked.h"
 #include "plugin/kubelet/preferred.h"
+#include "plugin/nvidia/parts.h"
 
 struct stream {
 	struct list link;
@@ -241,6 +242,21 @@ static size_t choose_linked(const struct plugin *p, const struct choice *c, size
 	return n;
 }
 
+/* Where parts could be made. */
+static bool prefer_places(const struct plugin *p, struct choice *c, size_t size)
+{
+	const char **ids = calloc(c->count + 1, sizeof(*ids));
+	bool are_places;
+
+	for (size_t i = 0; ids && i < c->count; i++)
+		ids[i] = c->ids[i].id;
+	are_places = ids && parts_prefer(p->parts, ids, c->count, c->must, size);
+	for (size_t i = 0; are_places && i < c->count && i < size; i++)
+		c->chosen[i] = ids[i];
+	free(ids);
+	return are_places;
+}
+
 static enum preferred_way preferred_way(const struct plugin *p)
 {
 	if (p->config->has_mete)
@@ -268,7 +284,9 @@ static void prefer(const struct plugin *p, struct grpc_call *call,
 		return;
 	}
 	row.deviceids = (char **)choice.chosen;
-	if (is_linked(p, &choice))
+	if (prefer_places(p, &choice, size))
+		row.n_deviceids = size < choice.count ? size : choice.count;
+	else if (is_linked(p, &choice))
 		row.n_deviceids = choose_linked(p, &choice, size);
 	else
 		row.n_deviceids =
@@ -314,13 +332,19 @@ static void on_start_gone(struct grpc_call *call, void *owner)
 	prestart_gone(call);
 }
 
+static void on_allocate_gone(struct grpc_call *call, void *owner)
+{
+	(void)owner;
+	parts_call_gone(call);
+}
+
 int serve_open(struct serving *s, struct fault *why)
 {
 	static const struct grpc_method methods[] = {
 		{"/v1beta1.DevicePlugin/GetDevicePluginOptions", on_options, NULL},
 		{"/v1beta1.DevicePlugin/ListAndWatch", on_watch, on_watch_gone},
 		{"/v1beta1.DevicePlugin/GetPreferredAllocation", on_preferred, NULL},
-		{"/v1beta1.DevicePlugin/Allocate", serve_allocate, NULL},
+		{"/v1beta1.DevicePlugin/Allocate", serve_allocate, on_allocate_gone},
 		{"/v1beta1.DevicePlugin/PreStartContainer", on_start, on_start_gone},
 	};
 
@@ -332,6 +356,7 @@ void serve_close_one(struct serving *s)
 {
 	end_streams(s, GRPC_UNAVAILABLE, "meted is stopping");
 	prestart_abandon(s->plugin);
+	parts_abandon(s->plugin->parts, s);
 	grpc_server_close(take(s->server), NULL);
 	free(take(s->said.bytes));
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plugin/nvidia/mig_name.h"
+#include "plugin/nvidia/parts.h"
 #include "plugin/plugin.h"
 
 static bool is_part(const struct plugin *p, uint32_t device)
@@ -39,7 +40,7 @@ static bool find_resource(const struct plugin *p, uint32_t device,
 
 	if (is_part(p, device) && alone->mig == CONFIG_MIG_NONE)
 		return false;
-	if (is_part(p, device) && alone->mig == CONFIG_MIG_MIXED && !name_kind(p, device, kind))
+	if (is_part(p, device) && config_mig_names_kinds(alone->mig) && !name_kind(p, device, kind))
 		return false;
 	*ret_replicas = replicas_of(alone, kind);
 	snprintf(ret_resource, SERVING_RESOURCE, "nvidia.com/%s%s", kind,
@@ -86,14 +87,37 @@ static bool add_name(struct names *names, const char *resource, uint32_t replica
 	return true;
 }
 
+struct naming {
+	struct names *names;
+	bool all;
+};
+
+/* A part that could be made. */
+static void name_profile(void *owner, const char *profile)
+{
+	struct naming *naming = owner;
+	char model[MIG_NAME + 8], kind[MIG_NAME], resource[SERVING_RESOURCE];
+
+	snprintf(model, sizeof(model), "x MIG %.40s", profile);
+	if (!mig_name_resource(model, kind))
+		return;
+	snprintf(resource, sizeof(resource), "nvidia.com/%s", kind);
+	naming->all &= add_name(naming->names, resource, 0);
+}
+
 /* Where nothing is offered there is the usual name, as if all GPUs were lost. */
 static bool find_names(const struct plugin *p, struct names *ret_names)
 {
 	char resource[SERVING_RESOURCE];
 	uint32_t replicas;
-	bool all = true;
+	struct naming naming = {ret_names, true};
+	bool all;
 
 	ret_names->count = 0;
+	/* Before those of parts that are there: these come and go, and names keep their order. */
+	if (!p->config->has_mete)
+		parts_each_profile(p->parts, name_profile, &naming);
+	all = naming.all;
 	for (uint32_t i = 0; !p->config->has_mete && i < p->host->devices; i++)
 		if (find_resource(p, i, resource, &replicas))
 			all &= add_name(ret_names, resource, replicas);
@@ -171,6 +195,14 @@ int kinds_check(const struct plugin *p, struct fault *why)
 
 	if (p->config->has_mete || strategy == CONFIG_MIG_NONE)
 		return 0;
+	if (strategy == CONFIG_MIG_DYNAMIC)
+		return p->host->mig_config
+			       ? fault_set(
+					 why, -EINVAL,
+					 "flags.migStrategy: dynamic does not go with "
+					 "--mig-config: both would divide the GPUs; accepted: one "
+					 "of the two")
+			       : 0;
 	if (p->host->unparted >= 0)
 		return fault_set(why, -EINVAL,
 				 "flags.migStrategy: %s: at least one device with migEnabled=true "
@@ -225,6 +257,8 @@ int kinds_find(struct plugin *p, struct fault *why)
 	struct names names;
 	int r = find_checked(p, &names, why);
 
+	if (r == 0)
+		r = parts_begin(p->parts, why);
 	if (r < 0)
 		return r;
 	p->servings = names.count;

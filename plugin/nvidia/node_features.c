@@ -123,7 +123,7 @@ static void add_part(const struct plugin *p, struct finding *found, uint32_t dev
 	if (i == f->kinds) {
 		f->kinds++;
 		snprintf(found->resource[i], MIG_NAME, "gpu");
-		if (p->config->as_nvidia.mig == CONFIG_MIG_MIXED)
+		if (config_mig_names_kinds(p->config->as_nvidia.mig))
 			best_effort(mig_name_resource(one->model, found->resource[i]));
 		found->kind[i] = (struct features_kind){
 			.resource = found->resource[i],
@@ -142,6 +142,7 @@ static void find_parts(const struct plugin *p, struct finding *found)
 		[CONFIG_MIG_NONE] = NULL,
 		[CONFIG_MIG_SINGLE] = "single",
 		[CONFIG_MIG_MIXED] = "mixed",
+		[CONFIG_MIG_DYNAMIC] = "mixed", /* whoever reads it knows no other word */
 	};
 	struct features *f = &found->f;
 	struct fault why;

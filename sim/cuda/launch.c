@@ -407,6 +407,7 @@ static CUresult fault_asked(int device, bool *ret_hang)
 	case FAULTS_ECC_CORRECTED:
 	case FAULTS_XID:
 	case FAULTS_SLOW:
+	case FAULTS_DIE:
 		break;
 	}
 	return CUDA_SUCCESS;

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static const struct {
 	{"hang", FAULTS_HANG, FAULTS_KERNEL, false},
 	{"lost", FAULTS_LOST, FAULTS_KERNEL, false},
 	{"slow", FAULTS_SLOW, FAULTS_CALL, true},
+	{"die", FAULTS_DIE, FAULTS_DIVISION, false},
 };
 
 /* How often the control file is looked at, on the host's clock. */
@@ -68,7 +70,8 @@ static int refuse(struct fault *why, const char *word, size_t length, const char
 	return fault_set(
 		why, -EINVAL,
 		"fault '%.*s': %s; wants KIND[=VALUE][@N[+]][:DEVICE][/PID] with KIND oom, "
-		"launch, illegal, ecc, ecc-corrected, xid, hang, lost or slow",
+		"launch, illegal, ecc, ecc-corrected, xid, hang, lost, slow "
+		"or die",
 		(int)(length > 60 ? 60 : length), word, problem);
 }
 
@@ -261,7 +264,8 @@ static enum faults_point point_of(enum faults_kind kind)
 
 static enum faults_kind effect(const struct faults_row *row, int device, uint64_t *slow_ns)
 {
-	if (device < 0 && row->kind != FAULTS_SLOW && row->kind != FAULTS_OUT_OF_MEMORY)
+	if (device < 0 && row->kind != FAULTS_SLOW && row->kind != FAULTS_OUT_OF_MEMORY &&
+	    row->kind != FAULTS_DIE)
 		return FAULTS_NONE;
 	switch (row->kind) {
 	case FAULTS_SLOW:
@@ -278,6 +282,9 @@ static enum faults_kind effect(const struct faults_row *row, int device, uint64_
 		return row->kind;
 	case FAULTS_LOST:
 		device_lose(device);
+		return row->kind;
+	case FAULTS_DIE:
+		raise(SIGKILL);
 		return row->kind;
 	case FAULTS_NONE:
 	case FAULTS_OUT_OF_MEMORY:

@@ -15,10 +15,12 @@
  *	hang           a kernel never ends
  *	lost           the device falls off the bus: Xid 79; everything on it fails from now on
  *	slow=TIME      a call takes so much longer (modelled)
+ *	die            the process is killed as it divides a GPU by MIG: before or after a change
  *
  * @n: the n-th time (from 1), once; @n+: from the n-th time on; without: every time. Times are
- * counted per process: allocations for oom, driver calls for slow, kernels for the rest.
- * "oom@3, hang@2:1, slow=5ms/1234".
+ * counted per process: allocations for oom, driver calls for slow, kernels for the rest; for die
+ *each change by MIG twice (a GPU instance or a compute instance is made or destroyed), so that
+ *die@1 is before the first one and die@2 after it. "oom@3, hang@2:1, slow=5ms/1234".
  *
  * This module counts, and tells the device (Xid, ECC, lost); what a call answers is the caller's.
  * Thread-safe; needs segment_join().
@@ -35,6 +37,7 @@ enum faults_point {
 	FAULTS_ALLOCATION,
 	FAULTS_KERNEL,
 	FAULTS_CALL,
+	FAULTS_DIVISION,
 	FAULTS_POINTS,
 };
 
@@ -49,6 +52,7 @@ enum faults_kind {
 	FAULTS_HANG,
 	FAULTS_LOST,
 	FAULTS_SLOW,
+	FAULTS_DIE,
 };
 
 struct faults_row {

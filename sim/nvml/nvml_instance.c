@@ -3,6 +3,7 @@
  * compute instance is all of its GPU instance here: smaller ones are not simulated. */
 #include "cuda/nvml_prototypes.h"
 #include "sim/machine/device.h"
+#include "sim/machine/faults.h"
 #include "sim/nvml/nvml.h"
 
 /* Handles are addresses: which place, and which of the parts that had it. */
@@ -73,6 +74,18 @@ static nvmlReturn_t answer(int r)
 	}
 }
 
+/* A change of how a GPU is divided: whoever makes it may die before it and after it. */
+static void may_die(void)
+{
+	best_effort(faults_at(FAULTS_DIVISION, -1));
+}
+
+static nvmlReturn_t after(int r)
+{
+	may_die();
+	return answer(r);
+}
+
 /* ---- GPU instances ------------------------------------------------------------------------- */
 
 /* `start` is -1 where there is room. */
@@ -87,7 +100,8 @@ static nvmlReturn_t create(nvmlDevice_t device, unsigned int id, int start,
 		return r;
 	if (!ret_instance || !nvml_profile(gpu, id, &profile))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	r = answer(parts_create(gpu, profile, start, &place));
+	may_die();
+	r = after(parts_create(gpu, profile, start, &place));
 	if (r == NVML_SUCCESS)
 		*ret_instance = gpu_handle(place);
 	return r;
@@ -113,7 +127,10 @@ nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t instance)
 	int place;
 	nvmlReturn_t r = find_gpu(instance, &place);
 
-	return r == NVML_SUCCESS ? answer(parts_destroy(place)) : r;
+	if (r != NVML_SUCCESS)
+		return r;
+	may_die();
+	return after(parts_destroy(place));
 }
 
 nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned int id,
@@ -247,13 +264,14 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t instance, un
 		return found;
 	if (!ret_instance)
 		return NVML_ERROR_INVALID_ARGUMENT;
+	may_die();
 	r = parts_complete(place);
 	/* It has its compute instance already. */
 	if (r == PARTS_IN_USE)
 		return NVML_ERROR_INSUFFICIENT_RESOURCES;
 	if (r == 0)
 		*ret_instance = compute_handle(place);
-	return answer(r);
+	return after(r);
 }
 
 nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t instance)
@@ -261,7 +279,10 @@ nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t instance)
 	int place;
 	nvmlReturn_t r = find_compute(instance, &place);
 
-	return r == NVML_SUCCESS ? answer(parts_undo(place)) : r;
+	if (r != NVML_SUCCESS)
+		return r;
+	may_die();
+	return after(parts_undo(place));
 }
 
 nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t instance, unsigned int id,

@@ -188,8 +188,7 @@ TEST(without_mete_what_cannot_be_done_is_refused)
 		"f:1: flags.gdsEnabled: this is not a single value; accepted: true or false");
 	expect_refused("flags: {migStrategy: triple}",
 		       "f:1: flags.migStrategy: 'triple' is not supported by mete; accepted: none, "
-		       "single or "
-		       "mixed");
+		       "single, mixed or dynamic");
 	expect_refused("flags: {deviceDiscoveryStrategy: tegra}",
 		       "f:1: flags.deviceDiscoveryStrategy: 'tegra' is not supported by mete; "
 		       "accepted: auto "
@@ -202,6 +201,11 @@ TEST(without_mete_what_cannot_be_done_is_refused)
 		"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}",
 		"f:1: sharing.timeSlicing.resources[0]: '1' is not such a number; accepted: a "
 		"whole number from 2 to 1000");
+	expect_refused("flags: {migStrategy: dynamic}\n"
+		       "sharing: {timeSlicing: {resources: [{name: mig-1g.10gb, replicas: 2}]}}",
+		       "f:2: sharing.timeSlicing.resources[0]: nvidia.com/mig-1g.10gb has no "
+		       "replicas with migStrategy: dynamic; accepted: nvidia.com/gpu, or "
+		       "migStrategy: mixed");
 	expect_refused("version: v1\nmeta: {slots: 3}\n",
 		       "f:2: there is no key 'meta'; the nearest is 'mete'");
 	expect_refused("version: v2", "f:1: version: 'v2' is not known; accepted: v1");

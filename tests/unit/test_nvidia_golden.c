@@ -100,7 +100,9 @@ static void tell(const struct config *config, struct words *w)
 	}
 	if (n->mps)
 		add(w, true, "mps=", n->mps_root);
-	add(w, n->mig, "mig=", n->mig == CONFIG_MIG_SINGLE ? "single" : "mixed");
+	add(w, n->mig, "mig=",
+	    n->mig == CONFIG_MIG_SINGLE ? "single"
+					: (n->mig == CONFIG_MIG_MIXED ? "mixed" : "dynamic"));
 	add_path(w, config->resource, "nvidia.com/gpu", "resource=");
 	snprintf(replicas, sizeof(replicas), "%u", n->replicas);
 	add(w, n->replicas, "replicas=", replicas);

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thing at a time: an Allocate, or a look at what nobody has any more. The driver is asked by a
+ * thread; what it has made is found by node/devices/divided.c, as if somebody else had made it, and
+ * then the Allocate is answered as of any part.
+ *
+ * Who has a part is what the kubelet's record says, without pods that have ended. The record is
+ * written after Allocate is answered, so what was just given counts for a while anyway. Where the
+ * record cannot be read, nothing is removed.
+ */
+#include <string.h>
+
+#include "base/words.h"
+#include "kube/proto/deviceplugin.pb-c.h"
+#include "mig/place.h"
+#include "mig/room.h"
+#include "plugin/kubelet/allocated.h"
+#include "plugin/nvidia/parts_inside.h"
+
+enum {
+	GIVEN_S = 10, /* within this the kubelet has written down what it was given */
+	TRIES = 3,    /* looks at meted's devices, until a part that was made is one of them */
+};
+
+struct ask {
+	struct list link;
+	struct parts *parts;
+	struct grpc_call *call;
+	struct serving *serving;
+	uint32_t count, tries;
+	bool made;
+	char id[PARTS_WANTS][IDS_BYTES];
+};
+
+static void go_on(struct parts *parts);
+
+bool parts_is_on(const struct parts *parts)
+{
+	const struct config *config = parts ? parts->plugin->config : NULL;
+
+	return config && !config->has_mete && config->as_nvidia.mig == CONFIG_MIG_DYNAMIC;
+}
+
+bool parts_asks_for_pods(const struct parts *parts)
+{
+	return parts && (parts_is_on(parts) || parts->now.rows);
+}
+
+int parts_known(const struct parts *parts, const struct mig_part *part)
+{
+	int device = part->computes && *part->uuid[0]
+			     ? host_find(parts->plugin->host, part->uuid[0])
+			     : -1;
+
+	return device >= 0 && !parts->plugin->host->device[device].gone ? device : -1;
+}
+
+/* ---- who has what --------------------------------------------------------------------------- */
+
+/* What a container has though there is no such part: the machine was started anew. */
+static void note_missing(struct parts *parts, const char *id)
+{
+	struct parts_job *job = &parts->job;
+	struct mig_place_at at;
+
+	if (parts->restored || job->wants == PARTS_WANTS || strlen(id) >= IDS_BYTES ||
+	    mig_place_find(parts->now.gpu, parts->now.gpus, id, &at) < 0)
+		return;
+	snprintf(job->want[job->wants++], IDS_BYTES, "%.63s", id);
+}
+
+static void on_given(void *owner, const struct pod *pod, const char *uid, const char *id)
+{
+	struct parts *parts = owner;
+	struct parts_row *row = parts_row(&parts->now, id);
+
+	(void)pod;
+	(void)uid;
+	if (row) {
+		row->busy = true;
+		row->given_ns = 0; /* from now on the record counts */
+	} else {
+		note_missing(parts, id);
+	}
+}
+
+static void find_busy(struct parts *parts)
+{
+	const struct plugin *p = parts->plugin;
+	uint64_t now = loop_now_ns();
+	bool known;
+
+	for (uint32_t i = 0; i < parts->now.rows; i++)
+		parts->now.row[i].busy = false;
+	parts->job.wants = 0;
+	known = allocated_known(p, on_given, parts) == 0;
+	for (uint32_t i = 0; i < parts->now.rows; i++) {
+		struct parts_row *row = &parts->now.row[i];
+
+		row->busy |=
+			!known || (row->given_ns && now - row->given_ns < GIVEN_S * 1000000000ull);
+	}
+	/* Before the API server has said who is there, all of them may be of pods that ended. */
+	if (p->api && (!p->pods || !pods_known(p->pods)))
+		parts->job.wants = 0;
+	else
+		parts->restored |= known;
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static void run(struct loop_work *work)
+{
+	parts_work(&container_of(work, struct parts, work)->job);
+}
+
+static void on_finished(struct loop_work *work);
+
+/* The thread gets rows of its own; GPUs it reads anew. */
+static void prepare(struct parts *parts)
+{
+	struct parts_job *job = &parts->job;
+
+	job->state = parts->now;
+	job->state.gpu = NULL;
+	job->state.gpus = 0;
+	job->read = job->changed = false;
+	job->stuck = 0;
+	job->why.text[0] = '\0';
+}
+
+static void adopt(struct parts *parts)
+{
+	struct parts_job *job = &parts->job;
+
+	if (!job->read)
+		return;
+	free(parts->now.gpu);
+	parts->now = job->state;
+	job->state.gpu = NULL;
+}
+
+static bool start(struct parts *parts)
+{
+	prepare(parts);
+	return loop_work(parts->plugin->host->loop, &parts->work, run, on_finished) == 0;
+}
+
+/* ---- Allocate ------------------------------------------------------------------------------- */
+
+static void leave(struct ask *ask)
+{
+	grpc_call_keep(ask->call, NULL);
+	list_remove(&ask->link);
+	free(ask);
+}
+
+static void refuse(struct ask *ask, const char *sentence)
+{
+	struct fault why;
+
+	fault_set(&why, 0, "invalid allocation request for \"%s\": %s", ask->serving->resource,
+		  sentence);
+	log_warning("part.refused", "resource=%s reason=%s", ask->serving->resource,
+		    log_text(sentence).text);
+	grpc_end(ask->call, GRPC_UNKNOWN, why.text); /* as NVIDIA's plugin's errors are */
+	leave(ask);
+}
+
+static void answer(struct ask *ask)
+{
+	V1beta1__ContainerAllocateRequest said = V1BETA1__CONTAINER_ALLOCATE_REQUEST__INIT;
+	char id[PARTS_WANTS][IDS_BYTES], *ids[PARTS_WANTS];
+	struct serving *s = ask->serving;
+	struct grpc_call *call = ask->call;
+
+	memcpy(id, ask->id, sizeof(id));
+	for (uint32_t i = 0; i < ask->count; i++) {
+		struct parts_row *row = parts_row(&ask->parts->now, id[i]);
+
+		ids[i] = id[i];
+		if (row)
+			row->given_ns = loop_now_ns();
+	}
+	said.devices_ids = ids;
+	said.n_devices_ids = ask->count;
+	leave(ask);
+	as_nvidia_allocate(s, call, &said);
+	serve_changed(s->plugin);
+}
+
+/* Are all of them devices of meted by now? */
+static bool are_known(const struct ask *ask)
+{
+	for (uint32_t i = 0; i < ask->count; i++)
+		if (mig_place_is_name(ask->id[i]) && parts_device(ask->parts, ask->id[i]) < 0)
+			return false;
+	return true;
+}
+
+static void try_answer(struct ask *ask)
+{
+	struct plugin *p = ask->parts->plugin;
+
+	if (are_known(ask))
+		answer(ask);
+	else if (ask->tries++ < TRIES)
+		p->host->look(p->host->daemon);
+	else
+		refuse(ask, "the part was made, and the driver does not list it");
+}
+
+static void start_making(struct ask *ask)
+{
+	struct parts *parts = ask->parts;
+	struct parts_job *job = &parts->job;
+
+	find_busy(parts);
+	job->wants = 0;
+	job->sweeps = false;
+	for (uint32_t i = 0; i < ask->count; i++)
+		if (mig_place_is_name(ask->id[i]))
+			memcpy(job->want[job->wants++], ask->id[i], IDS_BYTES);
+	if (!start(parts))
+		refuse(ask, "no thread for it");
+}
+
+bool parts_await(struct parts *parts, struct serving *s, struct grpc_call *call,
+		 const V1beta1__ContainerAllocateRequest *said)
+{
+	struct ask *ask;
+	bool any = false;
+
+	for (size_t i = 0; parts && i < said->n_devices_ids; i++)
+		any |= mig_place_is_name(said->devices_ids[i]);
+	if (!any || !parts_is_on(parts))
+		return false;
+	ask = said->n_devices_ids <= PARTS_WANTS ? calloc(1, sizeof(*ask)) : NULL;
+	if (!ask) {
+		grpc_end(call, GRPC_RESOURCE_EXHAUSTED,
+			 "out of memory, or more parts than a container may have");
+		return true;
+	}
+	*ask = (struct ask){.parts = parts, .call = call, .serving = s};
+	for (; ask->count < said->n_devices_ids; ask->count++)
+		snprintf(ask->id[ask->count], IDS_BYTES, "%.63s", said->devices_ids[ask->count]);
+	grpc_call_keep(call, ask);
+	list_append(&parts->asks, &ask->link);
+	go_on(parts);
+	return true;
+}
+
+void parts_call_gone(struct grpc_call *call)
+{
+	struct ask *ask = grpc_call_kept(call);
+
+	if (ask)
+		leave(ask);
+}
+
+void parts_abandon(struct parts *parts, const struct serving *s)
+{
+	if (!parts)
+		return;
+	list_for_each(link, &parts->asks)
+	{
+		struct ask *ask = list_entry(link, struct ask, link);
+
+		if (s && ask->serving != s)
+			continue;
+		grpc_end(ask->call, GRPC_UNAVAILABLE, "meted is stopping");
+		leave(ask);
+	}
+}
+
+/* ---- from one to the next ------------------------------------------------------------------- */
+
+static struct ask *first(struct parts *parts)
+{
+	return list_empty(&parts->asks) ? NULL : list_entry(parts->asks.next, struct ask, link);
+}
+
+static bool has_work(const struct parts *parts)
+{
+	return parts->begun && (parts_is_on(parts) || parts->now.rows);
+}
+
+static void go_on(struct parts *parts)
+{
+	struct ask *ask;
+
+	while (!parts->work.busy && (ask = first(parts)) && !ask->made) {
+		start_making(ask);
+		if (parts->work.busy)
+			return;
+	}
+	if (parts->work.busy || first(parts) || !parts->looks || !has_work(parts))
+		return;
+	parts->looks = false;
+	find_busy(parts);
+	parts->job.sweeps = true;
+	best_effort(start(parts) ? 0 : -ENOMEM);
+}
+
+static void say_problem(struct parts *parts)
+{
+	const char *text = parts->job.r < 0 ? parts->job.why.text : "";
+
+	if (*text && strcmp(text, parts->problem) != 0)
+		log_warning("parts.problem", "reason=%s", log_text(text).text);
+	snprintf(parts->problem, sizeof(parts->problem), "%s", text);
+	if (parts->job.stuck > parts->stuck)
+		log_info("parts.used",
+			 "parts=%u reason=\"nobody was given them, and processes "
+			 "are there: they stay\"",
+			 parts->job.stuck);
+	parts->stuck = parts->job.stuck;
+}
+
+/* Another GPU may be in MIG mode now: its profiles have names. */
+static void follow_names(struct parts *parts)
+{
+	struct plugin *p = parts->plugin;
+	struct fault why;
+
+	if (!p->settled || !parts_is_on(parts) || !kinds_differ(p))
+		return;
+	if (active_config_divided(p, p->host->devices, &why) < 0)
+		log_error("parts.unnamed", "reason=%s", log_text(why.text).text);
+}
+
+static void finish_ask(struct parts *parts)
+{
+	struct ask *ask = first(parts);
+
+	/* Its caller may have left. */
+	if (!ask || ask->made || !parts->job.wants || parts->job.sweeps ||
+	    strcmp(parts->job.want[0], ask->id[0]) != 0)
+		return;
+	if (parts->job.r < 0) {
+		refuse(ask, parts->job.why.text);
+		return;
+	}
+	ask->made = true;
+	for (uint32_t i = 0; i < ask->count; i++) {
+		struct parts_row *row = parts_row(&parts->now, ask->id[i]);
+
+		if (row)
+			row->given_ns = loop_now_ns();
+	}
+	try_answer(ask);
+}
+
+static void release(struct parts *parts)
+{
+	free(parts->job.state.gpu);
+	free(parts->now.gpu);
+	free(parts);
+}
+
+static void on_finished(struct loop_work *work)
+{
+	struct parts *parts = container_of(work, struct parts, work);
+	struct plugin *p = parts->plugin;
+
+	if (parts->left) {
+		release(parts);
+		return;
+	}
+	adopt(parts);
+	if (parts->job.sweeps)
+		say_problem(parts);
+	if (parts->job.changed) {
+		log_info("parts.changed", "parts=%u", parts->now.rows);
+		p->host->look(p->host->daemon);
+	}
+	finish_ask(parts);
+	follow_names(parts);
+	offered_find(p);
+	if (p->settled)
+		serve_changed(p);
+	go_on(parts);
+}
+
+void parts_look(struct parts *parts)
+{
+	if (!parts)
+		return;
+	parts->looks = true;
+	go_on(parts);
+}
+
+void parts_divided(struct parts *parts)
+{
+	struct ask *ask;
+
+	if (!parts)
+		return;
+	ask = first(parts);
+	if (ask && ask->made)
+		try_answer(ask);
+	go_on(parts);
+}
+
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+int parts_begin(struct parts *parts, struct fault *why)
+{
+	if (!parts || parts->begun || (!parts_is_on(parts) && !parts->now.rows))
+		return 0;
+	prepare(parts);
+	parts->job.wants = 0;
+	parts->job.sweeps = false;
+	parts_work(&parts->job);
+	adopt(parts);
+	if (parts->job.r < 0)
+		return fault_set(why, parts->job.r, "migStrategy: dynamic: %s",
+				 parts->job.why.text);
+	parts->begun = parts->looks = true;
+	return 0;
+}
+
+int parts_open(struct plugin *p, struct parts **ret_parts, struct fault *why)
+{
+	struct parts *parts = calloc(1, sizeof(*parts));
+
+	if (!parts)
+		return fault_set(why, -ENOMEM, "out of memory");
+	parts->plugin = p;
+	parts->job.driver_folder = p->host->driver_folder;
+	list_init(&parts->asks);
+	snprintf(parts->job.record, PARTS_PATH, "%s/parts", p->host->place);
+	parts_recall(parts->job.record, &parts->now);
+	*ret_parts = parts;
+	return 0;
+}
+
+void parts_close(struct parts *parts)
+{
+	if (!parts)
+		return;
+	parts_abandon(parts, NULL);
+	/* A driver that hangs must not keep a meted that ends. */
+	if (parts->work.busy)
+		parts->left = true;
+	else
+		release(parts);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * migStrategy: dynamic. A part of a GPU is made when a container needs it, and removed when nobody
+ * has it. The kubelet is offered the places where parts could be (mig/place.h), by profile, as far
+ * as there is room; Allocate brings the part about, and is answered when meted has it as a device.
+ * Every function accepts NULL: nothing is made.
+ */
+#pragma once
+
+#include "plugin/plugin.h"
+
+struct parts;
+struct V1beta1__ContainerAllocateRequest;
+
+must_check int parts_open(struct plugin *p, struct parts **ret_parts, struct fault *why);
+/* What the thread is doing may end later, or never: the record has it. */
+void parts_close(struct parts *parts);
+
+/* plugin_entry.makes */
+bool parts_makes(const char *config);
+
+/* Does it need to know which pods have ended? */
+bool parts_asks_for_pods(const struct parts *parts);
+
+/* The configuration may have switched it on. The first time it blocks: the driver is asked. */
+must_check int parts_begin(struct parts *parts, struct fault *why);
+
+/* A check of health.c, or a pod has gone: what nobody has is removed. */
+void parts_look(struct parts *parts);
+/* meted's devices are known anew. */
+void parts_divided(struct parts *parts);
+
+/* Allocate: true if the ids are of places. The call is answered later. */
+bool parts_await(struct parts *parts, struct serving *s, struct grpc_call *call,
+		 const struct V1beta1__ContainerAllocateRequest *said);
+void parts_call_gone(struct grpc_call *call);
+/* The server is closing: its calls are ended. */
+void parts_abandon(struct parts *parts, const struct serving *s);
+
+/* Is the device a part that is ours, or no more there? It is not offered by its UUID. */
+bool parts_hides(const struct parts *parts, uint32_t device);
+/* The device that is at that place now; -1: none, or it is no place's name. */
+int parts_device(const struct parts *parts, const char *id);
+
+/* Each profile of the GPUs that can have parts now. */
+void parts_each_profile(const struct parts *parts, void (*each)(void *owner, const char *profile),
+			void *owner);
+
+/* Places of the resource, with their health: at most `room`. Returns how many. */
+struct parts_offered {
+	char id[IDS_BYTES];
+	bool healthy;
+};
+enum { PARTS_OFFERED = 1024 };
+uint32_t parts_offer(const struct parts *parts, const char *resource, struct parts_offered *ret,
+		     uint32_t room);
+
+/* GetPreferredAllocation: moves those of `ids` that cost the others least to the front, behind the
+ * first `must`, until `size` are there. False: none of the ids is a place's. */
+bool parts_prefer(const struct parts *parts, const char **ids, size_t count, size_t must,
+		  size_t size);

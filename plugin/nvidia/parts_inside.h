@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of parts.h share. */
+#pragma once
+
+#include "plugin/nvidia/parts.h"
+#include "plugin/nvidia/parts_work.h"
+
+struct parts {
+	struct plugin *plugin;
+	struct loop_work work;
+	struct parts_state now; /* as the thread last left it */
+	struct parts_job job;	/* the thread's while it works */
+	struct list asks;	/* Allocates, first come first served */
+	bool begun;		/* the driver has been asked */
+	bool looks;		/* a look is due */
+	bool restored;		/* what containers have from before was looked for */
+	uint32_t stuck;		/* that was told */
+	char problem[512];	/* that was told; "": none */
+	bool left;		/* closed: the thread frees it */
+};
+
+/* Is it in the configuration? */
+bool parts_is_on(const struct parts *parts);
+/* Of a part that is there, by its UUID; -1: meted does not have it (yet). */
+int parts_known(const struct parts *parts, const struct mig_part *part);

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugin/nvidia/parts_work.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "mig/nvml.h"
+#include "mig/place.h"
+#include "mig/room.h"
+
+enum { RECORD_MOST = PARTS_ROWS * IDS_BYTES };
+
+/* ---- the record ----------------------------------------------------------------------------- */
+
+struct parts_row *parts_row(struct parts_state *state, const char *id)
+{
+	for (uint32_t i = 0; i < state->rows; i++)
+		if (strcmp(state->row[i].id, id) == 0)
+			return &state->row[i];
+	return NULL;
+}
+
+void parts_recall(const char *path, struct parts_state *state)
+{
+	owned(free) char *text = NULL;
+	char *line, *rest;
+	size_t size;
+
+	if (file_slurp(path, RECORD_MOST, &text, &size) < 0)
+		return;
+	for (line = strtok_r(text, "\n", &rest); line && state->rows < PARTS_ROWS;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		if (!mig_place_is_name(line) || strlen(line) >= IDS_BYTES || parts_row(state, line))
+			continue;
+		state->row[state->rows] = (struct parts_row){.busy = true};
+		snprintf(state->row[state->rows++].id, IDS_BYTES, "%.63s", line);
+	}
+}
+
+static int write_down(struct parts_job *job)
+{
+	char text[RECORD_MOST + 1];
+	size_t n = 0;
+	int r;
+
+	for (uint32_t i = 0; i < job->state.rows; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\n", job->state.row[i].id);
+	r = file_replace(job->record, text, n, 0600);
+	return r < 0 ? fault_set(&job->why, r, "%.200s: %s", job->record, strerror(-r)) : 0;
+}
+
+static int note(struct parts_job *job, const char *id)
+{
+	struct parts_row *row = parts_row(&job->state, id);
+	int r;
+
+	if (row)
+		return 0;
+	if (job->state.rows == PARTS_ROWS)
+		return fault_set(&job->why, -ENOSPC, "there are %d parts already", PARTS_ROWS);
+	row = &job->state.row[job->state.rows++];
+	*row = (struct parts_row){.busy = true};
+	memmove(row->id, id, strlen(id) + 1); /* shorter than that: mig_place_find() knows it */
+	r = write_down(job);
+	if (r < 0)
+		job->state.rows--;
+	return r;
+}
+
+static void strike(struct parts_job *job, struct parts_row *row)
+{
+	struct parts_state *state = &job->state;
+
+	*row = state->row[--state->rows];
+	/* It would only be looked for once more. */
+	best_effort(write_down(job));
+}
+
+/* ---- what is there -------------------------------------------------------------------------- */
+
+bool parts_goes(const struct parts_state *state, const struct mig_gpu *gpu,
+		const struct mig_part *part)
+{
+	char id[IDS_BYTES];
+	const struct parts_row *row;
+
+	for (uint32_t k = 0; k < gpu->profile[part->profile].places; k++) {
+		if (gpu->profile[part->profile].place[k].start != part->place.start ||
+		    mig_place_name(gpu, part->profile, k, id, sizeof(id)) < 0)
+			continue;
+		row = parts_row((struct parts_state *)state, id);
+		return row && !row->busy;
+	}
+	return false;
+}
+
+void parts_find_going(const struct parts_state *state, const struct mig_gpu *gpu,
+		      bool ret_goes[MIG_PARTS_MAX])
+{
+	memset(ret_goes, 0, MIG_PARTS_MAX * sizeof(ret_goes[0]));
+	for (uint32_t i = 0; i < gpu->parts; i++)
+		ret_goes[i] = parts_goes(state, gpu, &gpu->part[i]);
+}
+
+/* A GPU that does not answer has no place to offer, and what is written of its parts stays. */
+static int read_all(struct parts_job *job, const struct mig_nvml *nvml)
+{
+	uint32_t count = mig_count(nvml);
+	struct mig_gpu *gpus = calloc(count ? count : 1, sizeof(*gpus));
+	struct fault why;
+
+	if (!gpus)
+		return fault_set(&job->why, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < count; i++)
+		if (mig_read(nvml, i, &gpus[i], &why) < 0)
+			memset(&gpus[i], 0, sizeof(gpus[i]));
+	free(job->state.gpu);
+	job->state.gpu = gpus;
+	job->state.gpus = count;
+	job->read = true;
+	return 0;
+}
+
+static bool has_answered(const struct parts_state *state, const char *id)
+{
+	for (uint32_t i = 0; i < state->gpus; i++) {
+		size_t n = strlen(state->gpu[i].uuid);
+
+		if (n && strncmp(state->gpu[i].uuid, id, n) == 0 && id[n] == ':')
+			return true;
+	}
+	return false;
+}
+
+/* Somebody has destroyed them, has switched the mode off, or they were never made. */
+static void forget_missing(struct parts_job *job)
+{
+	struct parts_state *state = &job->state;
+
+	for (uint32_t i = state->rows; i-- > 0;) {
+		struct mig_place_at at;
+		bool found = mig_place_find(state->gpu, state->gpus, state->row[i].id, &at) == 0;
+
+		if (found && mig_room_part(&state->gpu[at.gpu], at.profile, at.place) >= 0)
+			continue;
+		if (found || has_answered(state, state->row[i].id))
+			strike(job, &state->row[i]);
+	}
+}
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
+/* 0: it is gone; MIG_IN_USE. */
+static int unmake(struct parts_job *job, const struct mig_nvml *nvml, struct parts_row *row)
+{
+	struct parts_state *state = &job->state;
+	struct mig_place_at at;
+	struct mig_gpu *gpu;
+	int r, part;
+
+	if (mig_place_find(state->gpu, state->gpus, row->id, &at) < 0)
+		return 0;
+	gpu = &state->gpu[at.gpu];
+	part = mig_room_part(gpu, at.profile, at.place);
+	if (part < 0)
+		return 0;
+	/* A process that nobody gave it to may be there as well. */
+	r = mig_user(nvml, gpu, &gpu->part[part])
+		    ? MIG_IN_USE
+		    : mig_unmake(nvml, gpu, &gpu->part[part], &job->why);
+	if (r != 0)
+		return r;
+	job->changed = true;
+	strike(job, row);
+	return mig_read(nvml, gpu->index, gpu, &job->why);
+}
+
+static int sweep(struct parts_job *job, const struct mig_nvml *nvml)
+{
+	int r = 0;
+
+	for (uint32_t i = job->state.rows; i-- > 0 && r >= 0;) {
+		if (job->state.row[i].busy)
+			continue;
+		r = unmake(job, nvml, &job->state.row[i]);
+		job->stuck += r == MIG_IN_USE;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* What is ours and idle makes room; the first part that does not is named. */
+static int make_room(struct parts_job *job, const struct mig_nvml *nvml,
+		     const struct mig_place_at *at)
+{
+	struct mig_gpu *gpu = &job->state.gpu[at->gpu];
+	const struct mig_place place = gpu->profile[at->profile].place[at->place];
+
+	for (uint32_t i = gpu->parts; i-- > 0;) {
+		const struct mig_part *part = i < gpu->parts ? &gpu->part[i] : NULL;
+		char id[IDS_BYTES], name[MIG_NAME_MAX];
+		int r = MIG_IN_USE;
+
+		if (!part || !mig_place_overlaps(part->place, place))
+			continue;
+		snprintf(name, sizeof(name), "%s", gpu->profile[part->profile].name);
+		for (uint32_t k = 0; k < gpu->profile[part->profile].places; k++)
+			if (gpu->profile[part->profile].place[k].start == part->place.start &&
+			    parts_goes(&job->state, gpu, part) &&
+			    mig_place_name(gpu, part->profile, k, id, sizeof(id)) == 0) {
+				r = unmake(job, nvml, parts_row(&job->state, id));
+				break;
+			}
+		if (r < 0)
+			return r;
+		if (r == MIG_IN_USE)
+			return fault_set(&job->why, -EBUSY,
+					 "GPU %u has no room for %s there: its part %s at %u is in "
+					 "use, or is somebody else's",
+					 gpu->index, gpu->profile[at->profile].name, name,
+					 part->place.start);
+	}
+	return 0;
+}
+
+/* One compute instance that is all of it: otherwise somebody was killed while it was made. */
+static bool is_there(const struct parts_job *job, const struct mig_place_at *at)
+{
+	const struct mig_gpu *gpu = &job->state.gpu[at->gpu];
+	int part = mig_room_part(gpu, at->profile, at->place);
+
+	return part >= 0 && mig_part_is_whole(gpu, &gpu->part[part]);
+}
+
+static int make(struct parts_job *job, const struct mig_nvml *nvml, const char *id)
+{
+	struct parts_row *row = parts_row(&job->state, id);
+	struct mig_place_at at;
+	struct mig_gpu *gpu;
+	int r;
+
+	if (mig_place_find(job->state.gpu, job->state.gpus, id, &at) < 0)
+		return fault_set(&job->why, -ENODEV,
+				 "no GPU of this node has that place: is it in MIG mode?");
+	if (row && is_there(job, &at))
+		return 0;
+	if (row)
+		row->busy = false; /* it is not whole, so nobody can have it */
+	r = make_room(job, nvml, &at);
+	if (r == 0)
+		r = note(job, id);
+	if (r < 0)
+		return r;
+	gpu = &job->state.gpu[at.gpu];
+	r = mig_make(nvml, gpu, at.profile, gpu->profile[at.profile].place[at.place].start,
+		     &job->why);
+	if (r < 0) {
+		row = parts_row(&job->state, id);
+		if (row)
+			strike(job, row);
+		return r;
+	}
+	job->changed = true;
+	return mig_read(nvml, gpu->index, gpu, &job->why);
+}
+
+void parts_work(struct parts_job *job)
+{
+	owned(mig_close) struct mig_nvml *nvml = NULL;
+	int r = mig_open(job->driver_folder, &nvml, &job->why);
+
+	if (r == 0)
+		r = read_all(job, nvml);
+	if (r == 0)
+		forget_missing(job);
+	/* What is wanted comes first: a place that goes and is wanted stays. */
+	for (uint32_t i = 0; r == 0 && i < job->wants; i++) {
+		struct parts_row *row = parts_row(&job->state, job->want[i]);
+
+		if (row)
+			row->busy = true;
+	}
+	for (uint32_t i = 0; r == 0 && i < job->wants; i++)
+		r = make(job, nvml, job->want[i]);
+	if (r == 0 && job->sweeps)
+		r = sweep(job, nvml);
+	job->r = r;
+}

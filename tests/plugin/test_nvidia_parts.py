@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of GPUs that are made when a container needs them, and removed when nobody has them: migStrategy: dynamic."""
+import contextlib
+
+from node import *
+from meted import run
+
+PREFIX = "nvidia.com/mig-"
+SMALL, HALF = PREFIX + "1g.10gb", PREFIX + "3g.40gb"
+ROUNDS = 50 if os.environ.get("METE_SOAK") == "1" else 1
+STEPS = 8  # a part is made and removed in four changes, each with a moment before and one after it
+LIBRARY = sys.argv[2] + "/libnvidia-ml.so.1"
+
+
+class Parts(Node):
+    """A node with one GPU in MIG mode that has no parts, or those of METE_SIM_PARTS."""
+
+    def __init__(self, parts="", devices="1xH100", listen=SMALL, flags=None):
+        super().__init__(start=False, api=False, devices=devices, environment={"METE_SIM_MIG": "on", **({"METE_SIM_PARTS": parts} if parts else {})})
+        self.write({"version": "v1", "flags": {"migStrategy": "dynamic", **(flags or {})}})
+        self.environment["KUBELET_SOCKET"] = self.kubelet.plugins + "/kubelet.sock"
+        # Where nobody is left who uses the simulated machine it is a new one.
+        self.holder = subprocess.Popen([CALLER, "nvml"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **self.environment), text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.holder.stdout.readline() == "0\n"
+        self.given = {}
+        self.write_given()
+        self.kubelet.ask("turn", listen)
+
+    def close(self, kind=None):
+        super().close(kind)
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdin.close()
+        self.holder.stdout.close()
+
+    def begin(self, listen=SMALL):
+        self.start()
+        self.kubelet.hear(f"registered {listen} ")
+        return self
+
+    def write_given(self):
+        """The kubelet's own record."""
+        rows = [{"PodUID": uid, "ContainerName": "main", "ResourceName": resource, "DeviceIDs": {"-1": ids}, "AllocResp": ""}
+                for uid, (resource, ids) in self.given.items()]
+        self.kubelet.write_checkpoint(json.dumps({"Data": {"PodDeviceEntries": rows, "RegisteredDevices": {}}, "Checksum": 1}))
+
+    def give(self, uid, resource, *ids):
+        """Returns the UUIDs that the container gets."""
+        answer = self.kubelet.ask("allocate", *ids)
+        self.given[uid] = resource, list(ids)
+        self.write_given()
+        return re.search(r"NVIDIA_VISIBLE_DEVICES=(\S+)", answer)[1].split(",")
+
+    def take(self, uid):
+        del self.given[uid]
+        self.write_given()
+
+    def places(self, *wanted):
+        """Those that the resource has and that are healthy, as soon as they are these (profile:start), or as many."""
+        def names(now):
+            return sorted(id.split(":", 1)[1] for id in healthy(now) if id.startswith("GPU-"))
+        now = self.kubelet.await_devices(lambda now: names(now) == sorted(wanted) if wanted and isinstance(wanted[0], str) else len(names(now)) == wanted[0])
+        return {id.split(":", 1)[1]: id for id in now}
+
+    def turn(self, resource):
+        self.kubelet.hear(f"known {resource}")
+        self.kubelet.ask("turn", resource)
+
+    def parts(self):
+        """What the driver has: profiles."""
+        said = subprocess.run([BUILD + "/cli/mete", "mig", "export"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=self.sim, XDG_RUNTIME_DIR=self.folder),
+                              stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE).stdout
+        return {name: int(count) for name, count in re.findall(r"\"?([0-9]g\.[^\s\":]+)\"?: (\d+)", said)}
+
+    def await_parts(self, **wanted):
+        wanted = {name.replace("_", ".").lstrip("p"): count for name, count in wanted.items()}
+        until(lambda: self.parts() == wanted, lambda: f"{self.parts()} instead of {wanted}\n{self.log()[-2000:]}")
+
+    def ours(self):
+        return open(self.place + "/parts").read().split() if os.path.exists(self.place + "/parts") else []
+
+    def await_nothing(self):
+        self.await_parts()
+        until(lambda: not self.ours(), lambda: self.ours())
+
+    def faults(self, text):
+        with open(self.sim + "/faults", "w") as file:
+            file.write(text)
+
+
+def divide(node, profile):
+    subprocess.run([os.path.join(BUILD, "tests", "plugin", "divide"), LIBRARY, "0", str(profile)], check=True, env=dict(os.environ, METE_SIM_DIR=node.sim))
+
+
+def test_a_part_is_made_when_it_is_needed_and_removed_when_it_is_idle():
+    with Parts() as node:
+        node.begin()
+        for n in range(ROUNDS):
+            ids = node.places(*(f"1g.10gb:{k}" for k in range(7)))
+            uuid, = node.give("pod", SMALL, ids["1g.10gb:3"])
+            assert uuid.startswith("MIG-") and node.parts() == {"1g.10gb": 1}
+            assert node.ours() == [ids["1g.10gb:3"]]
+            node.take("pod")
+            node.await_nothing()
+        assert "daemon.again" not in node.log() and "device.unhealthy" not in node.log()
+
+
+def test_what_one_profile_has_leaves_the_lists_of_others():
+    with Parts(listen=HALF) as node:
+        node.begin(HALF)
+        ids = node.places("3g.40gb:0", "3g.40gb:4")
+        node.give("pod", HALF, ids["3g.40gb:4"])
+        node.turn(SMALL)
+        small = node.places(*(f"1g.10gb:{k}" for k in range(4)))
+        # The kubelet decided it a moment ago.
+        refusal = node.kubelet.refusal(node.kubelet.begin("allocate", small["1g.10gb:5"]))
+        assert refusal == (f'invalid allocation request for "{SMALL}": GPU 0 has no room for 1g.10gb there: its part 3g.40gb at 4 is in use, or is somebody else\'s'), refusal
+        assert node.parts() == {"3g.40gb": 1}
+        node.turn(PREFIX + "1g.10gb.me")
+        assert len(node.places(1)) == 7  # one at a time
+        node.turn(PREFIX + "7g.80gb")
+        node.kubelet.await_devices(lambda now: not healthy(now))
+        node.take("pod")
+        node.places("7g.80gb:0")
+        node.await_nothing()
+
+
+def test_the_place_is_preferred_that_leaves_most_for_others():
+    with Parts() as node:
+        node.begin()
+        ids = node.places(7)
+        # Slice 6 is of no 2g.20gb: a part there costs others least.
+        assert node.kubelet.ask("prefer", 1, "-", *ids.values()) == "ok " + ids["1g.10gb:6"]
+        node.give("pod", SMALL, ids["1g.10gb:0"])
+        # Beside a part in slice 0 the pair of 0 and 1 is lost already.
+        rest = [id for name, id in ids.items() if name != "1g.10gb:0"]
+        said = node.kubelet.ask("prefer", 2, "-", *rest)
+        assert said == f"ok {ids['1g.10gb:1']} {ids['1g.10gb:2']}", said
+
+
+def test_a_container_gets_two_parts_at_once():
+    with Parts() as node:
+        node.begin()
+        ids = node.places(7)
+        assert len(set(node.give("pod", SMALL, ids["1g.10gb:1"], ids["1g.10gb:2"]))) == 2
+        assert node.parts() == {"1g.10gb": 2}
+
+
+def test_a_strangers_part_stays():
+    with Parts("0:3g.40gb") as node:
+        node.begin()
+        ids = node.places("1g.10gb:4", "1g.10gb:5", "1g.10gb:6")
+        node.give("pod", SMALL, ids["1g.10gb:6"])
+        node.take("pod")
+        node.await_parts(p3g_40gb=1)
+        assert not node.ours()
+        # A part that somebody makes while we run, too: it is offered by its UUID.
+        divide(node, 14)
+        node.turn(PREFIX + "2g.20gb")
+        found = node.kubelet.await_devices(lambda now: any(id.startswith("MIG-") for id in now))
+        uuid = next(id for id in found if id.startswith("MIG-"))
+        assert node.kubelet.ask("allocate", uuid) == f"ok env=NVIDIA_VISIBLE_DEVICES={uuid}"
+        node.kubelet.ask("turn", SMALL)
+        node.give("pod", SMALL, node.places("1g.10gb:6")["1g.10gb:6"])
+        node.take("pod")
+        node.await_parts(p2g_20gb=1, p3g_40gb=1)
+        assert not node.ours()
+
+
+def test_a_part_that_a_process_uses_stays():
+    with Parts() as node:
+        node.begin()
+        uuid, = node.give("pod", SMALL, node.places(7)["1g.10gb:0"])
+        holder = subprocess.Popen([CALLER, "context"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                  env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], CUDA_VISIBLE_DEVICES=uuid, **node.environment))
+        try:
+            assert holder.stdout.readline() == "0\n"
+            node.take("pod")
+            node.await_log("parts.used parts=1")
+            assert node.parts() == {"1g.10gb": 1}
+        finally:
+            holder.kill()
+            holder.wait()
+            holder.stdin.close()
+            holder.stdout.close()
+        node.await_nothing()
+
+
+def test_what_a_container_has_outlives_meted():
+    with Parts() as node:
+        node.begin()
+        id = node.places(7)["1g.10gb:2"]
+        uuid = node.give("pod", SMALL, id)
+        node.meted.kill()
+        node.restart()
+        node.places(7)
+        assert node.parts() == {"1g.10gb": 1} and node.ours() == [id]
+        assert node.give("pod", SMALL, id) == uuid  # the container is started again
+        node.take("pod")
+        node.await_nothing()
+
+
+def test_a_part_that_a_container_has_is_made_again_after_the_machine():
+    with Parts() as node:
+        probe = node.begin().places(7)["1g.10gb:2"]
+        node.end()
+        node.given["pod"] = SMALL, [probe]
+        node.write_given()
+        node.restart()
+        node.await_parts(p1g_10gb=1)
+        assert node.ours() == [probe]
+
+
+def test_meted_is_killed_at_each_step():
+    """Before and after each change that it makes: the next one finds what the former left, and nothing else."""
+    with Parts("0:3g.40gb") as node:
+        node.begin()
+        ids, free = node.places(3), "1g.10gb:5"
+        for step in range(1, STEPS + 1):
+            node.end()
+            node.faults(f"die@{step}")  # a process that comes after it counts all of its changes
+            node.restart()
+            node.places(3)
+            if step <= STEPS // 2:
+                tag = node.kubelet.begin("allocate", ids[free])
+                node.meted.wait()
+                assert not node.kubelet.refusal(tag).startswith("not refused")
+            else:
+                node.give("pod", SMALL, ids[free])
+                node.take("pod")
+                node.meted.wait()
+            node.faults("")
+            node.restart()
+            node.await_parts(p3g_40gb=1)
+            until(lambda: not node.ours(), lambda: node.ours())
+            node.places(3)
+
+
+def test_it_is_refused_beside_a_label_that_divides():
+    with Parts() as node:
+        node.options += ["--mig-config", "/nowhere"]
+        refused = subprocess.run(node.command(), env=dict(os.environ, **node.environment), stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+        assert refused.returncode and "flags.migStrategy: dynamic does not go with --mig-config" in refused.stderr, refused
+
+
+def test_parts_go_after_it_has_been_switched_off():
+    with Parts(devices="2xH100") as node:
+        node.begin()
+        node.give("pod", SMALL, node.places(14)["1g.10gb:0"])
+        node.write({"version": "v1", "flags": {"migStrategy": "mixed"}})
+        node.take("pod")
+        node.await_nothing()
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where there is room for parts, what they are called, and which place costs the others least. */
+#include "mig/place.h"
+#include "mig/room.h"
+#include "tests/test.h"
+
+enum { SMALL, MEDIA, PAIR, TWO, HALF, LARGE, WHOLE };
+
+/* A GPU of eight slices of memory, with places as NVIDIA's have them. */
+static struct mig_gpu gpu(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t most, places, step, size;
+	} rows[] = {
+		[SMALL] = {"1g.10gb", 7, 7, 1, 1}, [MEDIA] = {"1g.10gb+me", 1, 7, 1, 1},
+		[PAIR] = {"1g.20gb", 4, 4, 2, 2},  [TWO] = {"2g.20gb", 3, 3, 2, 2},
+		[HALF] = {"3g.40gb", 2, 2, 4, 4},  [LARGE] = {"4g.40gb", 1, 1, 4, 4},
+		[WHOLE] = {"7g.80gb", 1, 1, 8, 8},
+	};
+	struct mig_gpu made = {.uuid = "GPU-1", .on = true};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct mig_profile *profile = &made.profile[made.profiles++];
+
+		*profile = (struct mig_profile){.most = rows[i].most, .places = rows[i].places};
+		snprintf(profile->name, sizeof(profile->name), "%s", rows[i].name);
+		for (uint32_t k = 0; k < rows[i].places; k++)
+			profile->place[k] = (struct mig_place){k * rows[i].step, rows[i].size};
+	}
+	return made;
+}
+
+static void add(struct mig_gpu *g, uint32_t profile, uint32_t place)
+{
+	g->part[g->parts++] =
+		(struct mig_part){.profile = profile, .place = g->profile[profile].place[place]};
+}
+
+static uint32_t count(const struct mig_room *room, uint32_t profile)
+{
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < MIG_PLACES_MAX; k++)
+		n += room->open[profile][k];
+	return n;
+}
+
+TEST(what_stays_closes_the_places_that_it_overlaps)
+{
+	bool goes[MIG_PARTS_MAX] = {false};
+	struct mig_gpu g = gpu();
+	struct mig_room room;
+
+	add(&g, HALF, 1);
+	mig_room_find(&g, goes, &room);
+	expect_eq(count(&room, SMALL), 4);
+	expect_eq(count(&room, TWO), 2);
+	expect_eq(count(&room, HALF), 1);
+	expect_eq(count(&room, WHOLE), 0);
+	goes[0] = true;
+	mig_room_find(&g, goes, &room);
+	expect_eq(count(&room, SMALL), 7);
+	expect_eq(count(&room, WHOLE), 1);
+}
+
+TEST(a_gpu_that_is_not_in_mig_mode_has_no_room)
+{
+	const bool goes[MIG_PARTS_MAX] = {false};
+	struct mig_gpu g = gpu();
+	struct mig_room room;
+
+	g.on = false;
+	mig_room_find(&g, goes, &room);
+	for (uint32_t i = 0; i < g.profiles; i++)
+		expect_eq(count(&room, i), 0);
+}
+
+TEST(no_more_is_offered_than_there_may_be_at_a_time)
+{
+	const bool goes[MIG_PARTS_MAX] = {false};
+	struct mig_gpu g = gpu();
+	struct mig_room room;
+
+	mig_room_find(&g, goes, &room);
+	mig_room_offer(&g, goes, MEDIA, &room);
+	expect_eq(count(&room, MEDIA), 1);
+	expect(room.open[MEDIA][6]);
+	add(&g, MEDIA, 0);
+	mig_room_find(&g, goes, &room);
+	mig_room_offer(&g, goes, MEDIA, &room);
+	expect_eq(count(&room, MEDIA), 0);
+}
+
+TEST(what_costs_least_is_beside_what_is_there)
+{
+	const bool goes[MIG_PARTS_MAX] = {false};
+	struct mig_gpu g = gpu();
+	struct mig_room room;
+
+	add(&g, SMALL, 0);
+	mig_room_find(&g, goes, &room);
+	for (uint32_t k = 2; k < 7; k++)
+		expect(mig_room_cost(&g, &room, SMALL, 1) < mig_room_cost(&g, &room, SMALL, k));
+}
+
+/* Whatever is taken: of all profiles, what is offered lies beside what stays, and beside each
+ * other. */
+TEST(whatever_is_offered_has_room_at_random)
+{
+	for (int round = 0; round < 300; round++) {
+		bool goes[MIG_PARTS_MAX] = {false};
+		struct mig_gpu g = gpu();
+		struct mig_room room, left;
+
+		for (uint64_t tries = test_random_below(8); tries > 0; tries--) {
+			uint32_t profile = (uint32_t)test_random_below(g.profiles);
+			uint32_t place = (uint32_t)test_random_below(g.profile[profile].places);
+
+			mig_room_find(&g, goes, &room);
+			if (room.open[profile][place])
+				add(&g, profile, place);
+		}
+		for (uint32_t i = 0; i < g.profiles; i++) {
+			mig_room_find(&g, goes, &room);
+			mig_room_offer(&g, goes, i, &room);
+			left = room;
+			for (uint32_t k = 0; k < g.profile[i].places; k++) {
+				if (!room.open[i][k])
+					continue;
+				expect(left.open[i][k]);
+				mig_room_take(&g, i, k, &left);
+				for (uint32_t n = 0; n < g.parts; n++)
+					expect(!mig_place_overlaps(g.part[n].place,
+								   g.profile[i].place[k]));
+			}
+		}
+	}
+}
+
+TEST(a_place_is_found_by_its_name)
+{
+	struct mig_gpu g[2] = {gpu(), gpu()};
+	struct mig_place_at at;
+	char name[64];
+
+	snprintf(g[1].uuid, sizeof(g[1].uuid), "GPU-2");
+	expect_eq(mig_place_name(&g[1], HALF, 1, name, sizeof(name)), 0);
+	expect_str(name, "GPU-2:3g.40gb:4");
+	expect_eq(mig_place_find(g, 2, name, &at), 0);
+	expect_eq(at.gpu, 1);
+	expect_eq(at.profile, HALF);
+	expect_eq(at.place, 1);
+	expect_eq(mig_place_name(&g[1], HALF, 1, name, 15), -ENAMETOOLONG);
+	g[1].on = false;
+	expect_eq(mig_place_find(g, 2, "GPU-2:3g.40gb:4", &at), -ENOENT);
+}
+
+TEST(what_is_no_place_is_not_found)
+{
+	static const char *const others[] = {"",
+					     "GPU-1",
+					     "GPU-1::4",
+					     "GPU-1:",
+					     "GPU-1:3g.40gb",
+					     "GPU-1:3g.40gb:3",
+					     "GPU-1:x:0",
+					     "GPU-1:3g.40gb:0x",
+					     "GPU-3:3g.40gb:4",
+					     "MIG-1:3g.40gb:4"};
+	struct mig_gpu g = gpu();
+	struct mig_place_at at;
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		expect_eq(mig_place_find(&g, 1, others[i], &at), -ENOENT);
+	expect(!mig_place_is_name("GPU-1::4"));
+	expect(!mig_place_is_name("MIG-1"));
+}
