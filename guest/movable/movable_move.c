@@ -16,6 +16,7 @@
 #include "guest/movable/movable_stock.h"
 #include "guest/process/state.h"
 #include "guest/threads.h"
+#include "guest/time/capture.h"
 
 enum {
 	IDLE_MS = 1000,
@@ -103,7 +104,8 @@ static bool stop_step(void)
 /* ---- a context to work in -------------------------------------------------------------------- */
 
 /* With the lock held: a context that has memory here and is not ending. What the program has
- * created by cuMemCreate() belongs to no context: any will do. */
+ * created by cuMemCreate() belongs to no context, and before the first block there is none: any
+ * will do. */
 static CUcontext some_context(void)
 {
 	if (atomic_load(&movable_.leaving))
@@ -111,7 +113,7 @@ static CUcontext some_context(void)
 	for (size_t i = 0; i < movable_.areas.count; i++)
 		if (movable_area_at(i)->owner && !(movable_area_at(i)->owner & BLOCKS_LEAVING))
 			return (CUcontext)(uintptr_t)movable_area_at(i)->owner;
-	return movable_.areas.count ? contexts_some(movable_.device) : NULL;
+	return contexts_some(movable_.device);
 }
 
 static CUresult open_way(struct way *way)
@@ -338,6 +340,13 @@ static bool gives_up(void)
 	return gives && movable_mover.context;
 }
 
+/* In another context, if that in which it worked has ended. */
+static void open_again(void)
+{
+	if (!movable_mover.context && !capture_open())
+		best_effort(movable_open_context());
+}
+
 /* Goes on as far as possible without waiting. Returns whether there was progress. */
 static bool step(void)
 {
@@ -345,6 +354,7 @@ static bool step(void)
 
 	if (gives_up())
 		close_context();
+	open_again();
 	ask_again();
 	any |= lend_step();
 	if (unsaid())
@@ -382,12 +392,22 @@ static bool pending(void)
 	return is || movable_stock_pending();
 }
 
+/* What the mover itself takes of the device is there, and is charged, before the program asks for
+ * memory: a set that is admitted without it would not fit any more once it has been moved out. */
+static void open_first(void)
+{
+	best_effort(movable_open_context());
+	atomic_store(&movable_.mover_began, true);
+	movable_arrived();
+}
+
 static void *run(void *unused_argument)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
 	(void)unused_argument;
 	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
+	open_first();
 	for (;;) {
 		uint32_t kicks = atomic_load(&movable_.kicks);
 
@@ -404,6 +424,17 @@ static void *run(void *unused_argument)
 
 int movable_start(void)
 {
+	int r;
+
 	memset(&movable_mover, 0, sizeof(movable_mover));
-	return threads_start(run);
+	atomic_store(&movable_.mover_began, false);
+	r = threads_start(run);
+	for (int i = 0; r == 0 && i < LINK_ANSWER_MS / MOVABLE_LOOK_MS; i++) {
+		uint32_t seen = atomic_load(&movable_.arrivals);
+
+		if (atomic_load(&movable_.mover_began))
+			break;
+		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+	}
+	return r;
 }

@@ -49,6 +49,7 @@ struct movable_object {
 	_Atomic uint32_t open;	    /* allocations; 0: nothing needs to be looked up */
 	_Atomic uint32_t leaving;   /* contexts that are ending */
 	_Atomic uint32_t capturing; /* allocations that were freed during a capture */
+	_Atomic bool mover_began;   /* the mover has a context, or found none */
 	_Atomic int device;	    /* as in guest/process/state.h */
 	CUdevice ordinal;
 	CUmemAllocationProp about; /* of blocks */

@@ -15,6 +15,7 @@
 #include "node/move/move_plain.h"
 #include "node/move/move_store.h"
 #include "node/move/move_sync.h"
+#include "node/move/move_unsettled.h"
 #include "node/move/store.h"
 #include "node/state/recorder.h"
 #include "node/time/hang.h"
@@ -252,6 +253,8 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 	residency_budget(&device->residency, move_budget(d, index), now);
 	residency_above(&device->residency, move_above(d, index));
 	done = show_capacity(d, index, now);
+	if (done)
+		move_recall_if_short(d, index);
 	while (residency_next(&device->residency, now, &action)) {
 		act(&action);
 		done = true;

@@ -293,6 +293,7 @@ void move_ask_late(struct daemon *d, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < d->devices; i++) {
 		move_settled(&d->device[i]);
+		move_recall_if_short(d, i);
 		list_for_each(link, &d->device[i].tenants)
 		{
 			struct tenant_device *of = list_entry(link, struct tenant_device, link);

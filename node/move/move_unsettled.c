@@ -76,3 +76,15 @@ uint64_t move_unsettled(const struct device *device, bool recalls)
 	}
 	return all;
 }
+
+void move_recall_if_short(struct daemon *d, uint32_t index)
+{
+	struct device *device = &d->device[index];
+	const struct residency *r = &device->residency;
+
+	if (!device->members || residency_bears(r, r->capacity_bytes, r->above_bytes))
+		return;
+	move_unsettled(device, true);
+	/* A guest may have credit to spare later, and does not report that. */
+	move_look_later(d);
+}

@@ -10,3 +10,6 @@ uint64_t move_unsettled(const struct device *device, bool recalls);
 /* Bytes that count as movable, but are credit that guests do not use: of a tenant, of all. */
 uint64_t move_idle_credit_of(const struct tenant_device *of);
 uint64_t move_idle_credit_on(const struct device *device);
+/* Recalls unused credit if there is a tenant that could never come back whole: the device has less
+ * for what can move than when that tenant's memory was granted. Looks again while that is so. */
+void move_recall_if_short(struct daemon *d, uint32_t index);

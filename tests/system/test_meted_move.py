@@ -206,6 +206,32 @@ def test_who_waits_for_more_than_the_device_has_by_now_is_answered():
             meted.ends()
 
 
+def test_unused_credit_is_recalled_for_who_is_out_and_lacks_the_room():
+    with tempfile.NamedTemporaryFile("w") as processes:
+        with Node(environment={"METE_STUB_PROCESSES": processes.name}) as meted:
+            other = Guest(meted.admin.tenant("200MiB").socket)
+            assert other.credit(60 * MIB) == 60 * MIB
+            other.allocated(10 * MIB, 50 * MIB)
+            assert other.ask("residual_ask", device=0, bytes=10 * MIB).kind == "done"
+            a, b = meted.mover("a", 14 * CHUNK), meted.mover("b")
+            b.allocate(4 * CHUNK)
+            meted.play(lambda: not b.asked)
+            assert b.refusal is None and a.out()
+            # What a has fits no more: somebody else's context turns out to be larger.
+            other.contexts(1)
+            processes.write(f"0 {other.seat.pid} {110 * MIB}\n")
+            processes.flush()
+            other.send("residual_settle", device=0, contexts=1, bytes=10 * MIB)
+            recall = other.hear("credit_recall")
+            assert recall.bytes == 50 * MIB, recall
+            other.allocated(10 * MIB)
+            other.give_back(50 * MIB, recall=recall.id)
+            a.wants()
+            meted.play(a.is_whole)
+            other.close()
+            meted.ends()
+
+
 def test_no_block_is_larger_than_the_operator_says():
     with Node("--block", "8MiB") as meted:
         a = meted.mover("a", SET)
