@@ -40,6 +40,14 @@ class Parts(Node):
         self.kubelet.hear(f"registered {listen} ")
         return self
 
+    def restart(self, listen=SMALL):
+        """Until this resource is registered again: one that is registered anew loses the calls that were begun before. The former
+        meted may have registered it twice, first for a part that was left over."""
+        with self.kubelet.lock:
+            self.kubelet.happened.clear()
+        self.meted.start()
+        self.kubelet.hear(f"registered {listen} ")
+
     def write_given(self):
         """The kubelet's own record."""
         rows = [{"PodUID": uid, "ContainerName": "main", "ResourceName": resource, "DeviceIDs": {"-1": ids}, "AllocResp": ""}
