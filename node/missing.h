@@ -5,11 +5,11 @@
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
 
-/* Replaces everything else that is opened at start. -errno: its file does not ask for this, or
- * cannot be read. */
 /* Is there nothing to begin with? On a node whose parts are made when they are needed there need be
  * no device yet, if a GPU is in MIG mode. */
 bool missing_is(const struct daemon *d, const struct nvml *nvml);
+/* Replaces everything else that is opened at start. -errno: its file does not ask for this, or
+ * cannot be read. */
 must_check int missing_open(struct daemon *d, struct fault *why);
 void missing_close(struct daemon *d);
 /* Executes the same program with the same arguments in our place. -errno: that failed. */

@@ -21,6 +21,7 @@
 enum {
 	IDLE_MS = 1000,
 	SOON_MS = 5,
+	BEGIN_MS = 1000, /* the program waits for it no longer: a kernel may hold up the driver */
 };
 
 struct mover movable_mover;
@@ -340,10 +341,15 @@ static bool gives_up(void)
 	return gives && movable_mover.context;
 }
 
-/* In another context, if that in which it worked has ended. */
+/* Works in another context, if that in which it worked has ended. It tries once: where the device
+ * refuses, it tries again when something is to be moved. */
 static void open_again(void)
 {
-	if (!movable_mover.context && !capture_open())
+	if (!movable_mover.again || capture_open() || atomic_load(&movable_.leaving) ||
+	    !contexts_some(movable_.device))
+		return;
+	movable_mover.again = false;
+	if (atomic_load(&movable_.serving) == MOVABLE_SERVED)
 		best_effort(movable_open_context());
 }
 
@@ -352,8 +358,10 @@ static bool step(void)
 {
 	bool any = false;
 
-	if (gives_up())
+	if (gives_up()) {
 		close_context();
+		movable_mover.again = true;
+	}
 	open_again();
 	ask_again();
 	any |= lend_step();
@@ -429,7 +437,7 @@ int movable_start(void)
 	memset(&movable_mover, 0, sizeof(movable_mover));
 	atomic_store(&movable_.mover_began, false);
 	r = threads_start(run);
-	for (int i = 0; r == 0 && i < LINK_ANSWER_MS / MOVABLE_LOOK_MS; i++) {
+	for (int i = 0; r == 0 && i < BEGIN_MS / MOVABLE_LOOK_MS; i++) {
 		uint32_t seen = atomic_load(&movable_.arrivals);
 
 		if (atomic_load(&movable_.mover_began))

@@ -30,6 +30,7 @@ struct mover {
 	struct way out, in;
 	uint32_t era; /* of the context in which it works; 0: none */
 	CUcontext context;
+	bool again;   /* its context has ended: it is to take another, if there is one */
 	bool lowered; /* threads that touch memory wait at the door, and none is inside */
 };
 

@@ -429,7 +429,6 @@ bool movable_begin_in(void)
 	struct movable_block *block;
 	CUresult r;
 
-	/* A program whose memory never moves has no streams and no kernel of ours. */
 	if (movable_mover.in.count == MOVER_DEPTH || !one_enters() || !movable_open_context())
 		return false;
 	futex_lock_take(&movable_.lock);

@@ -103,7 +103,8 @@ int move_open(struct daemon *d)
 		residency_init(&d->device[i].residency, &tuning, 0,
 			       d->move.part[i].store.budget_bytes);
 	}
-	if (d->move.stores.budget_bytes && move_why_never(d, &never))
+	/* On a node whose parts are yet to be made there is nothing to divide the store among. */
+	if (d->present && d->move.stores.budget_bytes && move_why_never(d, &never))
 		log_warning("store.small", "reason=%s", log_text(never.text).text);
 	return loop_timer_init(&d->loop, &d->move.timer, on_timer);
 }

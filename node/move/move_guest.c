@@ -105,8 +105,10 @@ void move_begin(struct move_guest *m)
 
 void move_away(struct guest *g)
 {
-	for (uint32_t i = 0; i < g->tenant->devices; i++)
+	for (uint32_t i = 0; i < g->tenant->devices; i++) {
 		move_ask_forget(&g->device[i]);
+		g->device[i].move.recalled_bytes = 0;
+	}
 }
 
 void move_left(struct guest *g)

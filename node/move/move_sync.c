@@ -56,6 +56,7 @@ void move_recall(struct guest_device *at, uint64_t bytes)
 	wire_begin(&message, WIRE_credit_recall, peer_new_id(&g->caller->peer));
 	message.credit_recall.device = (uint32_t)(at - g->device);
 	message.credit_recall.bytes = bytes;
+	at->move.recalled_bytes = bytes;
 	guest_send(g, &message);
 }
 

@@ -23,9 +23,10 @@ enum {
 
 /* Of a guest on a device. */
 struct move_guest {
-	bool can;	    /* it has the store's descriptor */
-	uint64_t here, out; /* of its grant: on the device, and in the store */
-	struct list asks;   /* its own, in order; move_ask.c */
+	bool can;		 /* it has the store's descriptor */
+	uint64_t here, out;	 /* of its grant: on the device, and in the store */
+	uint64_t recalled_bytes; /* by the latest recall, which it has not answered; 0: it has */
+	struct list asks;	 /* its own, in order; move_ask.c */
 	uint32_t ask_count;
 	struct list segments, waits; /* move_store.c */
 	uint32_t segment_count, wait_count;

@@ -70,7 +70,8 @@ uint64_t move_unsettled(const struct device *device, bool recalls)
 			move_sync(at, false);
 			all += unsettled(at, &spare);
 			spare += idle_credit(at);
-			if (recalls && spare)
+			/* Who does not answer, or is stopped, is not told again and again. */
+			if (recalls && spare > at->move.recalled_bytes)
 				move_recall(at, spare);
 		}
 	}

@@ -170,6 +170,8 @@ static void on_credit_return(struct guest *g, uint32_t id, const struct wire_cre
 	    daemon_may_complain(d))
 		log_warning("guest.overreturn", "guest=%u device=%u bytes=%" PRIu64, g->id,
 			    said->device, said->bytes);
+	if (said->recall)
+		at->move.recalled_bytes = 0;
 	/* A guest that answers a recall has no unused credit left. */
 	move_sync(at, said->recall != 0);
 	book_pump(d);

@@ -194,7 +194,7 @@ def test_a_lender_that_stands_still_holds_up_only_who_opens_its_handle():
             load.end()
 
 
-def test_a_name_that_nobody_has_is_refused_and_a_borrower_gets_no_other_line():
+def test_a_name_that_nobody_has_is_refused_and_a_borrower_gets_no_other_channel():
     with Node() as node:
         guest = Guest(node.tenant.socket)
         guest.state(0)

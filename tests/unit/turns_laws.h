@@ -213,10 +213,12 @@ static inline void excuse(void)
 /* Law 8. */
 static inline void expect_seen_to_wait(const struct seat *s)
 {
-	const struct tenant *t = tenant_of(s);
+	struct tenant *t = tenant_of(s);
 
-	expect(t->coupled || t->seen || t->at.proved_ns);
+	expect(t->seen || t->at.proved_ns);
 	expect(m.now - s->ending >= tuning.beside_ns);
+	expect(++t->vain <= VAIN);
+	m.vain++;
 }
 
 /* Law 7: not before its time, and only if a thread stands there; or law 13. */
@@ -246,7 +248,7 @@ static inline void on_report(struct seat *s)
 			end_grant(other);
 	}
 	excuse();
-	tenant_of(s)->stepped = 0;
+	tenant_of(s)->stepped = tenant_of(s)->seen = 0;
 	m.reports++;
 }
 
@@ -278,7 +280,7 @@ static inline void do_action(const struct turns_action *action)
 		break;
 	case TURNS_COUPLED:
 		expect(stands(tenant_of(s)));
-		tenant_of(s)->coupled = 1;
+		tenant_of(s)->coupled = tenant_of(s)->seen = 1;
 		break;
 	case TURNS_BESIDE:
 		on_beside(s);

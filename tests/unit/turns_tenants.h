@@ -20,6 +20,7 @@ enum {
 	SPANS = 512, /* remembered of a seat */
 	COMPANY_TURNS = 16,
 	BESIDE = 2, /* law 12 */
+	VAIN = 4,   /* law 8 */
 };
 
 #define US 1000ull
@@ -57,7 +58,9 @@ struct tenant {
 	enum nature nature;
 	uint64_t arrivals; /* of who MEETS: it waits there for its partner */
 	int there, stepped, coupled, looked, suspended;
-	int seen; /* to wait: a drain of it was given up */
+	int seen;      /* to wait: for its own thread, or a drain of it was given up */
+	unsigned vain; /* law 8: drains given up in a row although nothing is known that it waits
+			  for */
 	struct seat seats[DEVICES];
 };
 
@@ -71,7 +74,8 @@ static struct {
 	uint64_t kept_turns[DEVICES];
 	int natures, multi, meet, group, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
-	uint64_t opened, reopened, given_up, reports, checks, governed, awaited, along, chains;
+	uint64_t opened, reopened, given_up, vain, reports, checks, governed, awaited, along,
+		chains;
 } m;
 
 static const struct turns_tuning tuning = {
