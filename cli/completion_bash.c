@@ -69,7 +69,8 @@ static void print_asked(const char *what)
 		put_dashed(cli_options[i].name);
 		between = "|";
 	}
-	printf(")\n\t\twords=$(\"${COMP_WORDS[0]}\" --complete %s \"${line[@]}\" 2>/dev/null) ;;\n",
+	printf(")\n\t\tnames=yes words=$(\"${COMP_WORDS[0]}\" --complete %s \"${line[@]}\" "
+	       "2>/dev/null) ;;\n",
 	       what);
 }
 
@@ -111,10 +112,32 @@ static void print_fields(void)
 }
 
 static const char completion[] =
+	/* compgen -W would expand them as the shell does, and run what stands in a name. */
+	"# Offers names that others have chosen, one on each line.\n"
+	"_mete_offer() {\n"
+	"\tlocal name quoted begun=$cur before=\n"
+	"\t# : and @ part words: readline replaces what is behind the last of them\n"
+	"\tif [[ $last == *[:@]* ]]; then\n"
+	"\t\tbegun=$last\n"
+	"\t\t[[ $begun != --*=* ]] || begun=${begun#*=}\n"
+	"\t\tbefore=$begun\n"
+	"\t\t[[ $cur == +([:@]) ]] || before=${begun%\"$cur\"}\n"
+	"\tfi\n"
+	"\t[[ $cur == [\\'\\\"]* ]] || begun=${begun//\\\\/}\n"
+	"\tbegun=${begun#[\\'\\\"]}\n"
+	"\twhile IFS= read -r name; do\n"
+	"\t\t[[ -n $name && $name == \"$begun\"* ]] || continue\n"
+	"\t\tprintf -v quoted %q \"$name\"\n"
+	"\t\t# within quotes only what needs none\n"
+	"\t\t[[ $cur != [\\'\\\"]* || $quoted = \"$name\" ]] || continue\n"
+	"\t\tCOMPREPLY+=(\"${quoted#\"$before\"}\")\n"
+	"\tdone <<<\"$1\"\n"
+	"}\n\n"
 	"_mete() {\n"
 	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} "
 	"prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-	"\tlocal words= options= takes= files= program= folder= line=() i\n"
+	"\tlocal words= options= takes= files= program= folder= names= last= line=() i\n"
+	"\tlocal typed=${COMP_LINE:0:COMP_POINT}\n"
 	"\tCOMPREPLY=()\n"
 	"\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
 	"\t\tCOMPREPLY=($(compgen -W \"$_mete_verbs help --help --version\" -- \"$cur\"))\n"
@@ -144,7 +167,11 @@ static const char completion[] =
 	"\t\t\t[ -z \"$program\" ] || { compopt -o default 2>/dev/null; return; } ;;\n"
 	"\t\tesac\n"
 	"\tdone\n"
-	"\tread -ra line <<<\"$COMP_LINE\"\n"
+	"\tread -ra line <<<\"$typed\"\n"
+	"\t[[ $typed =~ (^|[[:blank:]])$ ]] || last=${line[${#line[@]}-1]}\n"
+	"\tif [[ $last == *[:@]* ]]; then\n"
+	"\t\t[[ $last == --*=* ]] && prev=${last%%=*} || prev=${line[${#line[@]}-2]}\n"
+	"\tfi\n"
 	"\t_mete_values \"$verb:$prev\"\n"
 	"\tif [ -z \"$words\" ] && [[ $takes == *\" $prev \"* ]]; then\n"
 	"\t\t[[ $files != *\" $prev \"* ]] || compopt -o default 2>/dev/null\n"
@@ -152,9 +179,7 @@ static const char completion[] =
 	"\tfi\n"
 	"\tif [ -z \"$words\" ] && [[ $verb == @(set|suspend|resume|why) && $cur != -* ]]; then\n"
 	"\t\tif [ \"$COMP_CWORD\" = 2 ]; then\n"
-	"\t\t\tlocal IFS=$'\\n'\n"
-	"\t\t\tCOMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" --complete tenants 2>/dev/null)\" "
-	"-- \"$cur\"))\n"
+	"\t\t\t_mete_offer \"$(\"${COMP_WORDS[0]}\" --complete tenants 2>/dev/null)\"\n"
 	"\t\t\treturn\n"
 	"\t\tfi\n"
 	"\t\t[ \"$verb\" = set ] || return\n"
@@ -174,7 +199,11 @@ static const char completion[] =
 	"\t\twords=$options\n"
 	"\t\t[ -z \"$folder\" ] || compopt -o default 2>/dev/null\n"
 	"\tfi\n"
-	"\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+	"\tif [ -n \"$names\" ]; then\n"
+	"\t\t_mete_offer \"$words\"\n"
+	"\telse\n"
+	"\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+	"\tfi\n"
 	"}\n"
 	"complete -F _mete mete\n";
 

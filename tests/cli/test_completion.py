@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What zsh and fish complete after `mete`: in the shells themselves. (bash: test_first_hour.py.)"""
+"""What shells complete after `mete`: in the shells themselves. (More of bash: test_first_hour.py.)"""
 from person import *
 
 OPTIONS = re.findall(r"^OPTION\((\w+), (\w+),", open(os.path.join(ROOT, "cli/commands.def")).read(), re.M)
@@ -11,7 +11,7 @@ FIELDS = re.findall(r"^SHARE\((\w+),", open(os.path.join(ROOT, "core/share/share
 # A kubectl of two clusters: in one a node's pod of mete is being replaced, and another's is about to go.
 KUBECTL = r"""#!/bin/sh
 case "$*" in
-"config get-contexts -o name") printf 'usual\nspare\n' ;;
+"config get-contexts -o name") printf 'usual\nspare\n'; [ -z "$MORE_CONTEXTS" ] || printf "$MORE_CONTEXTS" ;;
 "get pods --request-timeout=3s -n mete-system -l app.kubernetes.io/name=mete --field-selector status.phase=Running -o "*)
 	printf 'gpu-1 \ngpu-2 2026-11-26T00:00:00Z\ngpu-2 \nleaving 2026-11-26T00:00:00Z\ncut-o' ;;
 "get --context=spare pods --request-timeout=3s -n elsewhere "*) printf 'far-1 \n' ;;
@@ -32,7 +32,7 @@ def with_kubectl(node):
 
 def bash(environment, line):
     """What it offers at the end of a line without quotes."""
-    script = ('source "$1"; COMP_LINE=$2; read -ra COMP_WORDS <<<"${2//=/ = }"; [[ $2 != *" " && $2 != *= ]] || COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); '
+    script = ('source "$1"; COMP_LINE=$2 COMP_POINT=${#2}; line=${2//=/ = }; line=${line//:/ : }; read -ra COMP_WORDS <<<"${line//@/ @ }"; [[ $2 != *" " && $2 != *= ]] || COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); '
               '_mete 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"')
     return subprocess.run(["bash", "-c", script, "bash", os.path.join(BUILD, "cli", "mete.bash"), line], env=environment, text=True, capture_output=True).stdout.split()
 
@@ -105,6 +105,22 @@ def test_bash_completes_nodes_and_contexts():
         for line in ("mete ps --context broken --node ", "mete ps --context= --node none", "mete ps --mete-namespace -A --node ", "mete ps --mete-namespace "):
             assert bash(environment, line) == [], line
         assert bash(dict(environment, PATH=os.path.dirname(METE) + ":/usr/bin:/bin"), "mete ps --node ") == []
+
+
+def test_bash_runs_nothing_of_a_name_and_offers_it_as_it_is_to_be_typed():
+    with Node() as node:
+        mark = node.place + "/ran"
+        for name in (f"$(touch {mark})", f"`touch {mark}`", "my train", "it's"):
+            running(node, "--name", name)
+        environment = dict(node.environment, PATH=with_kubectl(node), MORE_CONTEXTS=f"$(touch${{IFS}}{mark})\nadmin@one\nadmin@two\narn:r:1:cluster/x\n")
+        assert bash(environment, "mete why my") == ["my\\", "train"] and bash(environment, "mete why it") == ["it\\'s"]
+        assert len(bash(environment, "mete suspend ")) > 4 and len(bash(environment, "mete ps --context ")) == 6
+        assert bash(environment, "mete why \"m") == []  # it would be other words there
+        assert not os.path.exists(mark), "what is in a name was run"
+        # Contexts of kubeadm and of EKS: what is to be added behind the last : or @.
+        assert bash(environment, "mete ps --context admin@") == bash(environment, "mete ps --context=admin@") == ["one", "two"]
+        assert bash(environment, "mete ps --context arn:r:") == ["1:cluster/x"] and bash(environment, "mete ps --context=arn:r:1:cl") == ["cluster/x"]
+        assert bash(environment, "mete ps --context admin@one --node ") == []
 
 
 def test_zsh_completes_verbs_options_values_and_tenants():

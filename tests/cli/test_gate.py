@@ -152,6 +152,9 @@ def test_each_folder_needs_tests_that_there_are():
     assert touched.needed("tests/system/test_meted_kill.py", tests) == {"meted_kill"}
     assert touched.needed("tests/system/sim/test_graphs.c", tests) == {"sim_graphs"}
     assert touched.needed("tests/fuzz/corpus/ptx/x", tests) == {"fuzz_ptx"}
+    # What a test of another folder reads.
+    assert touched.needed("tools/krew", tests) == {"packages_krew"} and "cli_gate" in touched.needed("tools/tidy", tests) & touched.needed("tools/gate/reaches.py", tests)
+    assert "packages_debian" in touched.needed("deploy/Containerfile", tests) and "plugin" in touched.needed("tests/system/http_server.py", tests)
     assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns/turns_drain.c", tests)
 
 

@@ -65,8 +65,8 @@ def test_the_examples_are_those_of_the_image():
 
 def test_the_image_has_the_libraries_that_its_programs_link():
     """By their own names: what comes along with another library goes when that one needs it no more."""
-    if not shutil.which("dpkg"):
-        raise Skipped("there is no dpkg to say which package has a library; run it on a Debian")
+    if not shutil.which("dpkg") or "\nVERSION_CODENAME=bookworm\n" not in "\n" + open("/etc/os-release").read():
+        raise Skipped("packages have the image's names on Debian 12 (bookworm) alone; run it there")
     wanted = set()
     for program in ("cli/mete", "node/meted", "plugin/libmete-plugin.so", "page/libmete-page.so"):
         linked = subprocess.run(["readelf", "-d", os.path.join(BUILD, program)], stdout=subprocess.PIPE, text=True, check=True).stdout
