@@ -75,20 +75,21 @@ int allocated_device(const struct plugin *p, const char *id)
 struct some {
 	const struct plugin *plugin;
 	uint32_t device;
+	const char *uid; /* NULL: any */
 	bool found;
 };
 
-static void on_some(void *owner, unused const struct pod *pod, unused const char *uid,
-		    const char *id)
+static void on_some(void *owner, unused const struct pod *pod, const char *uid, const char *id)
 {
 	struct some *s = owner;
 
-	s->found |= allocated_device(s->plugin, id) == (int)s->device;
+	if (!s->uid || strcmp(uid, s->uid) == 0)
+		s->found |= allocated_device(s->plugin, id) == (int)s->device;
 }
 
-bool allocated_to_some(const struct plugin *p, uint32_t device)
+bool allocated_to_some(const struct plugin *p, uint32_t device, const char *uid)
 {
-	struct some s = {p, device, false};
+	struct some s = {p, device, uid, false};
 
 	allocated_of_all(p, on_some, &s);
 	return s.found;

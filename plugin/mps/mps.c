@@ -127,7 +127,7 @@ static int check(const struct mps_hub *hub, const struct config *config, struct 
 				 "(%s), in usr/bin, nor on $PATH; accepted: one that is there",
 				 config->as_nvidia.inner_root, config->as_nvidia.driver_root);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
-		if (p->offer[i].shared)
+		if (!p->host->device[i].gone && kinds_offers(p, config, i))
 			r = check_device(p, i, why);
 	return r;
 }

@@ -21,11 +21,11 @@ static bool has_bound(const struct plugin *p, uint32_t device, const char *uid)
 	return false;
 }
 
-/* Ids are on the kubelet's record until it gives others: without an API server, which says who has
- * ended, the GPU might wait for ever. */
+/* Whether they have started or not. Ids are on the kubelet's record until it gives others: without
+ * an API server, which says who has ended, the GPU might wait for ever. */
 static bool has_others(const struct plugin *p, uint32_t device)
 {
-	return has_bound(p, device, NULL) || (p->pods && allocated_to_some(p, device));
+	return has_bound(p, device, NULL) || (p->pods && allocated_to_some(p, device, NULL));
 }
 
 bool mps_gpu_stays(struct mps_gpu *gpu, bool asked)
@@ -33,9 +33,11 @@ bool mps_gpu_stays(struct mps_gpu *gpu, bool asked)
 	const struct plugin *p = gpu->hub->plugin;
 	const char *uuid = p->host->device[gpu->device].uuid;
 	bool kept = gpu->keeps, waited = gpu->waits;
-	bool same = asked && strncmp(gpu->root, p->config->as_nvidia.mps_root, MPS_PATH - 1) == 0;
+	/* A record that does not say where the daemon is (it was cut off) forbids nothing. */
+	bool same = asked && (!*gpu->root ||
+			      strncmp(gpu->root, p->config->as_nvidia.mps_root, MPS_PATH - 1) == 0);
 
-	gpu->keeps = gpu->machine.marked && !same && has_bound(p, gpu->device, NULL);
+	gpu->keeps = gpu->machine.marked && !same && has_others(p, gpu->device);
 	gpu->waits =
 		asked && !gpu->machine.wanted && !gpu->machine.marked && has_others(p, gpu->device);
 	if (gpu->keeps && !kept)
@@ -58,7 +60,16 @@ bool mps_waits(const struct mps_hub *hub, uint32_t device)
 
 bool mps_has(const struct mps_hub *hub, uint32_t device, const char *uid)
 {
-	return hub && hub->gpu[device].keeps && has_bound(hub->plugin, device, uid);
+	return hub && hub->gpu[device].keeps &&
+	       (has_bound(hub->plugin, device, uid) || allocated_to_some(hub->plugin, device, uid));
+}
+
+bool mps_asks_for_pods(const struct mps_hub *hub)
+{
+	for (uint32_t i = 0; hub && i < hub->plugin->host->devices; i++)
+		if (hub->gpu[i].machine.marked)
+			return true;
+	return false;
 }
 
 bool mps_stays(const struct mps_hub *hub, uint32_t device)
