@@ -173,6 +173,8 @@ int mps_settle(struct mps_hub *hub, struct fault *why)
 
 	mps_find_control(p->config, hub->control);
 	r = mps_fits(hub, p->config, why);
+	if (r == 0)
+		mps_read_given(hub);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
 		mps_gpu_want(&hub->gpu[i]);
 	return r;
