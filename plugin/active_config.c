@@ -296,12 +296,12 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 		config_free(config);
 		return;
 	}
-	mps = p->settled && p->config->as_nvidia.mps != config->as_nvidia.mps;
-	if (mps && mps_fits(p->mps, config, &why) < 0) {
+	if (p->settled && mps_fits(p->mps, config, &why) < 0) {
 		log_error("config.refused", "reason=%s", log_text(why.text).text);
 		config_free(config);
 		return;
 	}
+	mps = p->config->as_nvidia.mps != config->as_nvidia.mps;
 	config_free(p->config);
 	p->config = config;
 	/* kinds_find() says why, and nothing is served meanwhile, as at a start. */

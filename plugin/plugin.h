@@ -284,6 +284,8 @@ must_check int kinds_add(struct plugin *p, struct fault *why);
 void kinds_follow(struct plugin *p);
 /* Which of them offers the device; NULL: none does. Only with a file without `mete`. */
 const struct serving *kinds_of(const struct plugin *p, uint32_t device);
+/* Would a file without `mete` have the device offered, under whatever name? */
+bool kinds_offers(const struct plugin *p, const struct config *config, uint32_t device);
 
 /* held.c */
 /* Called at each check of health.c. */
@@ -303,9 +305,10 @@ bool offered_could_be(const struct plugin *p, const char *id);
 /* The message of ListAndWatch. */
 must_check int offered_pack(const struct serving *s, uint8_t **ret_bytes, size_t *ret_size);
 
-/* allocated.c: has the kubelet given the device, or a part of it, to a pod that has not ended? As
- * far as its record and the API server say. */
-bool allocated_to_some(const struct plugin *p, uint32_t device);
+/* allocated.c: which devices has the kubelet given, or a part of them, to pods that have not ended?
+ * As far as its record, which is read once, and the API server say. `uid`: to this pod; NULL: to
+ * any. */
+void allocated_devices(const struct plugin *p, const char *uid, bool ret_given[HOST_DEVICES]);
 
 /* rival.c: NVIDIA's device plugin, or its DRA driver, on the same node */
 /* "NVIDIA's device plugin" */

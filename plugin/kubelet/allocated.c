@@ -72,26 +72,27 @@ int allocated_device(const struct plugin *p, const char *id)
 	return -1;
 }
 
-struct some {
+struct devices {
 	const struct plugin *plugin;
-	uint32_t device;
-	bool found;
+	const char *uid; /* NULL: any */
+	bool *given;
 };
 
-static void on_some(void *owner, unused const struct pod *pod, unused const char *uid,
-		    const char *id)
+static void on_device(void *owner, unused const struct pod *pod, const char *uid, const char *id)
 {
-	struct some *s = owner;
+	const struct devices *d = owner;
+	int device = d->uid && strcmp(uid, d->uid) != 0 ? -1 : allocated_device(d->plugin, id);
 
-	s->found |= allocated_device(s->plugin, id) == (int)s->device;
+	if (device >= 0)
+		d->given[device] = true;
 }
 
-bool allocated_to_some(const struct plugin *p, uint32_t device)
+void allocated_devices(const struct plugin *p, const char *uid, bool ret_given[HOST_DEVICES])
 {
-	struct some s = {p, device, false};
+	struct devices d = {p, uid, ret_given};
 
-	allocated_of_all(p, on_some, &s);
-	return s.found;
+	memset(ret_given, 0, HOST_DEVICES * sizeof(*ret_given));
+	allocated_of_all(p, on_device, &d);
 }
 
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner)

@@ -418,7 +418,7 @@ int containers_open(struct plugin *p, struct fault *why)
 	}
 	if (config_has_tenants(p->config))
 		slots_restore(p);
-	else if (!p->bindings.count && !parts_asks_for_pods(p->parts))
+	else if (!p->bindings.count && !parts_asks_for_pods(p->parts) && !mps_asks_for_pods(p->mps))
 		return 0;
 	r = sweep_open(p, why);
 	if (r < 0 || !p->api || p->pods)

@@ -174,6 +174,7 @@ void mps_gpu_did(struct mps_gpu *gpu, bool well)
 		log_info("mps.started", "uuid=%s", uuid_of(gpu));
 	if (well && command == MPS_UNMODE) {
 		log_info("mps.undone", "uuid=%s", uuid_of(gpu));
+		mps_read_given(gpu->hub);
 		mps_gpu_want(gpu); /* perhaps below another root */
 		serve_changed(gpu->hub->plugin);
 		return;

@@ -34,8 +34,9 @@ struct mps_gpu {
 
 struct mps_hub {
 	struct plugin *plugin;
-	char control[MPS_PATH]; /* the program; "": there is none */
-	uint32_t handles;	/* that are open: it is freed after the last */
+	char control[MPS_PATH];	  /* the program; "": there is none */
+	uint32_t handles;	  /* that are open: it is freed after the last */
+	bool given[HOST_DEVICES]; /* to pods, when the kubelet's record was last read */
 	void (*closed)(struct plugin *p);
 	struct mps_gpu gpu[HOST_DEVICES];
 };
@@ -53,7 +54,10 @@ void mps_gpu_open(struct mps_gpu *gpu, bool marked);
 void mps_gpu_did(struct mps_gpu *gpu, bool well);
 /* mps.c: from now on it runs, or not, as the configuration says. */
 void mps_gpu_want(struct mps_gpu *gpu);
-/* turnover.c: the GPU stays as it is; `asked`: the configuration wants a daemon. */
+/* turnover.c: reads the kubelet's record, before mps_gpu_want() decides by it: once for all GPUs.
+ */
+void mps_read_given(struct mps_hub *hub);
+/* The GPU stays as it is; `asked`: the configuration wants a daemon. */
 bool mps_gpu_stays(struct mps_gpu *gpu, bool asked);
 /* A pod that has the device by MPS, which the configuration no longer says: it may start again. */
 bool mps_has(const struct mps_hub *hub, uint32_t device, const char *uid);

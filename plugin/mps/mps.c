@@ -127,7 +127,7 @@ static int check(const struct mps_hub *hub, const struct config *config, struct 
 				 "(%s), in usr/bin, nor on $PATH; accepted: one that is there",
 				 config->as_nvidia.inner_root, config->as_nvidia.driver_root);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
-		if (p->offer[i].shared)
+		if (!p->host->device[i].gone && kinds_offers(p, config, i))
 			r = check_device(p, i, why);
 	return r;
 }
@@ -173,6 +173,8 @@ int mps_settle(struct mps_hub *hub, struct fault *why)
 
 	mps_find_control(p->config, hub->control);
 	r = mps_fits(hub, p->config, why);
+	if (r == 0)
+		mps_read_given(hub);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
 		mps_gpu_want(&hub->gpu[i]);
 	return r;

@@ -40,6 +40,11 @@ bool mps_waits(const struct mps_hub *hub, uint32_t device);
 /* Likewise, or they have it by MPS, whatever the configuration says. Nobody else is given it. */
 bool mps_stays(const struct mps_hub *hub, uint32_t device);
 
+/* A former meted's GPU may be held by pods that have not started: the API server says who has
+ * ended.
+ */
+bool mps_asks_for_pods(const struct mps_hub *hub);
+
 /* May the device be given to containers? Always, where there is no MPS. */
 bool mps_is_open(const struct mps_hub *hub, uint32_t device);
 /* -EAGAIN with a sentence: why nobody is given a device that stays as it is. */

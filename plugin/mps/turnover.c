@@ -23,9 +23,17 @@ static bool has_bound(const struct plugin *p, uint32_t device, const char *uid)
 
 /* Ids are on the kubelet's record until it gives others: without an API server, which says who has
  * ended, the GPU might wait for ever. */
-static bool has_others(const struct plugin *p, uint32_t device)
+void mps_read_given(struct mps_hub *hub)
 {
-	return has_bound(p, device, NULL) || (p->pods && allocated_to_some(p, device));
+	memset(hub->given, 0, sizeof(hub->given));
+	if (hub->plugin->pods)
+		allocated_devices(hub->plugin, NULL, hub->given);
+}
+
+/* Whether they have started or not. */
+static bool has_others(const struct mps_gpu *gpu)
+{
+	return has_bound(gpu->hub->plugin, gpu->device, NULL) || gpu->hub->given[gpu->device];
 }
 
 bool mps_gpu_stays(struct mps_gpu *gpu, bool asked)
@@ -33,11 +41,12 @@ bool mps_gpu_stays(struct mps_gpu *gpu, bool asked)
 	const struct plugin *p = gpu->hub->plugin;
 	const char *uuid = p->host->device[gpu->device].uuid;
 	bool kept = gpu->keeps, waited = gpu->waits;
-	bool same = asked && strncmp(gpu->root, p->config->as_nvidia.mps_root, MPS_PATH - 1) == 0;
+	/* A record that does not say where the daemon is (it was cut off) forbids nothing. */
+	bool same = asked && (!*gpu->root ||
+			      strncmp(gpu->root, p->config->as_nvidia.mps_root, MPS_PATH - 1) == 0);
 
-	gpu->keeps = gpu->machine.marked && !same && has_bound(p, gpu->device, NULL);
-	gpu->waits =
-		asked && !gpu->machine.wanted && !gpu->machine.marked && has_others(p, gpu->device);
+	gpu->keeps = gpu->machine.marked && !same && has_others(gpu);
+	gpu->waits = asked && !gpu->machine.wanted && !gpu->machine.marked && has_others(gpu);
 	if (gpu->keeps && !kept)
 		log_info("mps.keeps",
 			 "uuid=%s reason=\"containers have it by MPS; it is given to others when "
@@ -58,7 +67,22 @@ bool mps_waits(const struct mps_hub *hub, uint32_t device)
 
 bool mps_has(const struct mps_hub *hub, uint32_t device, const char *uid)
 {
-	return hub && hub->gpu[device].keeps && has_bound(hub->plugin, device, uid);
+	bool given[HOST_DEVICES];
+
+	if (!hub || !hub->gpu[device].keeps)
+		return false;
+	if (has_bound(hub->plugin, device, uid))
+		return true;
+	allocated_devices(hub->plugin, uid, given);
+	return given[device];
+}
+
+bool mps_asks_for_pods(const struct mps_hub *hub)
+{
+	for (uint32_t i = 0; hub && i < hub->plugin->host->devices; i++)
+		if (hub->gpu[i].machine.marked)
+			return true;
+	return false;
 }
 
 bool mps_stays(const struct mps_hub *hub, uint32_t device)
@@ -66,12 +90,23 @@ bool mps_stays(const struct mps_hub *hub, uint32_t device)
 	return hub && (hub->gpu[device].keeps || hub->gpu[device].waits);
 }
 
+static bool some_stay(const struct mps_hub *hub)
+{
+	for (uint32_t i = 0; i < hub->plugin->host->devices; i++)
+		if (mps_stays(hub, i))
+			return true;
+	return false;
+}
+
 void mps_look(struct mps_hub *hub)
 {
 	struct plugin *p = hub ? hub->plugin : NULL;
 	bool changed = false;
 
-	for (uint32_t i = 0; p && p->settled && i < p->host->devices; i++) {
+	if (!p || !p->settled || !some_stay(hub))
+		return;
+	mps_read_given(hub);
+	for (uint32_t i = 0; i < p->host->devices; i++) {
 		if (!mps_stays(hub, i))
 			continue;
 		mps_gpu_want(&hub->gpu[i]);

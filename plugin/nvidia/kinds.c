@@ -31,6 +31,17 @@ static uint32_t replicas_of(const struct config_as_nvidia *alone, const char *ki
 	return 0;
 }
 
+bool kinds_offers(const struct plugin *p, const struct config *config, uint32_t device)
+{
+	enum config_mig strategy = config->as_nvidia.mig;
+	char kind[MIG_NAME];
+
+	if (!is_part(p, device))
+		return true;
+	return strategy != CONFIG_MIG_NONE &&
+	       (!config_mig_names_kinds(strategy) || name_kind(p, device, kind));
+}
+
 /* The resource that a device is of. False: it is not offered. */
 static bool find_resource(const struct plugin *p, uint32_t device,
 			  char ret_resource[SERVING_RESOURCE], uint32_t *ret_replicas)
@@ -38,10 +49,10 @@ static bool find_resource(const struct plugin *p, uint32_t device,
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	char kind[MIG_NAME] = "gpu";
 
-	if (is_part(p, device) && alone->mig == CONFIG_MIG_NONE)
+	if (!kinds_offers(p, p->config, device))
 		return false;
-	if (is_part(p, device) && config_mig_names_kinds(alone->mig) && !name_kind(p, device, kind))
-		return false;
+	if (is_part(p, device) && config_mig_names_kinds(alone->mig))
+		best_effort(name_kind(p, device, kind));
 	*ret_replicas = replicas_of(alone, kind);
 	snprintf(ret_resource, SERVING_RESOURCE, "nvidia.com/%s%s", kind,
 		 alone->renamed && *ret_replicas ? ".shared" : "");

@@ -214,7 +214,8 @@ def was_known_in_time(here, said, before):
 
 
 def update(here, uid):
-    """Claims are prepared and unprepared before, during and after it. Whether the kubelet was in time, and what it says of claims that failed."""
+    """Claims are prepared and unprepared before, during and after it. Whether the kubelet was in time, and what it says of claims that failed: the
+    name of a pod, the sentence, and how often."""
     small, before = {"memory": "256Mi", "compute": "1"}, len(here.meted.log())
     made = [here.pod(f"{uid}-{n}", **small) for n in range(5)]
     old = begin_update(here, uid)
@@ -227,24 +228,34 @@ def update(here, uid):
     registry = here.cluster.run("ls", f"{KUBELET}/plugins_registry").split()
     assert [name for name in registry if name.startswith(DRIVER)] == [f"{DRIVER}-{uid}-reg.sock"], registry
     events = here.cluster.get(f"/api/v1/namespaces/{here.namespace}/events")["items"]
-    return in_time, [event["message"] for event in events
+    return in_time, [(event["involvedObject"]["name"], event["message"], event.get("count") or 1) for event in events
                      if event["reason"] == "FailedPrepareDynamicResources" and event["involvedObject"]["name"].startswith(uid + "-")]
 
 
-def test_an_update_with_a_stand_by_fails_no_claim():
-    """Twice, the second time from a pod to a pod. Where the kubelet was too busy a claim may fail once, for want of whoever it asked, and is prepared
-    then: it registered the second one too late, or had chosen the first one before. Such an update is not counted."""
+def check_failures(in_time, failed):
+    """No more than docs/FAILURE.md allows. Where the kubelet was late it may not know whom to ask. In time, it may have chosen the first one before:
+    that claim fails once, and is prepared when the kubelet asks again."""
+    accepted = ("code = Unavailable",) if in_time else ("code = Unavailable", "is not registered")
+    assert all(any(words in sentence for words in accepted) for _, sentence, _ in failed), failed
+    for pod in {name for name, _, _ in failed} if in_time else ():
+        assert sum(times for name, _, times in failed if name == pod) == 1, f"{pod} failed more than once: {failed}"
+
+
+def test_an_update_with_a_stand_by_fails_a_claim_at_most_once_and_most_updates_none():
+    """Until two have failed none, the second time from a pod to a pod. Of those in which the kubelet was in time, fewer than these fail a claim."""
     with claims(slots=50) as here:
         stays = here.pod("stays", ["seen", "hold=1"], memory="256Mi", compute="1")
         stays.await_line("devices=1")
-        counted = 0
+        whole = excused = 0
         for number in range(8):
             in_time, failed = update(here, f"uid-{number}")
-            assert all("is not registered" in one or "code = Unavailable" in one for one in failed), failed
-            counted += in_time and not failed
-            if counted == 2:
+            check_failures(in_time, failed)
+            whole += in_time and not failed
+            excused += in_time and bool(failed)
+            assert excused <= 1, f"a claim failed in {excused} updates in which the kubelet was in time: {failed}"
+            if whole == 2:
                 break
-        assert counted == 2, f"in {counted} of 8 updates the kubelet knew the second one in time and no claim failed"
+        assert whole == 2, f"in {whole} of 8 updates the kubelet knew the second one in time and no claim failed"
         assert seen(stays.exec("seen"))["total"] == 256 * MIB
         here.meted.await_registered()
 

@@ -308,6 +308,22 @@ def test_what_is_wanted_no_more_is_undone_by_the_next_meted():
         assert not os.listdir(node.place + "/mps")
 
 
+def test_a_record_that_was_cut_off_does_not_keep_the_gpu_from_mps():
+    with mps(api=True, devices="1xSIM") as node, in_use(node):
+        pod, before = node.run("a", node.id(0)), daemon(node)
+        node.meted.kill()
+        record = f"{node.place}/mps/{node.uuid[0]}"
+        with open(record, "w"):
+            pass
+        node.meted.start()
+        await_asked(node, 2)
+        assert daemon(node) == before and "mps.keeps" not in node.log()
+        with open(record) as file:
+            assert file.read() == node.root + "\n"
+        with program_in(node, pod) as allocate:
+            assert allocate(1) == 0
+
+
 def test_another_root_is_that_of_another_daemon():
     with mps(devices="1xSIM") as node, in_use(node):
         first = daemon(node)
@@ -398,6 +414,35 @@ def test_a_gpu_leaves_mps_when_its_containers_have_ended():
         assert node.kubelet.ask("allocate", node.id(2)) == f"ok env=NVIDIA_VISIBLE_DEVICES={node.uuid[0]}"
 
 
+def test_a_pod_that_has_not_started_holds_the_gpu_that_it_was_given_by_mps():
+    with mps(api=True) as node, in_use(node):
+        pids = daemon(node, 0), daemon(node, 1)
+        pod = node.pod("a").admit(node.id(0))
+        given(node, pod)
+        node.write(SLICES)
+        node.await_log(f"mps.undone uuid={node.uuid[1]}")
+        node.await_log(f"mps.keeps uuid={node.uuid[0]}")
+        await_offered(node, node.uuid[1])
+        refusal = node.kubelet.refusal(node.kubelet.begin("allocate", node.id(0)))
+        assert f"device {node.uuid[0]} is still used by MPS" in refusal, refusal
+        node.meted.kill()
+        node.meted.start()
+        node.await_log("mps.keeps uuid=" + node.uuid[0], times=2)
+        await_offered(node, node.uuid[1])
+        assert modes(node) == ["Exclusive_Process", "Default"] and daemon(node, 0) == pids[0]
+        node.write(node.file_of())  # and back, before it has started
+        await_ready(node)
+        pod.start()
+        with program_in(node, pod) as allocate:
+            assert allocate(1) == 0
+        node.write(SLICES)
+        node.await_log("mps.keeps uuid=" + node.uuid[0], times=3)
+        pod.delete()
+        node.await_log(f"mps.undone uuid={node.uuid[0]}")
+        await_offered(node, *node.uuid)
+        assert modes(node) == ["Default"] * 2
+
+
 def test_a_gpu_becomes_mpss_when_those_have_ended_who_have_it_without():
     with mps(api=True, start=False) as node:
         node.write(SLICES)
@@ -468,6 +513,26 @@ def test_a_configuration_that_mps_does_not_go_with_leaves_the_former_one_in_forc
         node.await_log("config.refused .*49 replicas are more than the clients that MPS has")
         assert len(node.kubelet.devices()) == 6
         assert node.kubelet.ask("allocate", node.id(0)).startswith("ok ")
+        # And from MPS to more of it.
+        node.write(node.file_of())
+        node.kubelet.await_devices(lambda now: len(now) == 4 and set(now.values()) == {"Healthy"})
+        node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 50}]))
+        node.await_log("config.refused .*50 replicas are more than the clients that MPS has")
+        assert len(await_ready(node)) == 4
+        assert node.kubelet.ask("allocate", node.id(0)).startswith("ok ")
+
+
+def test_parts_that_mps_would_get_by_a_new_file_are_refused_while_the_former_one_is_in_force():
+    with mps(start=False, devices="1xH100") as node:
+        node.environment["METE_SIM_PARTS"] = "0:7x1g.10gb"
+        node.write({"version": "v1", "flags": {"migStrategy": "none"}})
+        node.start()
+        node.kubelet.hear("registered")
+        node.write({**node.file_of(), "flags": {"mpsRoot": node.root, "migStrategy": "single"}})
+        node.await_log("config.refused .*GPU 0 is divided by MIG")
+        assert "plugin.unsettled" not in node.log()
+        node.write({"version": "v1", "flags": {"migStrategy": "single"}})
+        node.kubelet.await_devices(lambda now: len(now) == 7)
 
 
 def test_what_does_not_go_with_mps_is_refused_with_a_sentence():
