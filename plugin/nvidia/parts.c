@@ -151,20 +151,23 @@ static bool start(struct parts *parts)
 static void leave(struct ask *ask)
 {
 	grpc_call_keep(ask->call, NULL);
+	if (ask->parts->making == ask)
+		ask->parts->making = NULL;
 	list_remove(&ask->link);
 	free(ask);
 }
 
 static void refuse(struct ask *ask, const char *sentence)
 {
+	struct grpc_call *call = ask->call;
 	struct fault why;
 
 	fault_set(&why, 0, "invalid allocation request for \"%s\": %s", ask->serving->resource,
 		  sentence);
 	log_warning("part.refused", "resource=%s reason=%s", ask->serving->resource,
 		    log_text(sentence).text);
-	grpc_end(ask->call, GRPC_UNKNOWN, why.text); /* as NVIDIA's plugin's errors are */
 	leave(ask);
+	grpc_end(call, GRPC_UNKNOWN, why.text); /* as NVIDIA's plugin's errors are */
 }
 
 static void answer(struct ask *ask)
@@ -221,6 +224,7 @@ static void start_making(struct ask *ask)
 	for (uint32_t i = 0; i < ask->count; i++)
 		if (mig_place_is_name(ask->id[i]))
 			memcpy(job->want[job->wants++], ask->id[i], IDS_BYTES);
+	parts->making = ask;
 	if (!start(parts))
 		refuse(ask, "no thread for it");
 }
@@ -265,11 +269,12 @@ void parts_abandon(struct parts *parts, const struct serving *s)
 	list_for_each(link, &parts->asks)
 	{
 		struct ask *ask = list_entry(link, struct ask, link);
+		struct grpc_call *call = ask->call;
 
 		if (s && ask->serving != s)
 			continue;
-		grpc_end(ask->call, GRPC_UNAVAILABLE, "meted is stopping");
 		leave(ask);
+		grpc_end(call, GRPC_UNAVAILABLE, "meted is stopping");
 	}
 }
 
@@ -331,11 +336,10 @@ static void follow_names(struct parts *parts)
 
 static void finish_ask(struct parts *parts)
 {
-	struct ask *ask = first(parts);
+	struct ask *ask = take(parts->making);
 
-	/* Its caller may have left. */
-	if (!ask || ask->made || !parts->job.wants || parts->job.sweeps ||
-	    strcmp(parts->job.want[0], ask->id[0]) != 0)
+	/* It was a look, or its caller has left. */
+	if (!ask)
 		return;
 	if (parts->job.r < 0) {
 		refuse(ask, parts->job.why.text);

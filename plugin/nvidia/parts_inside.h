@@ -11,6 +11,7 @@ struct parts {
 	struct parts_state now; /* as the thread last left it */
 	struct parts_job job;	/* the thread's while it works */
 	struct list asks;	/* Allocates, first come first served */
+	struct ask *making;	/* for which the thread works; NULL: none, or its caller has left */
 	bool begun;		/* the driver has been asked */
 	bool looks;		/* a look is due */
 	bool restored;		/* what containers have from before was looked for */

@@ -177,6 +177,17 @@ def test_a_strangers_part_stays():
         assert not node.ours()
 
 
+def test_a_container_gets_a_strangers_part_and_one_that_is_made():
+    with Parts("0:1g.10gb") as node:
+        node.begin()
+        found = node.kubelet.await_devices(lambda now: any(id.startswith("MIG-") for id in now) and any(id.startswith("GPU-") for id in healthy(now)))
+        theirs = next(id for id in found if id.startswith("MIG-"))
+        place = next(id for id in healthy(found) if id.startswith("GPU-"))
+        # The kubelet's order is that of a set.
+        assert theirs in node.give("pod", SMALL, theirs, place)
+        assert node.ours() == [place] and node.parts() == {"1g.10gb": 2}
+
+
 def test_a_part_that_a_process_uses_stays():
     with Parts() as node:
         node.begin()
