@@ -112,6 +112,7 @@ def test_a_part_is_made_when_it_is_needed_and_removed_when_it_is_idle():
             assert node.ours() == [ids["1g.10gb:3"]]
             node.take("pod")
             node.await_nothing()
+        assert node.log().count("plugin.ready ") == 7, node.log()  # each profile's name, at once
         assert "daemon.again" not in node.log() and "device.unhealthy" not in node.log()
 
 
