@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "mig/place.h"
 #include "mig/plan.h"
 
 /* ---- what a row means for a GPU ------------------------------------------------------------- */
@@ -82,6 +83,8 @@ int mig_assert(const struct mig_nvml *nvml, const struct mig_spec *spec, bool mo
 
 /* ---- who uses it ---------------------------------------------------------------------------- */
 
+enum { PLACE_BYTES = 128 };
+
 struct applying {
 	const struct mig_nvml *nvml;
 	const struct mig_spec *spec;
@@ -117,6 +120,20 @@ static bool has_tenant(struct applying *a, const char *uuid)
 	return who != NULL;
 }
 
+/* He may have its place: one who was given that before anybody made the part (migStrategy:
+ * dynamic). */
+static bool has_place(struct applying *a, const struct mig_part *part)
+{
+	const struct mig_profile *profile = &a->gpu.profile[part->profile];
+	char name[PLACE_BYTES];
+
+	for (uint32_t i = 0; i < profile->places; i++)
+		if (profile->place[i].start == part->place.start)
+			return mig_place_name(&a->gpu, part->profile, i, name, sizeof(name)) == 0 &&
+			       has_tenant(a, name);
+	return false;
+}
+
 /* NULL: the GPU itself. */
 static bool is_used(struct applying *a, const struct mig_part *part)
 {
@@ -127,6 +144,8 @@ static bool is_used(struct applying *a, const struct mig_part *part)
 	for (uint32_t i = 0; part && i < part->computes; i++)
 		if (has_tenant(a, part->uuid[i]))
 			return true;
+	if (part && has_place(a, part))
+		return true;
 	pid = mig_user(a->nvml, &a->gpu, part);
 	if (pid)
 		name_process(a, pid);

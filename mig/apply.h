@@ -13,7 +13,8 @@
 /* Those who have a GPU or a part without a process on it yet; and what else is told. */
 struct mig_tenants {
 	void *owner;
-	/* Somebody who has the device with that UUID, in words ("tenant 'train'"); NULL: nobody. */
+	/* Somebody who has the device with that UUID, or the place with that name (mig/place.h), in
+	 * words ("tenant 'train'"); NULL: nobody. */
 	const char *(*who)(void *owner, const char *uuid);
 };
 

@@ -97,8 +97,9 @@ int config_take_mps(struct config_read *read)
 	if (config_mig_names_kinds(alone->mig)) {
 		best_effort(config_enter(read, "sharing.mps"));
 		return config_wrong(read, list->line,
-				    "MPS does not go with migStrategy: mixed; accepted: none or "
-				    "single");
+				    "MPS does not go with migStrategy: %s; accepted: none or "
+				    "single",
+				    alone->mig == CONFIG_MIG_DYNAMIC ? "dynamic" : "mixed");
 	}
 	r = take_root(read, list->line);
 	if (r == 0)

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "plugin/kubelet/checkpoint.h"
+#include "plugin/nvidia/parts.h"
 #include "plugin/plugin.h"
 
 enum { LAG_S = 5 }; /* within this the API server tells us of a pod, after the kubelet */
@@ -62,6 +63,10 @@ static int each(const struct plugin *p, bool all, allocated_found *found, void *
 
 int allocated_device(const struct plugin *p, const char *id)
 {
+	int made = parts_device(p->parts, id);
+
+	if (made >= 0)
+		return made;
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		size_t n = strlen(p->host->device[i].uuid);
 

@@ -241,7 +241,8 @@ static int find_checked(struct plugin *p, struct names *ret_names, struct fault 
 
 	if (r < 0 || find_names(p, ret_names))
 		return r;
-	return fault_set(why, -E2BIG, "flags.migStrategy: mixed: more than %d kinds of parts",
+	return fault_set(why, -E2BIG, "flags.migStrategy: %s: more than %d kinds of parts",
+			 p->config->as_nvidia.mig == CONFIG_MIG_DYNAMIC ? "dynamic" : "mixed",
 			 SERVINGS_MAX);
 }
 
@@ -266,10 +267,13 @@ int kinds_add(struct plugin *p, struct fault *why)
 int kinds_find(struct plugin *p, struct fault *why)
 {
 	struct names names;
-	int r = find_checked(p, &names, why);
+	int r = kinds_check(p, why);
 
+	/* First what parts there could be: they have names. */
 	if (r == 0)
 		r = parts_begin(p->parts, why);
+	if (r == 0)
+		r = find_checked(p, &names, why);
 	if (r < 0)
 		return r;
 	p->servings = names.count;

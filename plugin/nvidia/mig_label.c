@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "kube/json.h"
 #include "mig/apply.h"
+#include "mig/place.h"
 #include "plugin/dra/dra.h"
 #include "plugin/kubelet/allocated.h"
 #include "plugin/nodes.h"
@@ -36,7 +37,8 @@ enum step {
 
 /* Who has a device, so that it is not divided under him. */
 struct user {
-	const char *uuid;
+	const char *uuid; /* the device's, or `place` */
+	char place[IDS_BYTES];
 	char who[160];
 };
 
@@ -104,6 +106,19 @@ static void add_user(struct mig_label *label, uint32_t device, const char *kind,
 	label->users++;
 }
 
+/* What a pod was given with migStrategy: dynamic, before this node had a label that divides. */
+static void add_place(struct mig_label *label, const char *id, const char *name)
+{
+	struct user *user = &label->user[label->users];
+
+	if (label->users == HOST_DEVICES || strlen(id) >= IDS_BYTES)
+		return;
+	snprintf(user->place, sizeof(user->place), "%.63s", id);
+	user->uuid = user->place;
+	snprintf(user->who, sizeof(user->who), "pod %.120s", name);
+	label->users++;
+}
+
 static void on_tenant(void *owner, const struct wire_tenant_row *row)
 {
 	add_user(owner, row->device, "tenant", row->name.text);
@@ -117,8 +132,12 @@ static void on_given(void *owner, const struct pod *pod, const char *uid, const 
 	const char *name = pod ? pod->name : json_text(label->pods, uid);
 	int device = allocated_device(label->plugin, id);
 
-	if (device >= 0 && (name || !label->pods))
+	if (!name && label->pods)
+		return;
+	if (device >= 0)
 		add_user(label, (uint32_t)device, "pod", name ? name : uid);
+	else if (mig_place_is_name(id))
+		add_place(label, id, name ? name : uid);
 }
 
 static void add_pod(cJSON *pods, const cJSON *pod)

@@ -9,6 +9,7 @@
  * record cannot be read, nothing is removed.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/words.h"
 #include "kube/proto/deviceplugin.pb-c.h"
@@ -63,7 +64,7 @@ static void note_missing(struct parts *parts, const char *id)
 	struct parts_job *job = &parts->job;
 	struct mig_place_at at;
 
-	if (parts->restored || job->wants == PARTS_WANTS || strlen(id) >= IDS_BYTES ||
+	if (parts->restored || job->wants == PARTS_ROWS || strlen(id) >= IDS_BYTES ||
 	    mig_place_find(parts->now.gpu, parts->now.gpus, id, &at) < 0)
 		return;
 	snprintf(job->want[job->wants++], IDS_BYTES, "%.63s", id);
@@ -93,6 +94,7 @@ static void find_busy(struct parts *parts)
 	for (uint32_t i = 0; i < parts->now.rows; i++)
 		parts->now.row[i].busy = false;
 	parts->job.wants = 0;
+	parts->restores = false;
 	known = allocated_known(p, on_given, parts) == 0;
 	for (uint32_t i = 0; i < parts->now.rows; i++) {
 		struct parts_row *row = &parts->now.row[i];
@@ -104,7 +106,7 @@ static void find_busy(struct parts *parts)
 	if (p->api && (!p->pods || !pods_known(p->pods)))
 		parts->job.wants = 0;
 	else
-		parts->restored |= known;
+		parts->restores = known;
 }
 
 /* ---- the thread ----------------------------------------------------------------------------- */
@@ -151,20 +153,32 @@ static bool start(struct parts *parts)
 static void leave(struct ask *ask)
 {
 	grpc_call_keep(ask->call, NULL);
+	if (ask->parts->making == ask)
+		ask->parts->making = NULL;
 	list_remove(&ask->link);
 	free(ask);
 }
 
 static void refuse(struct ask *ask, const char *sentence)
 {
+	struct grpc_call *call = ask->call;
 	struct fault why;
 
 	fault_set(&why, 0, "invalid allocation request for \"%s\": %s", ask->serving->resource,
 		  sentence);
 	log_warning("part.refused", "resource=%s reason=%s", ask->serving->resource,
 		    log_text(sentence).text);
-	grpc_end(ask->call, GRPC_UNKNOWN, why.text); /* as NVIDIA's plugin's errors are */
 	leave(ask);
+	grpc_end(call, GRPC_UNKNOWN, why.text); /* as NVIDIA's plugin's errors are */
+}
+
+/* The kubelet writes down what a container has after its last Allocate: until then nothing that it
+ * was given before counts as idle. */
+static void renew(struct parts *parts)
+{
+	for (uint32_t i = 0; i < parts->now.rows; i++)
+		if (parts->now.row[i].given_ns)
+			parts->now.row[i].given_ns = loop_now_ns();
 }
 
 static void answer(struct ask *ask)
@@ -182,6 +196,7 @@ static void answer(struct ask *ask)
 		if (row)
 			row->given_ns = loop_now_ns();
 	}
+	renew(ask->parts);
 	said.devices_ids = ids;
 	said.n_devices_ids = ask->count;
 	leave(ask);
@@ -221,6 +236,7 @@ static void start_making(struct ask *ask)
 	for (uint32_t i = 0; i < ask->count; i++)
 		if (mig_place_is_name(ask->id[i]))
 			memcpy(job->want[job->wants++], ask->id[i], IDS_BYTES);
+	parts->making = ask;
 	if (!start(parts))
 		refuse(ask, "no thread for it");
 }
@@ -253,9 +269,13 @@ bool parts_await(struct parts *parts, struct serving *s, struct grpc_call *call,
 void parts_call_gone(struct grpc_call *call)
 {
 	struct ask *ask = grpc_call_kept(call);
+	struct parts *parts;
 
-	if (ask)
-		leave(ask);
+	if (!ask)
+		return;
+	parts = ask->parts;
+	leave(ask);
+	go_on(parts);
 }
 
 void parts_abandon(struct parts *parts, const struct serving *s)
@@ -265,11 +285,12 @@ void parts_abandon(struct parts *parts, const struct serving *s)
 	list_for_each(link, &parts->asks)
 	{
 		struct ask *ask = list_entry(link, struct ask, link);
+		struct grpc_call *call = ask->call;
 
 		if (s && ask->serving != s)
 			continue;
-		grpc_end(ask->call, GRPC_UNAVAILABLE, "meted is stopping");
 		leave(ask);
+		grpc_end(call, GRPC_UNAVAILABLE, "meted is stopping");
 	}
 }
 
@@ -282,7 +303,7 @@ static struct ask *first(struct parts *parts)
 
 static bool has_work(const struct parts *parts)
 {
-	return parts->begun && (parts_is_on(parts) || parts->now.rows);
+	return parts_is_on(parts) ? parts->begun : (parts->begun || parts->late) && parts->now.rows;
 }
 
 static void go_on(struct parts *parts)
@@ -331,11 +352,10 @@ static void follow_names(struct parts *parts)
 
 static void finish_ask(struct parts *parts)
 {
-	struct ask *ask = first(parts);
+	struct ask *ask = take(parts->making);
 
-	/* Its caller may have left. */
-	if (!ask || ask->made || !parts->job.wants || parts->job.sweeps ||
-	    strcmp(parts->job.want[0], ask->id[0]) != 0)
+	/* It was a look, or its caller has left. */
+	if (!ask)
 		return;
 	if (parts->job.r < 0) {
 		refuse(ask, parts->job.why.text);
@@ -368,8 +388,11 @@ static void on_finished(struct loop_work *work)
 		return;
 	}
 	adopt(parts);
-	if (parts->job.sweeps)
+	if (parts->job.sweeps) {
+		parts->begun |= parts->job.read;
+		parts->restored |= parts->restores && parts->job.read;
 		say_problem(parts);
+	}
 	if (parts->job.changed) {
 		log_info("parts.changed", "parts=%u", parts->now.rows);
 		p->host->look(p->host->daemon);
@@ -404,19 +427,40 @@ void parts_divided(struct parts *parts)
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
+/* The node's label divides the GPUs from now on: none of the parts is ours to remove. */
+static void leave_all(struct parts *parts)
+{
+	parts->now.rows = 0;
+	if (unlink(parts->job.record) == 0)
+		log_info("parts.left", "reason=\"--mig-config divides the GPUs\"");
+}
+
 int parts_begin(struct parts *parts, struct fault *why)
 {
-	if (!parts || parts->begun || (!parts_is_on(parts) && !parts->now.rows))
+	bool on = parts_is_on(parts);
+
+	if (!parts || parts->begun)
 		return 0;
+	if (parts->plugin->host->mig_config) {
+		leave_all(parts);
+		return 0;
+	}
+	if (!on && (parts->late || !parts->now.rows))
+		return 0;
+	if (parts->work.busy) /* since it was switched on again */
+		return fault_set(why, -EAGAIN, "migStrategy: dynamic: the driver does not answer");
 	prepare(parts);
 	parts->job.wants = 0;
 	parts->job.sweeps = false;
 	parts_work(&parts->job);
 	adopt(parts);
-	if (parts->job.r < 0)
+	if (parts->job.r < 0 && on)
 		return fault_set(why, parts->job.r, "migStrategy: dynamic: %s",
 				 parts->job.why.text);
-	parts->begun = parts->looks = true;
+	/* Parts that are left over from before keep nothing else from beginning. */
+	parts->begun = parts->job.r == 0;
+	parts->late = !parts->begun;
+	parts->looks = true;
 	return 0;
 }
 

@@ -11,9 +11,12 @@ struct parts {
 	struct parts_state now; /* as the thread last left it */
 	struct parts_job job;	/* the thread's while it works */
 	struct list asks;	/* Allocates, first come first served */
+	struct ask *making;	/* for which the thread works; NULL: none, or its caller has left */
 	bool begun;		/* the driver has been asked */
+	bool late;		/* it has not answered: looks ask again */
 	bool looks;		/* a look is due */
-	bool restored;		/* what containers have from before was looked for */
+	bool restores;		/* the thread's wants are all that containers have from before */
+	bool restored;		/* they have been made, as far as there was room */
 	uint32_t stuck;		/* that was told */
 	char problem[512];	/* that was told; "": none */
 	bool left;		/* closed: the thread frees it */

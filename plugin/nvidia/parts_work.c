@@ -89,7 +89,7 @@ bool parts_goes(const struct parts_state *state, const struct mig_gpu *gpu,
 		    mig_place_name(gpu, part->profile, k, id, sizeof(id)) < 0)
 			continue;
 		row = parts_row((struct parts_state *)state, id);
-		return row && !row->busy;
+		return row && !row->busy && !row->stays;
 	}
 	return false;
 }
@@ -179,13 +179,18 @@ static int sweep(struct parts_job *job, const struct mig_nvml *nvml)
 {
 	int r = 0;
 
-	for (uint32_t i = job->state.rows; i-- > 0 && r >= 0;) {
-		if (job->state.row[i].busy)
+	for (uint32_t i = job->state.rows; i-- > 0;) {
+		struct parts_row *row = &job->state.row[i];
+		int one;
+
+		row->stays = !row->busy; /* unless it is struck out now */
+		if (row->busy)
 			continue;
-		r = unmake(job, nvml, &job->state.row[i]);
-		job->stuck += r == MIG_IN_USE;
+		one = unmake(job, nvml, row);
+		job->stuck += one == MIG_IN_USE;
+		r = one < 0 ? one : r;
 	}
-	return r < 0 ? r : 0;
+	return r;
 }
 
 /* What is ours and idle makes room; the first part that does not is named. */
@@ -231,6 +236,20 @@ static bool is_there(const struct parts_job *job, const struct mig_place_at *at)
 	return part >= 0 && mig_part_is_whole(gpu, &gpu->part[part]);
 }
 
+/* The driver may have made half of it and not have taken that back: it is ours to remove. */
+static void clean_up(struct parts_job *job, const struct mig_nvml *nvml, uint32_t gpu,
+		     const char *id)
+{
+	struct parts_row *row;
+	struct fault why;
+
+	if (mig_read(nvml, job->state.gpu[gpu].index, &job->state.gpu[gpu], &why) == 0)
+		forget_missing(job);
+	row = parts_row(&job->state, id);
+	if (row)
+		row->busy = false;
+}
+
 static int make(struct parts_job *job, const struct mig_nvml *nvml, const char *id)
 {
 	struct parts_row *row = parts_row(&job->state, id);
@@ -254,13 +273,54 @@ static int make(struct parts_job *job, const struct mig_nvml *nvml, const char *
 	r = mig_make(nvml, gpu, at.profile, gpu->profile[at.profile].place[at.place].start,
 		     &job->why);
 	if (r < 0) {
-		row = parts_row(&job->state, id);
-		if (row)
-			strike(job, row);
+		clean_up(job, nvml, at.gpu, id);
 		return r;
 	}
 	job->changed = true;
 	return mig_read(nvml, gpu->index, gpu, &job->why);
+}
+
+/* A part of ours that is there and that nobody had is given only if it is empty. */
+static int claim(struct parts_job *job, const struct mig_nvml *nvml, const char *id)
+{
+	struct parts_state *state = &job->state;
+	struct parts_row *row = parts_row(state, id);
+	struct mig_place_at at;
+	unsigned user;
+	int part;
+
+	if (!row)
+		return 0;
+	part = mig_place_find(state->gpu, state->gpus, id, &at) < 0
+		       ? -1
+		       : mig_room_part(&state->gpu[at.gpu], at.profile, at.place);
+	user = part < 0 || row->busy
+		       ? 0
+		       : mig_user(nvml, &state->gpu[at.gpu], &state->gpu[at.gpu].part[part]);
+	row->stays = user != 0;
+	row->busy = !user;
+	if (!user)
+		return 0;
+	return fault_set(&job->why, -EBUSY, "process %u is on %s though nobody was given it", user,
+			 id);
+}
+
+/* What is wanted comes first: a place that goes and is wanted stays. */
+static int bring_about(struct parts_job *job, const struct mig_nvml *nvml)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < job->wants && (r == 0 || job->sweeps); i++) {
+		int one = claim(job, nvml, job->want[i]);
+
+		r = one < 0 ? one : r;
+	}
+	for (uint32_t i = 0; i < job->wants && (r == 0 || job->sweeps); i++) {
+		int one = make(job, nvml, job->want[i]);
+
+		r = one < 0 ? one : r;
+	}
+	return r;
 }
 
 void parts_work(struct parts_job *job)
@@ -270,18 +330,14 @@ void parts_work(struct parts_job *job)
 
 	if (r == 0)
 		r = read_all(job, nvml);
-	if (r == 0)
+	if (r == 0) {
 		forget_missing(job);
-	/* What is wanted comes first: a place that goes and is wanted stays. */
-	for (uint32_t i = 0; r == 0 && i < job->wants; i++) {
-		struct parts_row *row = parts_row(&job->state, job->want[i]);
-
-		if (row)
-			row->busy = true;
+		r = bring_about(job, nvml);
 	}
-	for (uint32_t i = 0; r == 0 && i < job->wants; i++)
-		r = make(job, nvml, job->want[i]);
-	if (r == 0 && job->sweeps)
-		r = sweep(job, nvml);
+	if (job->read && job->sweeps) {
+		int swept = sweep(job, nvml);
+
+		r = swept < 0 ? swept : r;
+	}
 	job->r = r;
 }

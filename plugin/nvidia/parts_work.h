@@ -12,11 +12,16 @@
 #include "mig/gpu.h"
 #include "plugin/kubelet/ids.h"
 
-enum { PARTS_ROWS = 64, PARTS_PATH = 512, PARTS_WANTS = 16 };
+enum {
+	PARTS_ROWS = 64,
+	PARTS_PATH = 512,
+	PARTS_WANTS = 16, /* of one Allocate */
+};
 
 struct parts_row {
 	char id[IDS_BYTES]; /* of its place: mig/place.h */
 	bool busy;	    /* a container has it: it stays */
+	bool stays;	    /* idle, and could not be removed: a process is there */
 	uint64_t given_ns;  /* when it was given to one; 0: not by this meted */
 };
 
@@ -31,8 +36,10 @@ struct parts_job {
 	const char *driver_folder; /* NULL: the loader finds it */
 	char record[PARTS_PATH];
 	uint32_t wants; /* parts at these places */
-	char want[PARTS_WANTS][IDS_BYTES];
-	bool sweeps; /* what is ours and nobody's goes */
+	char want[PARTS_ROWS][IDS_BYTES];
+	/* A look: what is ours and nobody's goes, and a part that cannot be made or removed does
+	 * not keep the others. */
+	bool sweeps;
 	/* In: the rows. Out, unless r is negative and nothing could be read: all of it. */
 	struct parts_state state;
 	bool read, changed;
@@ -46,7 +53,7 @@ void parts_work(struct parts_job *job);
 /* The row of that place; NULL: the part is not ours. */
 struct parts_row *parts_row(struct parts_state *state, const char *id);
 
-/* Of a part that is there: is it ours, and has nobody got it? */
+/* Of a part that is there: is it ours, has nobody got it, and can it be removed? */
 bool parts_goes(const struct parts_state *state, const struct mig_gpu *gpu,
 		const struct mig_part *part);
 

@@ -19,8 +19,8 @@
  *
  * @n: the n-th time (from 1), once; @n+: from the n-th time on; without: every time. Times are
  * counted per process: allocations for oom, driver calls for slow, kernels for the rest; for die
- *each change by MIG twice (a GPU instance or a compute instance is made or destroyed), so that
- *die@1 is before the first one and die@2 after it. "oom@3, hang@2:1, slow=5ms/1234".
+ * each change by MIG twice (a GPU instance or a compute instance is made or destroyed), so that
+ * die@1 is before the first one and die@2 after it. "oom@3, hang@2:1, slow=5ms/1234".
  *
  * This module counts, and tells the device (Xid, ECC, lost); what a call answers is the caller's.
  * Thread-safe; needs segment_join().

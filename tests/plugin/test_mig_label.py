@@ -209,6 +209,25 @@ def test_nobody_loses_a_device_that_is_shared_out_otherwise_now():
         node.assert_that("all-disabled")
 
 
+def test_nobody_loses_a_part_that_was_made_for_him():
+    """Parts of migStrategy: dynamic are the label's from now on. Nobody removes them beside it, and who was given a place keeps it."""
+    with Labelled("all-1g.10gb") as node:
+        node.start()
+        node.await_states("pending", "success")
+        gpu = re.search(r"uuid=(GPU-[0-9a-f-]+)", node.log())[1]
+        node.end()
+        with open(node.place + "/parts", "w") as file:
+            file.writelines(f"{gpu}:1g.10gb:{k}\n" for k in (0, 1))
+        pod = node.pod("holds")
+        write_entry(node, pod, f"{gpu}:1g.10gb:0")
+        node.meted.start()
+        node.await_log("parts.left")
+        assert not os.path.exists(node.place + "/parts")
+        node.relabel("all-3g.40gb")
+        node.await_event("its part 1g.10gb is in use by pod holds, and would have to go")
+        node.assert_that("all-1g.10gb")
+
+
 def write_entry(node, pod, device):
     """The kubelet's own record names the resource."""
     rows = [{"PodUID": pod.uid, "ContainerName": "main", "ResourceName": "nvidia.com/gpu", "DeviceIDs": {"-1": [device]}, "AllocResp": ""}]

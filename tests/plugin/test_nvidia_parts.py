@@ -112,6 +112,7 @@ def test_a_part_is_made_when_it_is_needed_and_removed_when_it_is_idle():
             assert node.ours() == [ids["1g.10gb:3"]]
             node.take("pod")
             node.await_nothing()
+        assert node.log().count("plugin.ready ") == 7, node.log()  # each profile's name, at once
         assert "daemon.again" not in node.log() and "device.unhealthy" not in node.log()
 
 
@@ -177,10 +178,22 @@ def test_a_strangers_part_stays():
         assert not node.ours()
 
 
+def test_a_container_gets_a_strangers_part_and_one_that_is_made():
+    with Parts("0:1g.10gb") as node:
+        node.begin()
+        found = node.kubelet.await_devices(lambda now: any(id.startswith("MIG-") for id in now) and any(id.startswith("GPU-") for id in healthy(now)))
+        theirs = next(id for id in found if id.startswith("MIG-"))
+        place = next(id for id in healthy(found) if id.startswith("GPU-"))
+        # The kubelet's order is that of a set.
+        assert theirs in node.give("pod", SMALL, theirs, place)
+        assert node.ours() == [place] and node.parts() == {"1g.10gb": 2}
+
+
 def test_a_part_that_a_process_uses_stays():
     with Parts() as node:
         node.begin()
-        uuid, = node.give("pod", SMALL, node.places(7)["1g.10gb:0"])
+        id = node.places(7)["1g.10gb:0"]
+        uuid, = node.give("pod", SMALL, id)
         holder = subprocess.Popen([CALLER, "context"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                   env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], CUDA_VISIBLE_DEVICES=uuid, **node.environment))
         try:
@@ -188,6 +201,12 @@ def test_a_part_that_a_process_uses_stays():
             node.take("pod")
             node.await_log("parts.used parts=1")
             assert node.parts() == {"1g.10gb": 1}
+            # Nobody is sent there, nor to a place over it, and who comes nevertheless is refused.
+            node.places(*(f"1g.10gb:{k}" for k in range(1, 7)))
+            refusal = node.kubelet.refusal(node.kubelet.begin("allocate", id))
+            assert f"process {holder.pid} is on {id} though nobody was given it" in refusal, refusal
+            node.turn(HALF)
+            node.places("3g.40gb:4")
         finally:
             holder.kill()
             holder.wait()
@@ -219,6 +238,21 @@ def test_a_part_that_a_container_has_is_made_again_after_the_machine():
         node.restart()
         node.await_parts(p1g_10gb=1)
         assert node.ours() == [probe]
+
+
+def test_all_that_containers_have_is_made_again_as_far_as_there_is_room():
+    """More than one Allocate may ask for, and the first of them has no room: somebody else has made a part there."""
+    with Parts("0:3g.40gb", devices="3xH100") as node:
+        node.begin()
+        open_ = [id for id in healthy(node.kubelet.await_devices(lambda now: len(healthy(now)) == 17)) if id.startswith("GPU-")]
+        assert len(open_) == 17
+        first = next(id for id in open_ if id.endswith(":4") and id.replace(":4", ":0") not in open_)
+        node.end()
+        node.given["pod"] = SMALL, [first.replace(":4", ":0"), *open_]
+        node.write_given()
+        node.restart()
+        until(lambda: sorted(node.ours()) == sorted(open_), lambda: node.ours())
+        node.await_log("parts.problem reason=")
 
 
 def test_meted_is_killed_at_each_step():
