@@ -156,8 +156,7 @@ static int take_settings(const struct migrate_objects *objects, struct migrate_s
 	return r;
 }
 
-/* ---- configurations ---------------------------------------------------------------------------
- */
+/* ---- configurations -------------------------------------------------------------------------- */
 
 /* Whether meted would start with it; what it says of it is said. */
 static bool check(const char *name, const char *text, struct migrate_said *said)

@@ -34,8 +34,7 @@ const char *migrate_text(const struct document_node *text)
 	return text && text->kind == DOCUMENT_TEXT ? text->text : "";
 }
 
-/* ---- what an object is ------------------------------------------------------------------------
- */
+/* ---- what an object is ----------------------------------------------------------------------- */
 
 bool migrate_runs(const struct document_node *container, const char *program)
 {
@@ -104,8 +103,7 @@ static int add_object(struct migrate_objects *objects, const struct document_nod
 	return r;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------
- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 static int add_document(struct migrate_objects *objects, const char *name, const char *text,
 			size_t size, struct fault *why)
@@ -165,8 +163,7 @@ int migrate_read_file(struct migrate_objects *objects, const char *path, struct 
 		      : add_from(objects, path, fd, why);
 }
 
-/* ---- kubectl ----------------------------------------------------------------------------------
- */
+/* ---- kubectl --------------------------------------------------------------------------------- */
 
 static int ask(struct migrate_objects *objects, const char *const *words, struct fault *why)
 {
@@ -232,8 +229,7 @@ int migrate_read_cluster(struct migrate_objects *objects, struct fault *why)
 	return r == 0 ? ask(objects, nodes, why) : r;
 }
 
-/* ---- the configurations -----------------------------------------------------------------------
- */
+/* ---- the configurations ---------------------------------------------------------------------- */
 
 const struct document_node *migrate_map(const struct migrate_objects *objects,
 					const char **ret_name)

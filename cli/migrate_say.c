@@ -47,8 +47,7 @@ void migrate_said_done(struct migrate_said *said)
 	free(said->text);
 }
 
-/* ---- YAML -------------------------------------------------------------------------------------
- */
+/* ---- YAML ------------------------------------------------------------------------------------ */
 
 static void print_escaped(const char *text)
 {
@@ -127,8 +126,7 @@ static void print_block(const char *text, int in)
 	}
 }
 
-/* ---- the parts --------------------------------------------------------------------------------
- */
+/* ---- the parts ------------------------------------------------------------------------------- */
 
 static void print_heading(const struct migrate_objects *objects, const struct migrate_said *said)
 {

@@ -153,8 +153,7 @@ void remote_close(struct remote *remote)
 		kubectl_end(&remote->kubectl, last, sizeof(last));
 }
 
-/* ---- for a shell that completes ---------------------------------------------------------------
- */
+/* ---- for a shell that completes -------------------------------------------------------------- */
 
 /* Removes from a text of lines those that say more than a name: of pods that are about to go. A
  * last line that did not fit is none. */
@@ -203,8 +202,7 @@ int remote_list_contexts(char *ret_said, size_t size, struct fault *why)
 	return r;
 }
 
-/* ---- a pod's share ----------------------------------------------------------------------------
- */
+/* ---- a pod's share --------------------------------------------------------------------------- */
 
 /* A name of a namespace, a pod or a container, as Kubernetes has them (RFC 1123). */
 static bool is_kubernetes_name(const char *text, size_t size)

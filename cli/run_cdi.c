@@ -54,8 +54,7 @@ int run_cdi_check(const struct cli_line *line, struct fault *why)
 	return 0;
 }
 
-/* ---- the devices ------------------------------------------------------------------------------
- */
+/* ---- the devices ----------------------------------------------------------------------------- */
 
 static int add_node(const struct gpus *gpus, const char *uuid, struct nodes *nodes,
 		    struct fault *why)
@@ -97,8 +96,7 @@ static int find_nodes(const struct driver *driver, const char *uuids, struct nod
 	return r;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static int look(const struct driver *driver, struct inject_edits **ret_edits, struct fault *why)
 {

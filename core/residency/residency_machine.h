@@ -52,8 +52,7 @@ static inline uint64_t member_fixed(const struct residency_member *m)
 void residency_todo(struct residency_member *m, unsigned todo);
 void residency_grant(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
 
-/* ---- residency_pause.c --------------------------------------------------------------------------
- */
+/* ---- residency_pause.c ----------------------------------------------------------------------- */
 
 /* It wants the device again after a pause. */
 void residency_learn_pause(struct residency_member *m, uint64_t now_ns);

@@ -44,8 +44,7 @@ static struct borrowed *at(const struct range *range)
 	return (struct borrowed *)(uintptr_t)range->value;
 }
 
-/* ---- the channel --------------------------------------------------------------------------------
- */
+/* ---- the channel ----------------------------------------------------------------------------- */
 
 struct borrow_word {
 	struct link_word word;

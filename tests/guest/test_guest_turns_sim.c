@@ -122,8 +122,7 @@ TEST(per_thread_default_streams_are_drained_and_become_idle)
 	expect_eq(in_child(per_thread, NULL, 0), 0);
 }
 
-/* ---- work that waits for a thread -------------------------------------------------------------
- */
+/* ---- work that waits for a thread ------------------------------------------------------------ */
 
 static atomic_int reached;
 
@@ -183,8 +182,7 @@ TEST(work_that_waits_for_a_thread_at_the_gate_comes_to_its_end)
 	expect_eq(in_child(coupled, NULL, 0), 0);
 }
 
-/* ---- contexts that come and go ----------------------------------------------------------------
- */
+/* ---- contexts that come and go --------------------------------------------------------------- */
 
 /* Marks are left in each of them, and go with it. */
 static void *resets(void *argument)

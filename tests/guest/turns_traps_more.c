@@ -157,8 +157,7 @@ void trap_copy(void)
 	finish(copy_and_say);
 }
 
-/* ---- eight kernels wait for a thread that never calls the driver ------------------------------
- */
+/* ---- eight kernels wait for a thread that never calls the driver ----------------------------- */
 
 enum { LETTERS = 8 };
 
@@ -183,8 +182,7 @@ void trap_mailbox(void)
 	pthread_join(thread, NULL);
 }
 
-/* ---- a kernel waits for another process of the tenant -----------------------------------------
- */
+/* ---- a kernel waits for another process of the tenant ---------------------------------------- */
 
 /* An odd word asks the partner for the next even one. */
 static void share_word(int fd)
