@@ -269,11 +269,13 @@ int kinds_find(struct plugin *p, struct fault *why)
 	struct names names;
 	int r = kinds_check(p, why);
 
+	if (r < 0)
+		return r;
 	/* First what parts there could be: they have names. */
-	if (r == 0)
-		r = parts_begin(p->parts, why);
-	if (r == 0)
-		r = find_checked(p, &names, why);
+	r = parts_begin(p->parts, why);
+	if (r < 0)
+		return r;
+	r = find_checked(p, &names, why);
 	if (r < 0)
 		return r;
 	p->servings = names.count;
