@@ -83,8 +83,6 @@ int mig_assert(const struct mig_nvml *nvml, const struct mig_spec *spec, bool mo
 
 /* ---- who uses it ---------------------------------------------------------------------------- */
 
-enum { PLACE_BYTES = 128 };
-
 struct applying {
 	const struct mig_nvml *nvml;
 	const struct mig_spec *spec;
@@ -125,7 +123,7 @@ static bool has_tenant(struct applying *a, const char *uuid)
 static bool has_place(struct applying *a, const struct mig_part *part)
 {
 	const struct mig_profile *profile = &a->gpu.profile[part->profile];
-	char name[PLACE_BYTES];
+	char name[MIG_PLACE_NAME_MAX];
 
 	for (uint32_t i = 0; i < profile->places; i++)
 		if (profile->place[i].start == part->place.start)

@@ -39,7 +39,7 @@ int mig_place_find(const struct mig_gpu *gpus, uint32_t count, const char *name,
 
 	for (uint32_t i = 0; gpu && i < gpu->profiles; i++) {
 		for (uint32_t k = 0; k < gpu->profile[i].places; k++) {
-			char other[MIG_UUID_MAX + MIG_NAME_MAX + 16];
+			char other[MIG_PLACE_NAME_MAX];
 
 			if (mig_place_name(gpu, i, k, other, sizeof(other)) < 0 ||
 			    strcmp(other, name) != 0)

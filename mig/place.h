@@ -7,6 +7,9 @@
 
 #include "mig/gpu.h"
 
+/* No name that mig_place_name() makes is longer, with its NUL. */
+enum { MIG_PLACE_NAME_MAX = MIG_UUID_MAX + MIG_NAME_MAX + 16 };
+
 struct mig_place_at {
 	uint32_t gpu, profile, place;
 };
