@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -27,6 +26,7 @@
 #include "node/move/store.h"
 #include "node/notify.h"
 #include "node/options.h"
+#include "node/place_lock.h"
 #include "node/shown.h"
 #include "node/standby.h"
 #include "node/peers/admin.h"
@@ -48,20 +48,19 @@ enum {
 	ACCEPTS = 32, /* connections in a round of the loop */
 };
 
-/* There is one meted per folder. The lock disappears with the process, however it ends. */
 static int lock(struct daemon *d, struct fault *why)
 {
-	char path[PLACE_MAX + 8];
+	int r;
 
-	snprintf(path, sizeof(path), "%s/lock", d->place);
-	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	d->lock_fd = place_lock_open(d->place, why);
 	if (d->lock_fd < 0)
-		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
-	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	if (errno == EWOULDBLOCK && d->options.stand_by)
+		return d->lock_fd;
+	r = place_lock_take(d->lock_fd);
+	if (r == -EBUSY && d->options.stand_by)
 		return standby_wait(d, why);
-	return fault_set(why, -errno, "%s: another meted is running there", d->place);
+	if (r == -EBUSY)
+		return fault_set(why, r, "%s: another meted is running there", d->place);
+	return r < 0 ? fault_set(why, r, "%s: the lock: %s", d->place, strerror(-r)) : 0;
 }
 
 /* Also detects a system daemon that the user may not connect to. */

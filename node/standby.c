@@ -10,6 +10,7 @@
 
 #include "node/kubernetes.h"
 #include "node/notify.h"
+#include "node/place_lock.h"
 #include "node/peers/door.h"
 
 /* Of the ten that the kubelet gives a pod to end, as deploy/ has it. */
@@ -63,9 +64,7 @@ static void wait_for_lock(struct loop_work *work)
 {
 	struct standby *s = container_of(work, struct standby, work);
 
-	do
-		s->result = flock(s->daemon->lock_fd, LOCK_EX) == 0 ? 0 : -errno;
-	while (s->result == -EINTR);
+	s->result = place_lock_await(s->daemon->lock_fd);
 }
 
 static void on_locked(struct loop_work *work)

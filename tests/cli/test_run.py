@@ -345,6 +345,7 @@ def replaced(node):
     os.kill(pid, signal.SIGKILL)
     with open(node.place + "/mete/lock", "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # when it has died
+        fcntl.lockf(lock, fcntl.LOCK_EX)
         process.send_signal(signal.SIGCONT)
         until(lambda: "another meted" in node.daemon_log(), "no meted found the lock taken")
         yield process

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """meted itself: its options and folder, who keeps a tenant alive, and how it ends."""
+import fcntl
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 
 from children import *
 
@@ -127,6 +131,22 @@ def test_two_never_run_in_one_folder():
         ran = subprocess.run([sys.argv[1], "--user", "--dir", meted.place, "--driver", sys.argv[2]],
                              capture_output=True, text=True)
         assert ran.returncode == 1 and "another meted is running" in ran.stderr, ran.stderr
+        assert Admin(meted.place).welcome.pid == meted.process.pid
+
+
+def test_what_children_of_a_killed_one_have_of_its_lock_is_waited_for():
+    with Daemon() as meted:
+        meted.kill()
+        with open(meted.place + "/lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # as a child that is about to execute a program
+            started = threading.Thread(target=meted.start)
+            before = meted.process
+            started.start()
+            until(lambda: meted.process is not before)
+            waits = re.compile(rf"-> FLOCK +ADVISORY +WRITE {meted.process.pid} ")
+            until(lambda: meted.process.poll() is not None or waits.search(pathlib.Path("/proc/locks").read_text()))
+            assert meted.process.poll() is None, meted.log()
+        started.join()
         assert Admin(meted.place).welcome.pid == meted.process.pid
 
 
