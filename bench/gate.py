@@ -6,7 +6,7 @@
 What the machine has already (Debian's packages, ~/.cache/mete with the programs of the test cluster) is used. Processor time is the whole
 machine's (/proc/stat): daemons and containers leave their parents, and no account of one process has them all. So nothing else may run, which
 the machine's load at the start tells; or it runs in a control group (GATE_ASIDE=/sys/fs/cgroup/cpuacct/NAME) whose time is subtracted.
-A clone stays in build/gate-run where its run failed.
+A clone stays in build/gate-run where its run failed. Logs of unsteady tests are kept in build/gate-unsteady.
 """
 import os
 import re
@@ -67,6 +67,8 @@ def run(number):
     failed = int(counted[2]) if counted else 1
     unsteady = [line for line in lines if line.startswith("unsteady: ")]
     print(f"run {number}: status {status}, {seconds / 60:.1f} minutes, {processor / 60:.1f} processor minutes, {len(unsteady)} unsteady", flush=True)
+    if unsteady:
+        shutil.copytree(os.path.join(tree, "build", "unsteady"), os.path.join(ROOT, "build", "gate-unsteady", str(number)), dirs_exist_ok=True)
     if status == 0:
         shutil.rmtree(PLACE, ignore_errors=True)
     return seconds, processor, failed + (status != 0 and not failed), unsteady
