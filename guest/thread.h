@@ -9,15 +9,15 @@
 
 #include "cuda/types.h"
 
-/* guest/process/moves.h */
-struct moves_own {
+/* guest/process/changes.h */
+struct changes_own {
 	union {
 		struct {
 			uint32_t open, paused;
 		};
 		uint64_t any; /* 0: neither */
 	};
-	uintptr_t entered; /* the stack position when the first of them began */
+	uintptr_t entered; /* the stack position when the first open change began */
 };
 
 /* guest/contexts/current.h */
@@ -42,7 +42,7 @@ struct pools_own {
 };
 
 struct guest_thread {
-	struct moves_own moves;
+	struct changes_own changes;
 	struct current current;
 	struct pools_own pools;
 	uint32_t inside; /* guest/memory/memory.h */

@@ -9,7 +9,7 @@
 #include "guest/credit/amounts.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
@@ -50,7 +50,7 @@ void credit_publish(int device)
 	show(&d->loose, &guest_own_page.loose_bytes[w]);
 	show(&d->stocked, &guest_own_page.stocked_bytes[w]);
 	show(&d->oversize, &guest_own_page.oversize_bytes[w]);
-	moves_raise(&guest_own_page.others[w], atomic_load(&d->others) + 1);
+	changes_raise(&guest_own_page.others[w], atomic_load(&d->others) + 1);
 }
 
 /* What is given back is granted no longer. Returns how much of `bytes` there was. */
@@ -128,8 +128,8 @@ static int away(struct state_device *d, uint64_t bytes, enum credit_how how)
 	return CREDIT_AWAY;
 }
 
-/* A thread that waits for the daemon changes nothing, and the daemon may be about to measure before
- * it answers: that is no move. What was granted becomes allocated in one. */
+/* A thread that waits for the daemon changes nothing, and the daemon may measure before it answers:
+ * so the wait is not part of a change. Granted bytes become allocated in one change. */
 static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how, bool movable)
 {
 	struct ask_word about = {{write_ask, NULL}, d, bytes, how, movable};
@@ -143,10 +143,10 @@ static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how h
 	learn_from_asking(d);
 	do {
 		if (pauses)
-			moves_pause();
+			changes_pause();
 		r = link_ask(&about.word, patience, NULL, &answer);
 		if (pauses)
-			moves_go_on();
+			changes_go_on();
 		if (r == 0 && answer.code == WIRE_credit_grant &&
 		    answer.credit_grant.bytes >= bytes) {
 			amounts_allocate(d, (int64_t)bytes);

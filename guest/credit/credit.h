@@ -52,8 +52,9 @@ enum credit_how {
 
 /* Moves `bytes` from credit to allocated, and asks the daemon if the credit does not suffice.
  * `device` is devices_index()'s index; -1 (not the tenant's device) is refused with CREDIT_LIMIT.
- * Reports once per device why memory was refused. It is part of a move (guest/process/moves.h). The
- * move ends while the daemon is asked, except for CREDIT_OWED, and begins again with the answer. */
+ * Reports once per device why memory was refused. It is part of a change (guest/process/changes.h).
+ * The change ends while the daemon is asked, except for CREDIT_OWED, and begins again with the
+ * answer. */
 must_check int credit_take(int device, uint64_t bytes, enum credit_how how);
 
 /* Moves `bytes` from allocated to credit, at most what was taken. */
@@ -64,16 +65,16 @@ void credit_give(int device, uint64_t bytes);
 void credit_surplus(int device, uint64_t credit);
 
 /* Memory was freed, but stays mapped: it is neither allocated nor credit
- * (guest/movable/movable_stock.h). And it is no longer in stock, but allocated, or credit. Part of
- * a move. */
+ * (guest/movable/movable_stock.h). And: it is no longer in stock, but allocated, or credit. Part of
+ * a change. */
 void credit_stocked(int device, uint64_t bytes);
 void credit_unstocked(int device, uint64_t bytes, bool allocated);
 
 /* Is so much more to stay, beside others that are there? */
 must_check bool credit_may_stock(int device, uint64_t bytes);
 
-/* Changes the part of the allocated memory that the driver may or may not attribute to us:
- * managed memory, or memory that was exported and is no longer held here. Part of a move. */
+/* Changes the part of the allocated memory that the driver may or may not attribute to us: managed
+ * memory, or memory that was exported and is no longer held here. Part of a change. */
 void credit_adrift(int device, int64_t change);
 
 /* Changes the part that this process holds and others may hold, too: before anybody else can, and
@@ -81,7 +82,7 @@ void credit_adrift(int device, int64_t change);
 void credit_outgoing(int device, int64_t change);
 
 /* The part of the allocated memory that the driver may release without telling us. Part of a
- * move. */
+ * change. */
 void credit_loose(int device, uint64_t bytes);
 
 /* Bytes in use on a device by this process, as charged. */

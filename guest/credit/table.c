@@ -8,7 +8,7 @@
 #include "guest/credit/pointers.h"
 #include "guest/credit/scarce.h"
 #include "guest/driver/nested.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 struct pointers memory_table;
@@ -112,18 +112,18 @@ CUresult memory_freed(const struct pointer *entry, CUresult r)
 	return r;
 }
 
-/* Small allocations do not count as moves, except where a whole block comes or goes. */
+/* Small allocations are no changes, except where a whole block comes or goes. */
 noinline_ void memory_block_gone(int device)
 {
-	moves_begin();
+	changes_begin();
 	credit_give(device, BLOCKS_BYTES);
-	moves_end();
+	changes_end();
 }
 
 void memory_forget(void)
 {
 	current_changed();
 	pointers_forget(&memory_table);
-	memset(&moves_own, 0, sizeof(moves_own));
+	memset(&changes_own, 0, sizeof(changes_own));
 	driver_inside = 0;
 }

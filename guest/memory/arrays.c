@@ -25,7 +25,7 @@
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 static struct {
@@ -152,9 +152,9 @@ static CUresult allocate(const struct request *q)
 		return r;
 	if (!place.tracked || !q->handle || q->bytes == 0)
 		return driver_call(q->call(q));
-	moves_begin();
+	changes_begin();
 	r = allocate_in(&place, q);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -273,9 +273,9 @@ CUresult hook_cuArrayDestroy(CUarray hArray)
 
 	if (driver_nested() || pointers_take(&arrays.table, (uintptr_t)hArray, &entry) != 0)
 		return driver_call(real(cuArrayDestroy)(hArray));
-	moves_begin();
+	changes_begin();
 	r = freed(&entry, driver_call(real(cuArrayDestroy)(hArray)));
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -287,9 +287,9 @@ CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 	if (driver_nested() ||
 	    pointers_take(&arrays.table, (uintptr_t)hMipmappedArray, &entry) != 0)
 		return driver_call(real(cuMipmappedArrayDestroy)(hMipmappedArray));
-	moves_begin();
+	changes_begin();
 	r = freed(&entry, driver_call(real(cuMipmappedArrayDestroy)(hMipmappedArray)));
-	moves_end();
+	changes_end();
 	return r;
 }
 

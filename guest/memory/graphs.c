@@ -19,7 +19,7 @@
 #include "guest/futex.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
@@ -129,11 +129,11 @@ static void each(int device, void (*what)(int device))
 {
 	if (!lock_if_free())
 		return;
-	moves_begin();
+	changes_begin();
 	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
 		if (device < 0 || device == i)
 			what(i);
-	moves_end();
+	changes_end();
 	driver_lock_give(&graphs.lock, true);
 }
 
@@ -271,7 +271,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 
 	if (nested || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return driver_call(driver(handle, stream));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&graphs.lock);
 	exec = &graphs.exec[entry.detail];
 	r = prepare(exec->backed_at == graphs.trims ? nothing : exec->bytes, true);
@@ -280,7 +280,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 	else
 		reread_all();
 	driver_lock_give(&graphs.lock, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -316,7 +316,7 @@ static void begin_instantiation(CUgraph graph, struct instantiation *q, bool nes
 		add_graph(graph, q->bytes, 0);
 	if (!any_bytes(q->bytes))
 		return;
-	moves_begin();
+	changes_begin();
 	q->mine = driver_lock_take(&graphs.lock);
 	best_effort(prepare(q->bytes, false));
 }
@@ -333,7 +333,7 @@ static CUresult end_instantiation(CUgraphExec *handle, const struct instantiatio
 	}
 	reread_all();
 	driver_lock_give(&graphs.lock, q->mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -402,7 +402,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 
 	if (nested_between() || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return driver_call(graphs.driver.cuGraphExecDestroy(handle));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&graphs.lock);
 	r = driver_call(graphs.driver.cuGraphExecDestroy(handle));
 	if (r == CUDA_SUCCESS) {
@@ -414,7 +414,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 	}
 	reread_all();
 	driver_lock_give(&graphs.lock, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -470,12 +470,12 @@ CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
 
 	if (index < 0)
 		return driver_call(real(cuDeviceGraphMemTrim)(device));
-	moves_begin();
+	changes_begin();
 	/* A launch in between would take its memory for backed. */
 	mine = driver_lock_take(&graphs.lock);
 	r = trim_now(index, device);
 	driver_lock_give(&graphs.lock, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 

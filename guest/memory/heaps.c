@@ -14,7 +14,7 @@
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 static struct {
@@ -72,14 +72,14 @@ CUresult hook_cuCtxSetLimit(CUlimit limit, size_t value)
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (place.device >= 0)
-		moves_other(place.device);
+		changes_other(place.device);
 	if (place.tracked && place.device >= 0 &&
 	    (limit == CU_LIMIT_MALLOC_HEAP_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE)) {
-		moves_begin();
+		changes_begin();
 		mine = driver_lock_take(&heaps.lock);
 		r = set(&place, limit, value);
 		driver_lock_give(&heaps.lock, mine);
-		moves_end();
+		changes_end();
 	} else {
 		r = driver_call(real(cuCtxSetLimit)(limit, value));
 	}

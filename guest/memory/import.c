@@ -14,7 +14,7 @@
 #include "guest/hooks.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/process/join.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 
 static CUresult begin(bool nested)
@@ -22,7 +22,7 @@ static CUresult begin(bool nested)
 	CUresult r = nested ? CUDA_SUCCESS : state_ready();
 
 	if (r == CUDA_SUCCESS && !nested && state_joined())
-		moves_other(-1); /* the driver may count it as ours, too */
+		changes_other(-1); /* the driver may count it as ours, too */
 	return r;
 }
 

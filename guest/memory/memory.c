@@ -23,7 +23,7 @@
 #include "guest/memory/oversize.h"
 #include "guest/memory/pools.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/thread.h"
 
@@ -276,10 +276,10 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes, const 
 		me->inside = 0;
 		return allocate_linear(dptr, bytes, false);
 	}
-	moves_begin();
+	changes_begin();
 	if (unlikely(!amounts_take(home, whole))) {
 		me->inside = 0;
-		moves_end();
+		changes_end();
 		return allocate_linear(dptr, bytes, false);
 	}
 	r = real(cuMemAlloc_v2)(dptr, bytes);
@@ -289,7 +289,7 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes, const 
 	else if (unlikely(!pointers_put_new(&memory_table,
 					    large_entry(*dptr, whole, context, home))))
 		r = keep_odd(*dptr, whole, context, home);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -299,10 +299,10 @@ static noinline_ CUresult keep_held(int device, CUdeviceptr address, struct bloc
 {
 	int kept;
 
-	moves_begin();
+	changes_begin();
 	amounts_allocate(&state.device[device], (int64_t)BLOCKS_BYTES);
 	kept = keep_small(device, address, block, put);
-	moves_end();
+	changes_end();
 	return kept == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -11,7 +11,7 @@
 #include "guest/hooks.h"
 #include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 
 CUresult memory_request(struct memory_request *q)
 {
@@ -22,9 +22,9 @@ CUresult memory_request(struct memory_request *q)
 		return r;
 	if (unlikely(!place.tracked || q->bytes == 0 || !q->place))
 		return driver_call(q->call(q));
-	moves_begin();
+	changes_begin();
 	r = memory_allocate(&place, q);
-	moves_end();
+	changes_end();
 	return r;
 }
 

@@ -11,7 +11,7 @@
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/thread.h"
 
@@ -21,15 +21,15 @@ static noinline_ CUresult free_unknown(CUdeviceptr address)
 	return driver_call(real(cuMemFree_v2)(address));
 }
 
-/* The last in its block, which will go: that is a move. */
+/* The last allocation in its block: the block will go, which is a change. */
 static noinline_ CUresult free_last(CUdeviceptr address, struct block *block, unsigned units)
 {
 	struct pointer entry = memory_small_entry(block, address, units);
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	r = memory_freed(&entry, driver_call(real(cuMemFree_v2)(address)));
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -71,13 +71,13 @@ static noinline_ CUresult free_odd(struct pointer entry)
 
 	if (memory_ends[entry.kind].leaves)
 		memory_ends[entry.kind].leaves(&entry);
-	moves_begin();
+	changes_begin();
 	if (entry.kind == MEMORY_MOVABLE)
 		r = movable_free(&entry);
 	else
 		r = driver_call(real(cuMemFree_v2)(entry.address));
 	r = memory_freed(&entry, r);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -98,7 +98,7 @@ static inline_ CUresult free_taken(struct pointer entry)
 		return free_unknown(entry.address);
 	if (unlikely(entry.about << 16 != POINTER_ABOUT(0, MEMORY_LARGE, 0) << 16))
 		return free_odd(entry);
-	moves_begin();
+	changes_begin();
 	me->inside = 1;
 	r = real(cuMemFree_v2)(entry.address);
 	me->inside = 0;
@@ -109,7 +109,7 @@ static inline_ CUresult free_taken(struct pointer entry)
 	} else {
 		refused(entry, r);
 	}
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -155,10 +155,10 @@ CUresult hook_cuMemFree(CUdeviceptr_v1 dptr)
 
 	if (unlikely(driver_nested() || memory_take(dptr, &entry) != 0))
 		return driver_call(real(cuMemFree)(dptr));
-	moves_begin();
+	changes_begin();
 	r = entry.kind == MEMORY_MOVABLE ? movable_free(&entry)
 					 : driver_call(real(cuMemFree)(dptr));
 	r = memory_freed(&entry, r);
-	moves_end();
+	changes_end();
 	return r;
 }

@@ -11,7 +11,7 @@
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
@@ -109,7 +109,7 @@ void pools_show_loose(int device)
 /* With the lock held. */
 static void charge(struct pool *pool, uint64_t holds)
 {
-	moves_begin();
+	changes_begin();
 	if (holds < pool->charged)
 		credit_give(pool->device, pool->charged - holds);
 	else if (holds > pool->charged &&
@@ -119,7 +119,7 @@ static void charge(struct pool *pool, uint64_t holds)
 	if (holds)
 		movable_why(WIRE_UNMOVABLE_POOL);
 	pools_show_loose(pool->device);
-	moves_end();
+	changes_end();
 }
 
 bool pools_grew(struct pool *pool, uint64_t holds, uint64_t held)

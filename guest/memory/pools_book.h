@@ -135,7 +135,7 @@ static inline void pools_unlock(struct pool *pool, bool mine)
 		pools_do_owed(pool);
 }
 
-/* Updates how much of a device's pools the driver may release. Part of a move. */
+/* Updates how much of a device's pools the driver may release. Part of a change. */
 void pools_show_loose(int device);
 
 /* The live bytes now and before: the loose amount changes if the number of blocks in use

@@ -21,7 +21,7 @@
 #include "guest/memory/memory.h"
 #include "guest/memory/pools_book.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
 
@@ -250,7 +250,7 @@ static CUresult allocate_from(struct pool *pool, CUmemoryPool handle, struct poo
 	CUresult r;
 	bool mine;
 
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	need = worst_case(pool, q->bytes);
 	/* Somebody left the section by a jump. */
@@ -258,7 +258,7 @@ static CUresult allocate_from(struct pool *pool, CUmemoryPool handle, struct poo
 		pools_unheld(pool, pool->held);
 	if (unlikely(pool->handle != handle || pool->ended)) {
 		pools_unlock(pool, mine);
-		moves_end();
+		changes_end();
 		/* Another thread has just destroyed it: there may be a current one all the same. */
 		return q->pool ? CUDA_ERROR_INVALID_VALUE : allocate_asking(q);
 	}
@@ -268,7 +268,7 @@ static CUresult allocate_from(struct pool *pool, CUmemoryPool handle, struct poo
 	} else {
 		r = allocate_short(pool, q, need, mine);
 	}
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -366,7 +366,7 @@ static noinline_ CUresult free_async_odd(struct pointer entry, const struct pool
 {
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	if (entry.kind == MEMORY_MOVABLE)
 		r = movable_free(&entry);
 	/* For the program it is plain memory; the driver may refuse to free managed memory so. */
@@ -375,7 +375,7 @@ static noinline_ CUresult free_async_odd(struct pointer entry, const struct pool
 	else
 		r = driver_call(call_free(q, entry.address));
 	r = memory_freed(&entry, r);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -409,14 +409,14 @@ static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool ow
 	if (unlikely(entry.kind != MEMORY_POOLED))
 		return free_async_odd(entry, &q);
 	pool = (struct pool *)(uintptr_t)entry.owner;
-	moves_begin();
+	changes_begin();
 	pools_firm_loses(pool, address);
 	r = driver_call(call_free(&q, address));
 	if (likely(r == CUDA_SUCCESS))
 		pools_freed(pool, entry.bytes);
 	else
 		refused(entry, r);
-	moves_end();
+	changes_end();
 	return r;
 }
 

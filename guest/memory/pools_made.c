@@ -10,7 +10,7 @@
 #include "guest/hooks.h"
 #include "guest/memory/pools_book.h"
 #include "guest/process/join.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 
 static int located(const CUmemLocation *location)
@@ -82,7 +82,7 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 		return r;
 	}
 	/* The driver may let go of what it kept as soon as it is told to keep nothing. */
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	if (pool->ended || atomic_load(&pool->handle) != handle) {
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -96,7 +96,7 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 	}
 	pools_changed();
 	pools_unlock(pool, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -111,14 +111,14 @@ CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute att
 		pool = pools_find(handle);
 	if (!pool)
 		return driver_call(real(cuMemPoolSetAttribute)(handle, attr, value));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
 			: driver_call(real(cuMemPoolSetAttribute)(handle, attr, value));
 	if (atomic_load(&pool->handle))
 		pools_recharge(pool);
 	pools_unlock(pool, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -130,14 +130,14 @@ CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 
 	if (!pool)
 		return driver_call(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
 			: driver_call(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
 	if (atomic_load(&pool->handle))
 		pools_recharge(pool);
 	pools_unlock(pool, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 

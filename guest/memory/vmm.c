@@ -28,7 +28,7 @@
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
@@ -110,7 +110,7 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	if (device < 0)
 		return driver_call(real(cuMemCreate)(handle, size, prop, flags));
 	charged = memory_round(size);
-	moves_begin();
+	changes_begin();
 	r = create_movable(handle, size, prop, flags, device);
 	if (r == CUDA_ERROR_NOT_SUPPORTED) {
 		movable_why(WIRE_UNMOVABLE_OWN);
@@ -118,7 +118,7 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 		if (r == CUDA_SUCCESS)
 			r = create(handle, size, prop, flags, device, charged);
 	}
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -139,7 +139,7 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 
 	if (driver_nested())
 		return driver_call(real(cuMemRelease)(handle));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&vmm.lock);
 	r = release(handle);
 	if (r == CUDA_SUCCESS && pointers_take(&vmm.handles, handle, &entry) == 0) {
@@ -238,7 +238,7 @@ CUresult hook_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 
 	if (driver_nested())
 		return driver_call(real(cuMemUnmap)(ptr, size));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&vmm.lock);
 	if (vmm_area_in(ptr, size)) {
 		r = unmap_each(ptr, size);
@@ -407,7 +407,7 @@ CUresult hook_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle_v1 *ha
 		return r ? r
 			 : driver_call(real(cuMemImportFromShareableHandle)(handle, osHandle,
 									    shHandleType));
-	moves_other(-1); /* the driver may count it as ours, too */
+	changes_other(-1); /* the driver may count it as ours, too */
 	mine = driver_lock_take(&vmm.lock);
 	r = driver_call(real(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType));
 	if (r == CUDA_SUCCESS && handle && *handle)

@@ -9,7 +9,7 @@
 #include "guest/memory/vmm_object.h"
 #include "guest/movable/movable.h"
 #include "guest/process/join.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 
 CUresult hook_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
 				const CUmulticastObjectProp *prop)
@@ -136,7 +136,7 @@ CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
 
 	if (driver_nested())
 		return driver_call(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&vmm.lock);
 	r = driver_call(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
 	object = piece_of(mcHandle);

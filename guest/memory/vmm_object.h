@@ -49,7 +49,7 @@ struct vmm {
 		handles;    /* detail: the piece's index; bytes: how often it is to be released */
 	struct ranges maps; /* value: the piece's index */
 	struct binding binding[BINDINGS];
-	bool import_ended; /* whoever has ended it says so after its move: vmm_leave() */
+	bool import_ended; /* the daemon is told of its end after the change: vmm_leave() */
 };
 
 extern struct vmm vmm;
@@ -88,6 +88,6 @@ void vmm_let_range(uint64_t address, uint64_t bytes);
 /* What the first mapping in the range belongs to that is not created plainly. NULL: none. */
 struct movable_area *vmm_area_in(uint64_t address, uint64_t bytes);
 
-/* Ends a move, and the section of the lock in it. What was imported may have been the driver's to
- * count as ours: without it there is something to measure. */
+/* Ends a change, and the section of the lock in it. The driver may have counted imported memory as
+ * ours: once it is gone there is something to measure. */
 void vmm_leave(bool mine);

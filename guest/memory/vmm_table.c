@@ -9,7 +9,7 @@
 #include "guest/credit/credit.h"
 #include "guest/credit/pointers.h"
 #include "guest/credit/settle.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 struct vmm vmm;
@@ -219,7 +219,7 @@ void vmm_leave(bool mine)
 
 	vmm.import_ended = false;
 	driver_lock_give(&vmm.lock, mine);
-	moves_end();
+	changes_end();
 	if (import_ended)
 		settle_all();
 }

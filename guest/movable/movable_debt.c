@@ -13,7 +13,7 @@
 #include "guest/futex.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 enum { CHANNELS = 512 };
@@ -110,10 +110,10 @@ bool debt_settle(void)
 	futex_lock_give(&debt.lock);
 	if (!paid)
 		return false;
-	moves_begin();
+	changes_begin();
 	credit_adrift(movable_.device, -(int64_t)paid);
 	credit_give(movable_.device, paid);
-	moves_end();
+	changes_end();
 	return true;
 }
 

@@ -6,7 +6,7 @@
 #include "guest/clock.h"
 #include "guest/credit/credit.h"
 #include "guest/movable/movable_object.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
@@ -101,10 +101,10 @@ static void let_go(struct movable_area *area)
 {
 	uint64_t bytes = area->bytes;
 
-	moves_begin();
+	changes_begin();
 	movable_give_back(area);
 	credit_unstocked(movable_.device, bytes, false);
-	moves_end();
+	changes_end();
 }
 
 void movable_stock_release(int device, uint64_t bytes)

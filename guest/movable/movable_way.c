@@ -14,7 +14,7 @@
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_mover.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
 #include "guest/time/capture.h"
@@ -284,10 +284,10 @@ static void has_left(struct movable_block *block, bool copied)
 	struct state_device *d = &state.device[movable_.device];
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	r = movable_unback(block);
 	if (r != CUDA_SUCCESS) {
-		moves_end();
+		changes_end();
 		cannot_leave(block);
 		return;
 	}
@@ -306,7 +306,7 @@ static void has_left(struct movable_block *block, bool copied)
 		movable_.saved += block->bytes;
 	movable_show();
 	futex_lock_give(&movable_.lock);
-	moves_end();
+	changes_end();
 	movable_arrived();
 	movable_say();
 }
@@ -396,7 +396,7 @@ static void goes_back(struct movable_block *block, bool mapped)
 {
 	static _Atomic uint32_t said;
 
-	moves_begin();
+	changes_begin();
 	if (mapped)
 		best_effort(movable_unback(block));
 	futex_lock_take(&movable_.lock);
@@ -406,7 +406,7 @@ static void goes_back(struct movable_block *block, bool mapped)
 	movable_.flying--;
 	movable_.done.returned += block->bytes;
 	futex_lock_give(&movable_.lock);
-	moves_end();
+	changes_end();
 	if (mapped && ++block->failures >= FAILURES && atomic_exchange(&said, 1) == 0)
 		say("memory cannot be copied back to the device: this program cannot go on");
 	movable_arrived();
@@ -437,14 +437,14 @@ bool movable_begin_in(void)
 		block->where = MOVABLE_ENTERS;
 		movable_.enters += block->bytes;
 		movable_.flying++;
-		moves_count_begun();
+		changes_count_begun();
 		count_in(block->bytes, 1);
 	}
 	futex_lock_give(&movable_.lock);
 	if (!block)
 		return false;
 	r = movable_furnish(block);
-	moves_count_ended();
+	changes_count_ended();
 	if (r != CUDA_SUCCESS) {
 		goes_back(block, false);
 		return true;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
@@ -158,7 +158,7 @@ static int adopt_own(int fd)
 		return r;
 	}
 	if (own.also && own.inode != about.st_ino)
-		moves_carry(own.also);
+		changes_carry(own.also);
 	own_drop();
 	own.also = page;
 	own.inode = about.st_ino;

@@ -17,7 +17,7 @@
 #include "guest/link/link.h"
 #include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
@@ -66,8 +66,9 @@ static int write_residual_ask(struct link_word *word, struct wire_message *messa
 }
 
 /* Before a context is made on `device`. While the daemon is away nothing can be reserved; the
- * context is made, and charged when the daemon is back. From here to made() it is a move: what is
- * measured meanwhile may have it or not, and what was reserved for it stands beside that. */
+ * context is made, and charged when the daemon is back. From here to made() it is a change: a
+ * measurement meanwhile may or may not include the context, whose reservation counts in addition.
+ */
 static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 {
 	struct device_word about = {{write_residual_ask, NULL}, -1};
@@ -101,7 +102,7 @@ static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 	}
 	ret_making->reserved = sent == 0 && answer.code == WIRE_done ? answer.done.value : 0;
 	ret_making->index = index;
-	moves_begin();
+	changes_begin();
 	return CUDA_SUCCESS;
 }
 
@@ -119,11 +120,11 @@ static CUresult made(const struct making *making, CUresult r, CUcontext *context
 		contexts_add(*context, index);
 	}
 	if (index >= 0 && !context)
-		moves_other(index); /* a green one is not counted */
+		changes_other(index); /* a green one is not counted */
 	if (index >= 0) {
 		credit_publish(index);
 		settle_made(index, making->reserved);
-		moves_end();
+		changes_end();
 	}
 	return r;
 }
@@ -292,7 +293,7 @@ static void end_over(void)
 		begin_end(destroyed_);                                                             \
 		drop(destroyed_);                                                                  \
 		current_changed();                                                                 \
-		moves_begin();                                                                     \
+		changes_begin();                                                                   \
 		leaving_ = memory_context_leaves(destroyed_);                                      \
 		result_ = (call);                                                                  \
 		if (result_ != CUDA_SUCCESS)                                                       \
@@ -303,7 +304,7 @@ static void end_over(void)
 		current_changed();                                                                 \
 		if (result_ == CUDA_SUCCESS)                                                       \
 			gone(leaving_, index_);                                                    \
-		moves_end();                                                                       \
+		changes_end();                                                                     \
 		result_;                                                                           \
 	})
 
@@ -335,7 +336,7 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	int index = context ? contexts_device(context) : -1;
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	/* Whether it is the last release only the driver knows: the context ends in it. */
 	if (context)
 		begin_end(context);
@@ -347,7 +348,7 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	}
 	if (context)
 		end_over();
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -389,7 +390,7 @@ CUresult hook_cuCtxDetach(CUcontext ctx)
 	CUcontext popped;
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	r = real(cuCtxDetach)(ctx);
 	current_changed();
 	if (r == CUDA_SUCCESS && real(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS) {
@@ -400,7 +401,7 @@ CUresult hook_cuCtxDetach(CUcontext ctx)
 		end_over();
 		gone((uint64_t)(uintptr_t)ctx, index);
 	}
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -435,7 +436,7 @@ CUresult hook_cuGreenCtxDestroy(CUgreenCtx hCtx)
 	return DESTROY(context, real(cuGreenCtxDestroy)(hCtx));
 }
 
-/* What moves memory inside the current context: the daemon measures afterwards. */
+/* Calls that change how much memory the current context takes: the daemon measures afterwards. */
 static CUresult settled(CUresult r)
 {
 	settle_device(state_joined() ? devices_current() : -1);
@@ -448,7 +449,7 @@ CUresult hook_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 	CUresult r = state_ready();
 
 	if (r == CUDA_SUCCESS && state_joined())
-		moves_other(devices_current());
+		changes_other(devices_current());
 	return r ? r : settled(real(cuCtxEnablePeerAccess)(peerContext, Flags));
 }
 

@@ -9,7 +9,7 @@
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/residual/module.h"
 
@@ -79,7 +79,7 @@ static CUresult begin(struct use *ret_use, const void *library, bool nested)
 			use.device = devices_of_context(use.context);
 		if (use.device >= 0 && !libraries_seen(library, use.context)) {
 			use.library = library;
-			moves_other(use.device);
+			changes_other(use.device);
 		}
 	}
 	*ret_use = use;

@@ -20,7 +20,7 @@
 #include "guest/hooks.h"
 #include "guest/link/link.h"
 #include "guest/process/join.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/residual/libraries.h"
@@ -105,7 +105,7 @@ static CUresult begin(struct load *ret_load, bool nested)
 	if (r != CUDA_SUCCESS || nested || !state_joined())
 		return r;
 	ret_load->device = devices_current();
-	moves_other(ret_load->device);
+	changes_other(ret_load->device);
 	if (ret_load->device >= 0)
 		ret_load->mine = driver_lock_take(&loading);
 	return r;
@@ -183,7 +183,7 @@ CUresult hook_cuFuncLoad(CUfunction hfunc)
 	CUresult r = state_ready();
 
 	if (r == CUDA_SUCCESS && state_joined())
-		moves_other(devices_current());
+		changes_other(devices_current());
 	if (r == CUDA_SUCCESS)
 		r = real(cuFuncLoad)(hfunc);
 	if (r == CUDA_SUCCESS)
