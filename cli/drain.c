@@ -14,7 +14,7 @@
 #include "cli/ps_fetch.h"
 #include "cli/values.h"
 
-enum { LOOK_MS = 500, NOBODY = SHARE_BATCH + 1 };
+enum { CHECK_MS = 500, NOBODY = SHARE_BATCH + 1 };
 
 static const uint64_t day_ns = 86400ull * 1000000000;
 
@@ -229,7 +229,7 @@ static int wait_for_all(struct drain *d, struct fault *why)
 					 "device %u takes no new tenants, and still has %s",
 					 d->device, left.names);
 		/* Nothing is sent when a tenant ends, or the last of its memory has left. */
-		poll(NULL, 0, LOOK_MS);
+		poll(NULL, 0, CHECK_MS);
 	}
 	say_drained(d, &left);
 	return 0;

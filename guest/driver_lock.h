@@ -16,11 +16,11 @@
  * With one of these held: any futex_lock may be taken, calls to the daemon may be made, no other
  * driver_lock may be waited for, but one that stands lower in this list:
  *
- *	contexts.c  primaries       a primary context is being made
+ *	context.c   primaries       a primary context is being made
  *	module.c    loading         a module is being loaded
  *	pools.c     a pool's        it allocates
  *	graphs.c    graphs.lock     an executable graph is made or launched
- *	arrays.c    arrays.lock     between two looks at free memory
+ *	arrays.c    arrays.lock     between two readings of free memory
  *	heaps.c     heaps.lock      a heap's limit is set
  *	vmm.c       vmm.lock        physical memory comes or goes
  *	capture.c   end_lock        a capture ends

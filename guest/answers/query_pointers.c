@@ -49,7 +49,7 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUde
 	struct movable_seen seen;
 
 	if (r != CUDA_SUCCESS ||
-	    (!movable_look(dptr, &seen) && !borrow_look(dptr, &seen.base, &seen.bytes)))
+	    (!movable_find(dptr, &seen) && !borrow_find(dptr, &seen.base, &seen.bytes)))
 		return r ? r : driver_call(real(cuMemGetAddressRange_v2)(pbase, psize, dptr));
 	r = may_ask_range(dptr);
 	if (r != CUDA_SUCCESS)
@@ -74,7 +74,7 @@ CUresult hook_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *
 	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_seen seen;
 
-	if (r != CUDA_SUCCESS || !flags || !location || !movable_look(ptr, &seen))
+	if (r != CUDA_SUCCESS || !flags || !location || !movable_find(ptr, &seen))
 		return r ? r : driver_call(real(cuMemGetAccess)(flags, location, ptr));
 	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && devices_index(location->id) >= 0)
@@ -183,7 +183,7 @@ CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, C
 	union answer value;
 	size_t bytes;
 
-	if (r != CUDA_SUCCESS || !data || !movable_look(ptr, &seen))
+	if (r != CUDA_SUCCESS || !data || !movable_find(ptr, &seen))
 		return r ? r : driver_call(real(cuPointerGetAttribute)(data, attribute, ptr));
 	r = may_ask_attribute(ptr);
 	if (r != CUDA_SUCCESS)
@@ -205,7 +205,7 @@ CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
 	size_t bytes;
 
 	if (r != CUDA_SUCCESS || !attributes || !data || numAttributes == 0 ||
-	    !movable_look(ptr, &seen))
+	    !movable_find(ptr, &seen))
 		return r ? r
 			 : driver_call(real(cuPointerGetAttributes)(numAttributes, attributes, data,
 								    ptr));
@@ -234,7 +234,7 @@ CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!movable_look(dptr, &seen) || seen.mapped) {
+	if (!movable_find(dptr, &seen) || seen.mapped) {
 		if (!seen.mapped)
 			movable_why(WIRE_UNMOVABLE_SHARED);
 		return driver_call(real(cuIpcGetMemHandle)(pHandle, dptr));

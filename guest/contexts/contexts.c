@@ -436,7 +436,7 @@ int contexts_drain_step(int device, contexts_known *known)
 }
 
 /* With the lock held. The legacy stream is ready when the blocking ones are. */
-static bool looks_busy(struct place *place)
+static bool seems_busy(struct place *place)
 {
 	CUcontext context = CONTEXT_OF(atomic_load(&place->known)), popped;
 	bool busy;
@@ -458,7 +458,7 @@ bool contexts_busy(int device)
 	{
 		for (unsigned i = 0; i < places_of(chunk) && !busy; i++)
 			if (concerns(&chunk->place[i], device))
-				busy = looks_busy(&chunk->place[i]);
+				busy = seems_busy(&chunk->place[i]);
 	}
 	futex_lock_give(&contexts.lock);
 	return busy || atomic_load(&contexts.leaving) || atomic_load(&contexts.unlisted);

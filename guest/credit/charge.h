@@ -18,7 +18,7 @@ must_check CUresult memory_charge(int device, uint64_t bytes, enum credit_how ho
 must_check int memory_charge_outcome(int device, uint64_t bytes, enum credit_how how);
 
 /* Would the daemon refuse so much more, as far as its page says? */
-must_check bool memory_looks_short(int device, uint64_t bytes);
+must_check bool memory_seems_short(int device, uint64_t bytes);
 
 /* CUDA_SUCCESS if the device is the tenant's, or does not exist (the driver refuses that);
  * otherwise the result that the call must return. */

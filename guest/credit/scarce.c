@@ -5,7 +5,7 @@
 #include "guest/process/parts.h"
 
 enum {
-	LOOK_MS = 100, /* or earlier: a signal ends a wait */
+	CHECK_MS = 100, /* or earlier: a signal ends a wait */
 };
 
 static const uint64_t patience_ns = 1000000000;
@@ -34,7 +34,7 @@ uint32_t scarce_begin(void)
 	uint64_t since = now_ns();
 
 	while (atomic_exchange(&scarce.lock.word, 2) != 0 && now_ns() - since < patience_ns) {
-		futex_wait(&scarce.lock.word, 2, LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&scarce.lock.word, 2, CHECK_MS, FUTEX_PRIVATE_FLAG);
 		now_ended = atomic_load(&scarce.ended);
 		/* Many may be before us. */
 		if (now_ended != ended)
@@ -61,7 +61,7 @@ noinline_ void scarce_wait(void)
 	uint64_t since = now_ns();
 
 	while (!guest_thread.scarce && !is_over(ticket) && now_ns() - since < patience_ns)
-		futex_wait(&scarce.ended, atomic_load(&scarce.ended), LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&scarce.ended, atomic_load(&scarce.ended), CHECK_MS, FUTEX_PRIVATE_FLAG);
 	if (!guest_thread.scarce)
 		raise_ended(ticket);
 }

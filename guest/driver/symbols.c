@@ -42,7 +42,7 @@ static void read_dynamic(struct symbols *s, const ElfW(Dyn) * entry)
 }
 
 /* Of dl_iterate_phdr(): `begin` is the address that is looked for. */
-static int look_at(struct dl_phdr_info *object, size_t size, void *context)
+static int visit(struct dl_phdr_info *object, size_t size, void *context)
 {
 	struct symbols *s = context;
 	const ElfW(Dyn) *dynamic = NULL;
@@ -89,7 +89,7 @@ static void measure(struct symbols *s)
 int symbols_open(struct symbols *ret_symbols, const void *inside)
 {
 	*ret_symbols = (struct symbols){.begin = (uintptr_t)inside};
-	if (!dl_iterate_phdr(look_at, ret_symbols) || !ret_symbols->hash || !ret_symbols->table ||
+	if (!dl_iterate_phdr(visit, ret_symbols) || !ret_symbols->hash || !ret_symbols->table ||
 	    !ret_symbols->strings || ret_symbols->hash[0] == 0)
 		return SYMBOLS_UNUSUAL;
 	measure(ret_symbols);

@@ -57,7 +57,7 @@ static void nudge(void)
 }
 
 /* With the lock held. */
-static int say_now(struct link_word *word, struct wire_message *message, uint32_t id)
+static int send_message(struct link_word *word, struct wire_message *message, uint32_t id)
 {
 	int r;
 
@@ -88,7 +88,7 @@ int link_try(struct link_word *word)
 	link_lock(&before);
 	if (is_up())
 		r = word->write(word, &message) != 0 ? LINK_MOOT
-						     : say_now(word, &message, link_new_id());
+						     : send_message(word, &message, link_new_id());
 	link_unlock(&before);
 	return r == LINK_MOOT ? r : outcome(r);
 }
@@ -214,7 +214,7 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 		r = LINK_MOOT;
 	if (r == 0) {
 		*ret_id = link_new_id();
-		r = say_now(word, &message, *ret_id);
+		r = send_message(word, &message, *ret_id);
 	}
 	if (r == 0) {
 		slot->id = *ret_id;
@@ -288,7 +288,7 @@ static bool wait_up(uint32_t failed, uint64_t end)
 		seen = atomic_load(&link_.generation);
 		if (is_up() && seen != failed)
 			return true;
-		if (atomic_load(&link_.barred) || link_now_ms() >= end)
+		if (atomic_load(&link_.unwanted) || link_now_ms() >= end)
 			return false;
 		atomic_fetch_add(&link_.knocks, 1);
 		futex_wake_all(&link_.knocks);

@@ -138,7 +138,7 @@ static int refused(const char *sentence, int error)
 
 	if (joining() || atomic_exchange(&said, 1) == 0)
 		say("the daemon refuses this program: %s", sentence);
-	atomic_store(&link_.barred, 1);
+	atomic_store(&link_.unwanted, 1);
 	lose();
 	return give_up(error);
 }
@@ -150,7 +150,7 @@ static int other_version(void)
 	if (joining() || atomic_exchange(&said, 1) == 0)
 		say("the daemon speaks another protocol version: update mete's library or its "
 		    "daemon");
-	atomic_store(&link_.barred, 1);
+	atomic_store(&link_.unwanted, 1);
 	lose();
 	return give_up(-EPROTO);
 }
@@ -240,8 +240,8 @@ static int welcomed(const struct wire_message *answer, const int *fds)
 		lose();
 		return give_up(-EINVAL);
 	}
-	atomic_store(&link_.barred, 0);
-	link_.said = 0;
+	atomic_store(&link_.unwanted, 0);
+	link_.sent = 0;
 	link_.minor = answer->welcome.minor;
 	link_.out = 0;
 	link_.told = false;
@@ -290,11 +290,11 @@ static int state_more(void)
 	struct wire_message message;
 	int r;
 
-	for (; link_.said <= devices; link_.said++) {
-		if (link_.said < devices && atomic_load(&state.device[link_.said].gone))
+	for (; link_.sent <= devices; link_.sent++) {
+		if (link_.sent < devices && atomic_load(&state.device[link_.sent].gone))
 			continue;
-		if (link_.said < devices) {
-			write_inventory(&message, (int)link_.said);
+		if (link_.sent < devices) {
+			write_inventory(&message, (int)link_.sent);
 		} else {
 			r = state_others();
 			if (r < 0)
@@ -302,7 +302,7 @@ static int state_more(void)
 			message.code = WIRE_inventory_end;
 			message.inventory_end.devices = devices;
 		}
-		message.id = (link_.first_id + link_.said) & 0x7fffffffu;
+		message.id = (link_.first_id + link_.sent) & 0x7fffffffu;
 		r = socket_send(&link_.socket, &message);
 		if (r == -EAGAIN)
 			return 0;
@@ -339,10 +339,10 @@ static void stated(const struct wire_message *answer)
 	uint32_t devices = atomic_load(&state.devices);
 	uint32_t index = (answer->id - link_.first_id) & 0x7fffffffu;
 
-	if (index < devices && index < link_.said)
+	if (index < devices && index < link_.sent)
 		parts_stated((int)index, answer->code != WIRE_refused);
 	/* A daemon that does not know the message does not object. */
-	if (index == devices && link_.said > devices)
+	if (index == devices && link_.sent > devices)
 		come_up(answer);
 }
 
@@ -457,7 +457,7 @@ int link_step(int wait_us, bool writes)
 			return broken(true);
 		if (wait_us < 0 || wait_us > left_us)
 			wait_us = left_us;
-		writes = phase == LINK_STATING && link_.said <= atomic_load(&state.devices);
+		writes = phase == LINK_STATING && link_.sent <= atomic_load(&state.devices);
 	}
 	r = socket_wait(&link_.socket, (short)(POLLIN | (writes ? POLLOUT : 0)), wait_us);
 	if (r < 0)

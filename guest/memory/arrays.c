@@ -30,7 +30,7 @@
 
 static struct {
 	struct pointers table;	 /* arrays and mipmapped arrays: handles are addresses */
-	struct driver_lock lock; /* around the two looks at free memory */
+	struct driver_lock lock; /* around the two readings of free memory */
 } arrays;
 
 /* One array as it was asked for. `call` calls the driver. */

@@ -209,7 +209,7 @@ static bool any_bytes(const uint64_t *bytes)
  * room. */
 static bool charge(int device, uint64_t bytes)
 {
-	bool room = credit_unused(device) >= bytes || !memory_looks_short(device, bytes);
+	bool room = credit_unused(device) >= bytes || !memory_seems_short(device, bytes);
 
 	if (room && credit_take(device, bytes, CREDIT_SPARE) == 0)
 		return true;

@@ -26,7 +26,7 @@
 
 enum {
 	WINDOW = 8,	 /* a part of the limit: for managed pages */
-	LOOKS = 16,	 /* at the room, before a request is refused */
+	TRIES = 16,	 /* at the room, before a request is refused */
 	UNIT = 64 << 10, /* of what is the host's: small requests are not whole blocks there */
 };
 
@@ -154,15 +154,15 @@ static int charge(int device, uint64_t bytes, uint64_t *ret_charged)
 {
 	int r = CREDIT_FULL;
 
-	for (int i = 0; i < LOOKS && r != 0; i++) {
+	for (int i = 0; i < TRIES && r != 0; i++) {
 		uint64_t room = view_free_seen(device) & ~(BLOCKS_BYTES - 1);
 
 		if (r == CREDIT_AWAY)
-			i = LOOKS - 1;
+			i = TRIES - 1;
 		*ret_charged = bytes < room ? bytes : room;
 		/* The last refusal is explained. */
 		r = memory_charge_outcome(device, *ret_charged,
-					  i + 1 < LOOKS ? CREDIT_SPARE : CREDIT_ASK);
+					  i + 1 < TRIES ? CREDIT_SPARE : CREDIT_ASK);
 	}
 	return r;
 }

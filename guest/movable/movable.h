@@ -44,7 +44,7 @@ must_check CUresult movable_allocate(const struct memory_place *place, struct me
 must_check CUresult movable_free(const struct pointer *entry);
 
 /* The allocation around an address, on the device or not. */
-must_check bool movable_look(uint64_t address, struct movable_seen *ret_seen);
+must_check bool movable_find(uint64_t address, struct movable_seen *ret_seen);
 
 /* The device's ordinal, as CUDA counts. */
 CUdevice movable_ordinal(void);

@@ -306,7 +306,7 @@ CUresult borrow_close(CUdeviceptr address, bool *ret_gone)
 	return it ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-bool borrow_look(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes)
+bool borrow_find(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes)
 {
 	const struct range *range;
 	bool found = false, mine;

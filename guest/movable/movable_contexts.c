@@ -65,7 +65,7 @@ void movable_context_leaves(CUcontext context)
 		movable_.give_up = true;
 		futex_lock_give(&movable_.lock);
 		movable_kick();
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&movable_.arrivals, seen, MOVABLE_CHECK_MS, FUTEX_PRIVATE_FLAG);
 		futex_lock_take(&movable_.lock);
 	}
 	futex_lock_give(&movable_.lock);

@@ -51,7 +51,7 @@ void movable_wait_for_arrival(const struct movable_area *area)
 
 		futex_lock_give(&movable_.lock);
 		movable_kick();
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&movable_.arrivals, seen, MOVABLE_CHECK_MS, FUTEX_PRIVATE_FLAG);
 		futex_lock_take(&movable_.lock);
 	}
 }

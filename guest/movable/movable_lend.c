@@ -30,9 +30,9 @@ struct call {
 
 static struct {
 	struct futex_lock lock;
-	_Atomic uint32_t named;	 /* `name` is valid; it does not change */
-	_Atomic uint32_t unsaid; /* meted has not confirmed the name */
-	_Atomic uint32_t count;	 /* of calls */
+	_Atomic uint32_t named;	      /* `name` is valid; it does not change */
+	_Atomic uint32_t unconfirmed; /* meted has not confirmed the name */
+	_Atomic uint32_t count;	      /* of calls */
 	uint8_t name[16];
 	struct call call[CALLS]; /* first in, first out */
 } lend;
@@ -72,13 +72,13 @@ static int write_lend(struct link_word *word, struct wire_message *message)
 }
 
 /* What cannot be said now is said to the next daemon. */
-static void say_name(void)
+static void confirm_name(void)
 {
 	struct link_word word = {write_lend, NULL};
 	struct wire_message answer;
 
 	if (link_ask(&word, LINK_AT_ONCE, NULL, &answer) == 0 && answer.code == WIRE_done)
-		atomic_store(&lend.unsaid, 0);
+		atomic_store(&lend.unconfirmed, 0);
 }
 
 static bool invent_name(void)
@@ -90,7 +90,7 @@ static bool invent_name(void)
 	if (!atomic_load(&lend.named)) {
 		invented = syscall(SYS_getrandom, lend.name, sizeof(lend.name), 0) ==
 			   (long)sizeof(lend.name);
-		atomic_store(&lend.unsaid, invented);
+		atomic_store(&lend.unconfirmed, invented);
 		atomic_store(&lend.named, invented);
 	}
 	futex_lock_give(&lend.lock);
@@ -115,7 +115,7 @@ CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	futex_lock_take(&movable_.lock);
 	area = movable_around(address);
-	found = area && movable_area_look(area, address, &seen);
+	found = area && movable_area_find(area, address, &seen);
 	if (found) {
 		handle.area = area->id;
 		handle.area_bytes = area->bytes;
@@ -127,8 +127,8 @@ CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(handle.magic, magic, sizeof(magic));
 	memcpy(handle.lender, lend.name, sizeof(lend.name));
-	if (atomic_load(&lend.unsaid))
-		say_name();
+	if (atomic_load(&lend.unconfirmed))
+		confirm_name();
 	memcpy(ret_handle, &handle, sizeof(handle));
 	return CUDA_SUCCESS;
 }

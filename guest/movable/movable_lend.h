@@ -71,7 +71,7 @@ must_check CUresult borrow_open(const CUipcMemHandle_v1 *handle, unsigned flags,
 must_check CUresult borrow_close(CUdeviceptr address, bool *ret_gone);
 
 /* The opened memory around an address. */
-bool borrow_look(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes);
+bool borrow_find(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes);
 
 void borrow_rename(uint64_t owner, uint64_t now);
 void borrow_context_gone(uint64_t owner);

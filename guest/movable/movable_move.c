@@ -32,7 +32,7 @@ void movable_arrived(void)
 	futex_wake_all(&movable_.arrivals);
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 struct moved_word {
 	struct link_word word;
@@ -59,22 +59,22 @@ static int write_moved(struct link_word *word, struct wire_message *message)
 }
 
 /* What cannot be sent now is sent later. Another daemon learns it from the inventory. */
-void movable_say(void)
+void movable_report(void)
 {
 	struct moved_word about = {{write_moved, NULL}, 0};
 	int r = link_try(&about.word);
 
 	futex_lock_take(&movable_.lock);
-	movable_.unsaid = r == -EAGAIN;
+	movable_.report_due = r == -EAGAIN;
 	futex_lock_give(&movable_.lock);
 }
 
-static bool unsaid(void)
+static bool is_report_due(void)
 {
 	bool is;
 
 	futex_lock_take(&movable_.lock);
-	is = movable_.unsaid;
+	is = movable_.report_due;
 	futex_lock_give(&movable_.lock);
 	return is;
 }
@@ -96,7 +96,7 @@ static bool stop_step(void)
 	if (movable_.generation != next) {
 		memset(&movable_.done, 0, sizeof(movable_.done));
 		movable_.generation = next;
-		movable_.unsaid = false;
+		movable_.report_due = false;
 	}
 	futex_lock_give(&movable_.lock);
 	return true;
@@ -257,7 +257,7 @@ static bool drop_step(void)
 	futex_lock_take(&movable_.lock);
 	movable_.done.dropped += bytes;
 	futex_lock_give(&movable_.lock);
-	movable_say();
+	movable_report();
 	return true;
 }
 
@@ -365,8 +365,8 @@ static bool step(void)
 	open_again();
 	ask_again();
 	any |= lend_step();
-	if (unsaid())
-		movable_say();
+	if (is_report_due())
+		movable_report();
 	any |= stop_step();
 	any |= movable_stock_step();
 	any |= debt_settle();
@@ -394,7 +394,7 @@ static bool pending(void)
 	bool is;
 
 	futex_lock_take(&movable_.lock);
-	is = movable_.unsaid || movable_.order.generation != movable_.generation ||
+	is = movable_.report_due || movable_.order.generation != movable_.generation ||
 	     movable_leaves_more();
 	futex_lock_give(&movable_.lock);
 	return is || movable_stock_pending();
@@ -437,12 +437,12 @@ int movable_start(void)
 	memset(&movable_mover, 0, sizeof(movable_mover));
 	atomic_store(&movable_.mover_began, false);
 	r = threads_start(run);
-	for (int i = 0; r == 0 && i < BEGIN_MS / MOVABLE_LOOK_MS; i++) {
+	for (int i = 0; r == 0 && i < BEGIN_MS / MOVABLE_CHECK_MS; i++) {
 		uint32_t seen = atomic_load(&movable_.arrivals);
 
 		if (atomic_load(&movable_.mover_began))
 			break;
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&movable_.arrivals, seen, MOVABLE_CHECK_MS, FUTEX_PRIVATE_FLAG);
 	}
 	return r;
 }

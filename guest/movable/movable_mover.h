@@ -37,7 +37,7 @@ struct mover {
 extern struct mover movable_mover;
 
 /* Sends MOVED; what cannot be sent now is sent later. */
-void movable_say(void);
+void movable_report(void);
 
 /* Wakes whoever waits for a block. */
 void movable_arrived(void);

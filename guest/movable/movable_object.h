@@ -2,7 +2,7 @@
 /*
  * The structures of memory that moves, for its own files: movable.c has what threads call to
  * allocate, movable_free.c to free, movable_own.c the same for what the program creates and maps
- * itself, movable_look.c what is asked by address, movable_stock.c what was freed, movable_debt.c
+ * itself, movable_find.c what is asked by address, movable_stock.c what was freed, movable_debt.c
  * what was lent and freed, movable_contexts.c what happens when contexts end, movable_back.c what
  * is behind addresses, movable_move.c the mover, movable_store.c its segments. No other file
  * includes this.
@@ -43,7 +43,7 @@ struct movable_stock {
 
 struct movable_object {
 	_Atomic uint32_t serving;  /* enum movable_serving; a futex */
-	_Atomic uint32_t kicks;	   /* there is something for the mover to look at; a futex */
+	_Atomic uint32_t kicks;	   /* the mover has something to check; a futex */
 	_Atomic uint32_t arrivals; /* a block has arrived, or will not move; a futex */
 	_Atomic uint32_t why;
 	_Atomic uint32_t open;	    /* allocations; 0: nothing needs to be looked up */
@@ -69,7 +69,7 @@ struct movable_object {
 	uint32_t generation;
 	bool ask_again;	   /* ask a new daemon for its store */
 	bool stuck;	   /* no segment is available, until a message arrives */
-	bool unsaid;	   /* MOVED must be sent */
+	bool report_due;   /* MOVED must be sent */
 	uint32_t flying;   /* blocks whose copy is in progress */
 	CUcontext context; /* the mover's; ... */
 	bool give_up;	   /* ... and it must give it up */
@@ -78,7 +78,7 @@ struct movable_object {
 
 extern struct movable_object movable_;
 
-enum { MOVABLE_LOOK_MS = 100 }; /* how often a thread that waits for a block looks */
+enum { MOVABLE_CHECK_MS = 100 }; /* how often a thread that waits for a block checks */
 
 static inline struct movable_area *movable_area_of(const struct range *range)
 {

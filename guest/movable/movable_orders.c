@@ -36,7 +36,7 @@ static void nothing_ordered(void)
 	memset(&movable_.order, 0, sizeof(movable_.order));
 	memset(&movable_.done, 0, sizeof(movable_.done));
 	movable_.generation = 0;
-	movable_.unsaid = false;
+	movable_.report_due = false;
 }
 
 void movable_up(void)

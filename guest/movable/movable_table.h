@@ -125,7 +125,7 @@ bool movable_piece_give(struct movable_slab *slab, uint32_t unit);
 bool movable_slab_empty(const struct movable_slab *slab);
 
 /* The allocation around an address of the area. false: it lies in a gap. */
-must_check bool movable_area_look(const struct movable_area *area, uint64_t address,
+must_check bool movable_area_find(const struct movable_area *area, uint64_t address,
 				  struct movable_seen *ret_seen);
 
 /* Notes a mapping. NULL: there are too many. */
@@ -141,5 +141,5 @@ must_check bool movable_alias_part(const struct movable_alias *alias,
 				   uint64_t *ret_bytes);
 
 /* What is seen at an address that the program has mapped. */
-must_check bool movable_alias_look(struct movable_area *area, uint64_t address,
+must_check bool movable_alias_find(struct movable_area *area, uint64_t address,
 				   struct movable_seen *ret_seen);

@@ -185,7 +185,7 @@ static void cannot_leave(struct movable_block *block)
 	movable_show();
 	futex_lock_give(&movable_.lock);
 	movable_stays(block, true);
-	movable_say();
+	movable_report();
 }
 
 /* From here on the segment's content is not the block's. */
@@ -234,7 +234,7 @@ static bool becomes_unfit(void)
 	movable_show();
 	futex_lock_give(&movable_.lock);
 	movable_no_more();
-	movable_say();
+	movable_report();
 	return true;
 }
 
@@ -308,7 +308,7 @@ static void has_left(struct movable_block *block, bool copied)
 	futex_lock_give(&movable_.lock);
 	changes_end();
 	movable_arrived();
-	movable_say();
+	movable_report();
 }
 
 /* The first blocks are copied before it is known whether hashing is worthwhile. If it is, they are
@@ -410,7 +410,7 @@ static void goes_back(struct movable_block *block, bool mapped)
 	if (mapped && ++block->failures >= FAILURES && atomic_exchange(&said, 1) == 0)
 		say("memory cannot be copied back to the device: this program cannot go on");
 	movable_arrived();
-	movable_say();
+	movable_report();
 }
 
 static bool one_enters(void)
@@ -477,7 +477,7 @@ static void is_here(struct movable_block *block)
 	futex_lock_give(&movable_.lock);
 	movable_arrived();
 	movable_raise_if_whole();
-	movable_say();
+	movable_report();
 }
 
 bool movable_end_in(void)

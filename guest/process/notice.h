@@ -22,7 +22,8 @@ enum notice {
 	NOTICE_ROOM,   /* an allocation waits until others have freed memory, or it has moved */
 };
 
-/* At each look of a thread that waits. *began_ns: 0 at the first, and then the caller's to keep. */
+/* Each time that a waiting thread checks. *began_ns: 0 the first time, and then the caller's to
+ * keep. */
 void notice_wait(uint64_t *began_ns, enum notice why);
 
 struct notice_rate {

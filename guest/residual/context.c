@@ -211,8 +211,8 @@ CUresult hook_cuVDPAUCtxCreate_v2(CUcontext *pCtx, unsigned int flags, CUdevice_
 			pCtx);
 }
 
-/* From the look at a primary context to the one that is made: of threads that come together one
- * makes it, and the others find it. */
+/* From the check for a primary context until one is made: of several threads one makes it, and the
+ * others find it. */
 static struct driver_lock primaries;
 
 static int primary_active(CUdevice device)
@@ -283,7 +283,7 @@ static void end_over(void)
 	movable_context_over();
 }
 
-/* Destroys by `call`; the agent looks away meanwhile. */
+/* Destroys by `call`; the agent does not touch the context meanwhile. */
 #define DESTROY(context, call)                                                                     \
 	({                                                                                         \
 		CUcontext destroyed_ = (context);                                                  \

@@ -308,19 +308,19 @@ uint64_t presence_submissions(void)
 	return sum;
 }
 
-void presence_look(struct presence_look *ret_look)
+void presence_snapshot(struct presence_snapshot *ret_snapshot)
 {
-	struct presence_look look = {.refills = atomic_load(&presence.refills)};
+	struct presence_snapshot now = {.refills = atomic_load(&presence.refills)};
 
 	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
 		for (unsigned i = 0; i < count_of(chunk); i++) {
 			struct presence_slot *slot = &slots_of(chunk)[i];
 
-			look.countdowns += __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE);
+			now.countdowns += __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE);
 			if (__atomic_load_n(&slot->return_address, __ATOMIC_ACQUIRE) != 0)
-				look.inside++;
+				now.inside++;
 		}
-	*ret_look = look;
+	*ret_snapshot = now;
 }
 
 void presence_sample_soon(void)

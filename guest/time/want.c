@@ -95,7 +95,7 @@ void want_arm(int device)
 	atomic_store(&quiet[device], ARMING);
 }
 
-int want_say_idle(int device)
+int want_send_idle(int device)
 {
 	struct quiet_word about = {{write_idle, unsent_idle}, device};
 
