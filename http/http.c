@@ -357,7 +357,7 @@ static void go_on(struct http *http)
 
 	http->busy = true;
 	http_tls_speak(http->service.tls);
-	http_door_look(&http->door, now);
+	http_door_serve(&http->door, now);
 	MHD_run(http->server);
 	http->busy = false;
 	if (http->closed) {

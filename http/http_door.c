@@ -211,7 +211,7 @@ static struct http_caller *place_for(struct http_door *door, const struct http_h
 
 /* Is there all that a request needs? -EAGAIN: not yet; other errors: it never will be. A head that
  * is too long is let in as well: it is refused in HTTP's own words. */
-static int look_at_head(const struct http_door *door, int fd, bool ended)
+static int peek_at_head(const struct http_door *door, int fd, bool ended)
 {
 	char head[HTTP_HEAD_MAX];
 	ssize_t n = recv(fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
@@ -247,7 +247,7 @@ static void on_caller(struct http_door *door, struct http_caller *caller, uint32
 
 	if (caller->fd < 0)
 		return;
-	r = look_at_head(door, caller->fd, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+	r = peek_at_head(door, caller->fd, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 	if (r == -EAGAIN)
 		return;
 	epoll_ctl(door->epoll, EPOLL_CTL_DEL, caller->fd, NULL);
@@ -266,7 +266,7 @@ static int accept_one(struct http_door *door, uint64_t now_ns)
 	if (caller.fd < 0)
 		return -errno;
 	caller.host = http_host_of(caller.fd, &caller.name);
-	r = look_at_head(door, caller.fd, false);
+	r = peek_at_head(door, caller.fd, false);
 	if (r != -EAGAIN) {
 		admit(door, &caller, r);
 		return 0;
@@ -304,7 +304,7 @@ static uint64_t late_ns(const struct http_caller *caller)
 	return caller->since_ns + HTTP_HEAD_S * second_ns;
 }
 
-void http_door_look(struct http_door *door, uint64_t now_ns)
+void http_door_serve(struct http_door *door, uint64_t now_ns)
 {
 	struct epoll_event event[HTTP_DOOR_MOST];
 	int n = epoll_wait(door->epoll, event, ARRAY_SIZE(event), 0);

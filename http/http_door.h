@@ -59,7 +59,7 @@ must_check int http_door_open(struct http_door *door, int listener, int inner);
 void http_door_close(struct http_door *door);
 
 /* When `door->epoll` is readable, or the time of http_door_due() has come. */
-void http_door_look(struct http_door *door, uint64_t now_ns);
+void http_door_serve(struct http_door *door, uint64_t now_ns);
 uint64_t http_door_due(const struct http_door *door); /* UINT64_MAX: never */
 
 struct http_host http_host_of(int fd, const struct sockaddr_storage *name);

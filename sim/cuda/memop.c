@@ -130,7 +130,7 @@ CUresult memop_describe(const CUstreamBatchMemOpParams *params, unsigned count, 
 }
 
 /* 1: what was waited for is there. 0: not yet. -1: not mapped. */
-static int look(const struct word *word, struct CUctx_st *context)
+static int test_word(const struct word *word, struct CUctx_st *context)
 {
 	uint64_t seen, wanted = word->value;
 	void *at;
@@ -164,7 +164,7 @@ static CUresult wait_for(const struct word *word, struct CUctx_st *context)
 	struct timespec pause = {.tv_nsec = POLL_FIRST_NS};
 
 	for (;;) {
-		int outcome = look(word, context);
+		int outcome = test_word(word, context);
 
 		if (outcome > 0)
 			return CUDA_SUCCESS;

@@ -7,7 +7,7 @@
 
 enum {
 	/* How far ahead a process that shares an engine plans: others may have died by then. */
-	ENGINE_LOOK_NS = 20000000,
+	ENGINE_CHECK_NS = 20000000,
 };
 
 static struct segment_device *book_of(int device)
@@ -118,7 +118,7 @@ static uint32_t add(struct segment_device *book, const struct engine_core_rules 
 		segment_unlock(book);
 		/* Woken when one is free; tickets of dead processes become free when a process
 		 * checks. */
-		if (clock_wait_until(now_ns + ENGINE_LOOK_NS, &book->engines.room, room) == 0)
+		if (clock_wait_until(now_ns + ENGINE_CHECK_NS, &book->engines.room, room) == 0)
 			segment_reap();
 		segment_lock(book);
 	}
@@ -159,10 +159,10 @@ static void wait_for(struct segment_device *book, const struct engine_core_rules
 
 	if (!for_ever)
 		until_ns = engine_core_predict(engines, rules, index,
-					       shared ? now_ns + ENGINE_LOOK_NS : UINT64_MAX);
+					       shared ? now_ns + ENGINE_CHECK_NS : UINT64_MAX);
 	segment_unlock(book);
 	if (clock_wait_until(until_ns, &engines->epoch, epoch) == 0 && shared &&
-	    until_ns >= now_ns + ENGINE_LOOK_NS)
+	    until_ns >= now_ns + ENGINE_CHECK_NS)
 		segment_reap();
 	segment_lock(book);
 }

@@ -35,7 +35,7 @@ static const struct {
 };
 
 /* How often the control file is looked at, on the host's clock. */
-#define FAULTS_LOOK_NS 10000000
+#define FAULTS_CHECK_NS 10000000
 
 enum { FAULTS_FILE_BYTES = 4096 };
 
@@ -50,7 +50,7 @@ struct faults_source {
 static struct {
 	pthread_mutex_t mutex;
 	_Atomic uint32_t state; /* FAULTS_UNREAD ... */
-	_Atomic uint64_t next_look_ns;
+	_Atomic uint64_t next_check_ns;
 	struct timespec changed;
 	off_t size;
 	bool handles_fork;
@@ -219,7 +219,7 @@ static void take_text(struct faults_source *source, const char *where, const cha
 }
 
 /* Reads the control file where it has changed. Counting starts anew with it. */
-static void look_at_file(void)
+static void reread_file(void)
 {
 	char path[SETTINGS_PATH_MAX + 16], text[FAULTS_FILE_BYTES];
 	struct stat status;
@@ -325,10 +325,10 @@ static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&faults.mutex, NULL);
 	atomic_store(&faults.state, FAULTS_UNREAD);
-	atomic_store(&faults.next_look_ns, 0);
+	atomic_store(&faults.next_check_ns, 0);
 }
 
-static void look(void)
+static void read_sources(void)
 {
 	if (atomic_load(&faults.state) == FAULTS_UNREAD) {
 		const char *text = getenv("METE_SIM_FAULTS");
@@ -339,9 +339,9 @@ static void look(void)
 		faults.size = -1;
 		take_text(&faults.environment, "METE_SIM_FAULTS", text ? text : "");
 	}
-	if (host_ns() >= atomic_load(&faults.next_look_ns)) {
-		look_at_file();
-		atomic_store(&faults.next_look_ns, host_ns() + FAULTS_LOOK_NS);
+	if (host_ns() >= atomic_load(&faults.next_check_ns)) {
+		reread_file();
+		atomic_store(&faults.next_check_ns, host_ns() + FAULTS_CHECK_NS);
 	}
 	atomic_store(&faults.state,
 		     faults.environment.count || faults.file.count ? FAULTS_WANTED : FAULTS_QUIET);
@@ -353,12 +353,12 @@ enum faults_kind faults_at(enum faults_point point, int device)
 	uint64_t slow_ns = 0;
 
 	if (likely(atomic_load_explicit(&faults.state, memory_order_acquire) == FAULTS_QUIET) &&
-	    host_ns() < atomic_load_explicit(&faults.next_look_ns, memory_order_relaxed))
+	    host_ns() < atomic_load_explicit(&faults.next_check_ns, memory_order_relaxed))
 		return FAULTS_NONE;
 	if (!segment_self())
 		return FAULTS_NONE;
 	pthread_mutex_lock(&faults.mutex);
-	look();
+	read_sources();
 	felt = apply(&faults.environment, point, device, &slow_ns);
 	other = apply(&faults.file, point, device, &slow_ns);
 	pthread_mutex_unlock(&faults.mutex);
