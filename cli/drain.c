@@ -269,8 +269,9 @@ static int read_line(const struct cli_line *line, struct drain *d, struct fault 
 	if (r == 0)
 		r = values_time(line, "timeout", 0, 365 * day_ns, &d->timeout_ns, why);
 	if (r == 0 && cli_value(line, "grace") && d->end_from == NOBODY)
-		r = fault_set(why, -EINVAL,
-			      "--grace is how long who is ended has for it: it goes with --end");
+		r = fault_set(
+			why, -EINVAL,
+			"--grace is the time that ended tenants have to exit: it needs --end");
 	return r;
 }
 

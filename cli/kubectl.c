@@ -42,7 +42,8 @@ static int start(struct kubectl *kubectl, const char *const *words, int in, int 
 {
 	*kubectl = (struct kubectl){.errors = memfd_create("kubectl", MFD_CLOEXEC)};
 	if (kubectl->errors < 0)
-		return fault_set(why, -errno, "no file for what kubectl says: %s", strerror(errno));
+		return fault_set(why, -errno, "no file for kubectl's messages: %s",
+				 strerror(errno));
 	kubectl->pid = fork();
 	if (kubectl->pid == 0)
 		become(words, in, out, kubectl->errors);
@@ -138,7 +139,8 @@ int kubectl_run(const char *const *words, char *ret_said, size_t size, struct fa
 
 	*ret_said = '\0';
 	if (out < 0 || in < 0)
-		return fault_set(why, -errno, "no file for what kubectl says: %s", strerror(errno));
+		return fault_set(why, -errno, "no file for kubectl's messages: %s",
+				 strerror(errno));
 	r = start(&kubectl, words, in, out, why);
 	if (r < 0)
 		return r;

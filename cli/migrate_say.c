@@ -187,8 +187,9 @@ static void print_nodes(const struct document_node *spec)
 		}
 		puts("}");
 	} else {
-		puts("          # Theirs runs on every node: mete only where the label "
-		     "mete.dev/shared=true says so.");
+		puts("          # NVIDIA's plugin runs on every node; mete runs only on nodes with "
+		     "the label "
+		     "mete.dev/shared=true.");
 	}
 	if (affinity && affinity->first) {
 		fputs("          affinity: ", stdout);

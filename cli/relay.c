@@ -53,7 +53,7 @@ static int take_in(struct relay *relay)
 		size_t size = wire_length(relay->in);
 
 		if (!size) {
-			fputs("mete --relay: what comes on standard input is not mete's protocol\n",
+			fputs("mete --relay: the bytes on standard input are not mete's protocol\n",
 			      stderr);
 			return 1;
 		}

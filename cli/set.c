@@ -180,7 +180,8 @@ static int annotate(const struct remote *remote, const struct wire_tenant_row *t
 	int r = remote_annotate(remote, tenant->name.text, typed, count, why);
 
 	if (r == 0)
-		printf("%s: annotated; what meted does not accept is an event of the pod\n",
+		printf("%s: annotated; meted reports values that it does not accept as an event of "
+		       "the pod\n",
 		       tenant->name.text);
 	return r;
 }

@@ -42,7 +42,7 @@ static const char *word_of(unsigned status)
 	case 200:
 		return "ok\n";
 	case 401:
-		return "who asks must say a token: Authorization: Bearer TOKEN\n";
+		return "a token is required: Authorization: Bearer TOKEN\n";
 	case 403:
 		return "not allowed\n";
 	case 404:

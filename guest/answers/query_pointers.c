@@ -243,7 +243,7 @@ CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 	if (r != CUDA_ERROR_NOT_SUPPORTED)
 		return r;
 	say("cuIpcGetMemHandle: memory that can move cannot be given to other processes this way; "
-	    "what is allocated from now on can. Or start with swap=off");
+	    "memory that is allocated from now on can. Or start with swap=off");
 	movable_no_more();
 	return CUDA_ERROR_INVALID_VALUE;
 }

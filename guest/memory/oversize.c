@@ -172,8 +172,9 @@ static void say_once(uint64_t bytes)
 	static _Atomic uint32_t said;
 
 	if (atomic_exchange(&said, 1) == 0)
-		say("the device cannot hold all of this program's memory: %lu bytes, and what "
-		    "follows, are managed memory, which moves by page faults (oversize=managed)",
+		say("the device cannot hold all of this program's memory: %lu bytes, and "
+		    "further memory that does not fit, are managed memory, which moves by page "
+		    "faults (oversize=managed)",
 		    (unsigned long)bytes);
 }
 
