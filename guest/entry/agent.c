@@ -76,7 +76,7 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 	presence_walk_start(&close->walk);
 }
 
-/* meted learns from it whether the process has submitted anything since it asked last. */
+/* meted learns from this whether the process has submitted anything since its last question. */
 static void count_submissions(void)
 {
 	__atomic_store_n(&guest_own_page.submissions, presence_submissions(), __ATOMIC_RELAXED);
@@ -131,7 +131,7 @@ static void acknowledge(uint32_t wire_device, int device, struct close *close)
 	close->phase = link_try(&about.word) == -EAGAIN ? PHASE_TELL : PHASE_NONE;
 }
 
-/* Not before the connection is up; if it is lost, nobody waits for the answer any more. */
+/* Only once the connection is up; if it is lost, meted does not wait for the answer any more. */
 static void answer_recall(uint32_t wire_device, struct recall *recall)
 {
 	int r;
@@ -194,7 +194,7 @@ static void close_step(uint32_t wire_device)
 	int device = state_of_wire(wire_device);
 
 	if (!still_closed(wire_device)) {
-		/* Reopened: nobody relies on a message that was not sent. */
+		/* Reopened: meted does not rely on a message that was not sent. */
 		close->phase = PHASE_NONE;
 		return;
 	}
@@ -247,7 +247,7 @@ static int watch(uint32_t wire_device)
 }
 
 /* How long the agent may wait for a message: for ever, unless a close or watched work is in
- * progress. *ret_writes: it has a message for which the daemon has no room yet. */
+ * progress. *ret_writes: a message is pending for which the daemon had no room. */
 static int work(bool *ret_writes)
 {
 	uint32_t devices = __atomic_load_n(&guest_tenant_page.devices, __ATOMIC_RELAXED);
@@ -274,8 +274,8 @@ static int work(bool *ret_writes)
 void agent_up(void)
 {
 	memset(agent.close, 0, sizeof(agent.close));
-	/* Until the daemon's page is visible, the other page has gates and epochs of a daemon that
-	 * is gone. A daemon that closes a gate from here on sends a message. */
+	/* Until the new daemon's page is visible, the page has gates and epochs of a daemon that is
+	 * gone. If the new one closes a gate from here on, it sends a message. */
 	if (pages_wait())
 		return;
 	for (uint32_t w = 0; w < WIRE_DEVICES && w < guest_tenant_page.devices; w++)
