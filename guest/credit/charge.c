@@ -40,7 +40,7 @@ bool memory_seems_short(int device, uint64_t bytes)
 static noinline_ void find_bytes(int device, uint64_t bytes)
 {
 	parts_spare(device, bytes);
-	/* Where there is nothing to find the daemon is asked at once, and once. */
+	/* If there is nothing to take back, the daemon is asked at once, and only once. */
 	if (credit_unused(device) >= bytes || !parts_recount(device))
 		return;
 	if (credit_unused(device) < bytes && memory_seems_short(device, bytes))

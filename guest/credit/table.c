@@ -55,7 +55,7 @@ int memory_remember_odd(struct pointer entry)
 	struct pointer old;
 	int r = pointers_put(&memory_table, &entry, &old);
 
-	/* It was freed in a way that nobody told us of. */
+	/* The older one was freed in a way that no hook saw. */
 	if (r == POINTERS_REPLACED) {
 		drop(&old);
 		r = 0;
@@ -106,7 +106,8 @@ CUresult memory_freed(const struct pointer *entry, CUresult r)
 	}
 	if (pointers_put(&memory_table, entry, &newer) != POINTERS_REPLACED)
 		return r;
-	/* Another thread was given the address meanwhile: so it had been freed after all. */
+	/* Another thread was given the address meanwhile: so this allocation had been freed after
+	 * all. */
 	if (memory_remember(&newer) < 0)
 		drop(&newer);
 	return r;

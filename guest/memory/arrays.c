@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much an array takes follows from its shape and the driver's padding. Its rows are charged as
- * padded, and where they come to more than half a block in whole blocks, as with linear memory.
- * Only of smaller ones, which share blocks, the device's free memory before and after shows whether
- * there was room in a block that is there. Others may allocate and free meanwhile, so that this is
- * believed between the padded rows and one block, and no further: the rest is found by measuring.
+ * How much memory an array takes follows from its shape and the driver's padding. Its rows are
+ * charged as padded; if that is more than half a block, in whole blocks, as with linear memory.
+ * Smaller arrays share blocks: the device's free memory before and after shows whether an existing
+ * block had room. Since others may allocate and free meanwhile, this only decides between the
+ * padded rows and one block: the rest is found by measuring.
  *
- * A sparse array, and one whose mapping is deferred, has no memory: what is mapped into it was
- * created, and is charged, elsewhere.
+ * A sparse array, and one whose mapping is deferred, has no memory: the memory that is mapped into
+ * it was created, and is charged, elsewhere.
  */
 #include "guest/memory/arrays.h"
 
@@ -43,7 +43,7 @@ struct request {
 	uint64_t bytes; /* of the rows as padded */
 };
 
-/* 32 bits where it is not here, and of block compression and video: at most as much. */
+/* Formats that are not listed count as 32 bits, which is enough for block compression and video. */
 static unsigned element_bytes(CUarray_format format)
 {
 	static const struct {

@@ -19,16 +19,16 @@
 
 static struct {
 	struct driver_lock lock; /* from the charge to the driver's answer */
-	struct pointers table;	 /* `detail`: blocks that there were without a charge */
+	struct pointers table;	 /* `detail`: blocks that it had from the start, without a charge */
 } heaps;
 
-/* Contexts are objects of the driver's, and further apart than the two. */
+/* A key for each of the two limits: handles of contexts are further apart than 2. */
 static uint64_t key_of(CUcontext context, CUlimit limit)
 {
 	return (uint64_t)(uintptr_t)context + (limit == CU_LIMIT_MALLOC_HEAP_SIZE ? 1 : 2);
 }
 
-/* With the lock held. What is known of it, or what there is now. */
+/* With the lock held. The noted entry, or else one with the present size. */
 static struct pointer entry_of(const struct memory_place *place, CUlimit limit)
 {
 	struct pointer entry;

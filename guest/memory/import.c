@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of others: IPC handles, and external memory of graphics interfaces. Its owner pays, here
- * nothing is charged. But the driver may count it as ours as well, and does where its owner has
- * ended: so the daemon measures after each that came or went. What is mapped is remembered all the
- * same, so that an address that the driver uses again is not taken for what it was before.
+ * Memory of others: IPC handles, and external memory of graphics interfaces. Its owner pays; here
+ * nothing is charged. But the driver may count it as ours as well, and does so when its owner has
+ * ended: so the daemon measures after each import and each end of one. Mapped addresses are
+ * remembered nevertheless, so that an older entry of the same address is replaced.
  */
 #include "guest/credit/memory_types.h"
 #include "guest/credit/pointers.h"
@@ -26,7 +26,7 @@ static CUresult begin(bool nested)
 	return r;
 }
 
-/* Something came, or went: on which device is not said. */
+/* Something was imported or freed, on an unknown device. */
 static CUresult settled(CUresult r, bool nested)
 {
 	if (r == CUDA_SUCCESS && !nested)
@@ -45,7 +45,8 @@ static CUresult imported(CUresult r, const CUdeviceptr *address, bool nested)
 	return settled(r, nested);
 }
 
-/* Of memory that moves. It is remembered by guest/movable/movable_borrow.c, and free here, too. */
+/* Opens memory that moves: guest/movable/movable_borrow.c remembers it. It is not charged either.
+ */
 static CUresult open_borrowed(CUdeviceptr *ret_address, const CUipcMemHandle_v1 *handle,
 			      unsigned flags, bool nested)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Freeing linear memory. The usual ways are short: a small one, and one with blocks of its own. */
+/* Freeing linear memory. The usual ways are short: for a small allocation, and for one with blocks
+ * of its own. */
 #include "guest/credit/amounts.h"
 #include "guest/credit/blocks.h"
 #include "guest/credit/credit.h"
@@ -33,14 +34,14 @@ static noinline_ CUresult free_last(CUdeviceptr address, struct block *block, un
 	return r;
 }
 
-/* It was the last after all. */
+/* It was the last in its block after all. */
 static noinline_ void last_gone(int device)
 {
 	scarce_over();
 	memory_block_gone(device);
 }
 
-/* One that shares a block. false: it does not. */
+/* Frees an allocation that shares a block. false: it does not. */
 static inline_ bool free_small(CUdeviceptr address, CUresult *ret_result)
 {
 	unsigned units;
@@ -64,7 +65,7 @@ static inline_ bool free_small(CUdeviceptr address, CUresult *ret_result)
 	return true;
 }
 
-/* One that was in the table, not a plain large one. */
+/* Frees an allocation from the table that is not a plain large one. */
 static noinline_ CUresult free_odd(struct pointer entry)
 {
 	CUresult r;
@@ -86,7 +87,7 @@ static noinline_ void refused(struct pointer entry, CUresult r)
 	best_effort(memory_freed(&entry, r));
 }
 
-/* One that was in the table. */
+/* Frees an allocation that was in the table. */
 static inline_ CUresult free_taken(struct pointer entry)
 {
 	struct guest_thread *me = &guest_thread;
@@ -132,7 +133,7 @@ static noinline_ CUresult free_large_first(CUdeviceptr address)
 								    : free_small_first(address);
 }
 
-/* The thread is in a call of ours, or left one by a jump. */
+/* The slow path: the thread is in a call of ours, or left one by a jump. */
 static noinline_ CUresult free_inside(CUdeviceptr address, const void *caller)
 {
 	if (real_is_driver(caller))
@@ -140,7 +141,7 @@ static noinline_ CUresult free_inside(CUdeviceptr address, const void *caller)
 	return free_large_first(address);
 }
 
-/* Large ones begin with a block, few small ones do. */
+/* Large allocations begin with a block; few small ones do. */
 CUresult hook_cuMemFree_v2(CUdeviceptr_v2 dptr)
 {
 	if (unlikely(driver_inside))

@@ -31,7 +31,7 @@ CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolP
 		r = driver_call(real(cuMemPoolCreate)(pool, poolProps));
 	if (r == CUDA_SUCCESS && !driver_nested() && pool && *pool && poolProps &&
 	    !pools_add(*pool, located(&poolProps->location))) {
-		/* What cannot be followed cannot be given out. */
+		/* A pool that cannot be tracked is not given to the program. */
 		best_effort(driver_call(real(cuMemPoolDestroy)(*pool)));
 		*pool = NULL;
 		r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -39,7 +39,7 @@ CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolP
 	return r;
 }
 
-/* The driver's own: it refuses to destroy that. */
+/* A default pool: the driver refuses to destroy it. */
 static bool is_default(const struct pool *pool)
 {
 	int ordinal = devices_ordinal(pool->device);
@@ -50,14 +50,15 @@ static bool is_default(const struct pool *pool)
 	       other == pool->handle;
 }
 
-/* With the lock held. To the program it is destroyed; to the driver it is when it holds nothing. */
+/* With the lock held. For the program the pool is destroyed; the driver destroys it when it is
+ * empty. */
 static void end_pool(struct pool *pool)
 {
 	int ordinal = devices_ordinal(pool->device);
 	cuuint64_t keep = 0;
 	CUmemoryPool other;
 
-	/* The default one takes its place, as with the driver. */
+	/* The default pool takes its place, as with the driver. */
 	if (ordinal >= 0 &&
 	    driver_call(real(cuDeviceGetMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
 	    other == pool->handle &&
@@ -81,7 +82,7 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 		pools_changed();
 		return r;
 	}
-	/* The driver may let go of what it kept as soon as it is told to keep nothing. */
+	/* The driver may release what it kept as soon as the threshold is lowered. */
 	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	if (pool->ended || atomic_load(&pool->handle) != handle) {
@@ -100,7 +101,7 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 	return r;
 }
 
-/* What it is to keep no longer the driver lets go of by itself. */
+/* The driver releases memory beyond the new threshold by itself. */
 CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
 {
 	struct pool *pool = NULL;

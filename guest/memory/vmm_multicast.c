@@ -35,8 +35,8 @@ static struct binding *binding_free(void)
 	return NULL;
 }
 
-/* With the lock held. What cannot be noted is held for good: too much is charged, not
- * too little. */
+/* With the lock held. A binding that cannot be noted holds the memory for good: too much is
+ * charged, not too little. */
 static void bind(int64_t object, int64_t memory, uint64_t offset, uint64_t bytes)
 {
 	struct binding *b = binding_free();
@@ -49,7 +49,7 @@ static void bind(int64_t object, int64_t memory, uint64_t offset, uint64_t bytes
 				      piece_at((uint32_t)memory)->device, offset, bytes};
 }
 
-/* Each block of what moves has a handle of the driver's. */
+/* If the memory moves, each of its blocks has a handle of the driver's. */
 static CUresult bind_blocks(CUmemGenericAllocationHandle object, uint64_t at,
 			    const struct movable_area *area, uint64_t from, uint64_t bytes,
 			    unsigned long long flags)
