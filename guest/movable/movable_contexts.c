@@ -48,7 +48,7 @@ void movable_context_gone(uint64_t owner)
 	borrow_context_gone(owner);
 	while (atomic_load(&movable_.open) && (area = take_owned(owner)))
 		movable_dissolve(area);
-	/* A program that ends a context expects its memory to be free for all. */
+	/* A program that ends a context expects its memory to be free for others. */
 	movable_stock_release(movable_.device, UINT64_MAX);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that moves, as it is asked for by address: what it is, and that it stay. */
+/* Memory that moves, found by address: its description, and keeping it in place. */
 #include "guest/credit/credit.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_object.h"
@@ -51,7 +51,7 @@ void movable_fix(struct movable_area *area, uint32_t why)
 {
 	if (!area->why) {
 		movable_.resident -= area->bytes;
-		/* The daemon looks at the own page again. */
+		/* The report makes the daemon read the own page again. */
 		movable_.done.failed++;
 		movable_.report_due = true;
 		movable_kick();

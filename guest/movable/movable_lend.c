@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that moves, for other processes: what the lender does. */
+/* Memory that moves, for other processes: the lender's side. */
 #include "guest/movable/movable_lend.h"
 
 #include <errno.h>
@@ -71,7 +71,7 @@ static int write_lend(struct link_word *word, struct wire_message *message)
 	return state_name(message) ? 0 : LINK_MOOT;
 }
 
-/* What cannot be said now is said to the next daemon. */
+/* Tells meted the name. If that fails now, the next daemon is told. */
 static void confirm_name(void)
 {
 	struct link_word word = {write_lend, NULL};
@@ -241,7 +241,7 @@ static bool send_block(int channel, uint64_t address, const struct lend_part *pa
 	return sent;
 }
 
-/* The caller knows from the parts when it has all. */
+/* The parts tell the caller when it has all. */
 bool lend_step(void)
 {
 	int saved = errno;
@@ -251,7 +251,7 @@ bool lend_step(void)
 
 	if (!next_call(&call))
 		return false;
-	/* First, so that a thread that frees it from here on sees that it is lent. */
+	/* Noted first, so that a thread that frees the area from here on sees that it is lent. */
 	if (!debt_add(call.area, call.fd)) {
 		close(call.fd);
 		return true;
@@ -259,7 +259,7 @@ bool lend_step(void)
 	for (uint32_t i = 0; block_of(call.area, i, &address, &part); i++)
 		if (!send_block(call.fd, address, &part))
 			break;
-	/* Whoever has not got all of it sees that nothing more comes, and closes its end. */
+	/* A caller that has not got all parts sees the end of the channel, and closes its own. */
 	best_effort((int)syscall(SYS_shutdown, call.fd, SHUT_WR));
 	errno = saved;
 	return true;

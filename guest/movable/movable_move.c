@@ -21,7 +21,7 @@
 enum {
 	IDLE_MS = 1000,
 	SOON_MS = 5,
-	BEGIN_MS = 1000, /* the program waits for it no longer: a kernel may hold up the driver */
+	BEGIN_MS = 1000, /* how long the program waits for it: a kernel may hold up the driver */
 };
 
 struct mover movable_mover;
@@ -58,7 +58,7 @@ static int write_moved(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* What cannot be sent now is sent later. Another daemon learns it from the inventory. */
+/* If it cannot be sent now, it is sent later. A new daemon learns it from the inventory. */
 void movable_report(void)
 {
 	struct moved_word about = {{write_moved, NULL}, 0};
@@ -104,9 +104,8 @@ static bool stop_step(void)
 
 /* ---- a context to work in -------------------------------------------------------------------- */
 
-/* With the lock held: a context that has memory here and is not ending. What the program has
- * created by cuMemCreate() belongs to no context, and before the first block there is none: any
- * will do. */
+/* With the lock held: a context that has memory here and is not ending. Any context will do before
+ * the first block exists, and for memory of cuMemCreate(), which belongs to none. */
 static CUcontext some_context(void)
 {
 	if (atomic_load(&movable_.leaving))
@@ -219,8 +218,8 @@ static struct movable_block *block_here(bool with)
 	return NULL;
 }
 
-/* Claims a block, so that it is not freed meanwhile: with a copy, if copies are to be given up; or
- * without. */
+/* Claims a block, so that it is not freed meanwhile: one with a copy, if copies are to be given up,
+ * or one without. */
 static struct movable_block *claim(bool with)
 {
 	struct movable_block *block = NULL;
@@ -341,8 +340,8 @@ static bool gives_up(void)
 	return gives && movable_mover.context;
 }
 
-/* Works in another context, if that in which it worked has ended. It tries once: where the device
- * refuses, it tries again when something is to be moved. */
+/* Opens another context, if that in which the mover worked has ended. It tries once: if the device
+ * refuses, the next attempt is made when a block is to be moved. */
 static void open_again(void)
 {
 	if (!movable_mover.again || capture_open() || atomic_load(&movable_.leaving) ||
@@ -400,8 +399,8 @@ static bool pending(void)
 	return is || movable_stock_pending();
 }
 
-/* What the mover itself takes of the device is there, and is charged, before the program asks for
- * memory: a set that is admitted without it would not fit any more once it has been moved out. */
+/* The mover's own device memory is allocated, and charged, before the program asks for memory: a
+ * set that was admitted without it would not fit any more once it has been moved out. */
 static void open_first(void)
 {
 	best_effort(movable_open_context());

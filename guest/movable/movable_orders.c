@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What meted orders to move, and the connection on which it does. */
+/* meted's orders to move memory, and the connection on which they come. */
 #include <string.h>
 
 #include "guest/movable/movable_object.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Moves blocks out and in. In each direction two are under way, so that one is copied while the
- * other is mapped or unmapped and reported. Out: the copy is complete before the block is
- * unmapped, and it is unmapped before anybody is told that it left. In: what is created was
- * promised, and the segment keeps its content.
+ * other is mapped or unmapped and reported. Out: the copy is complete before the block is unmapped,
+ * and it is unmapped before the daemon is told that it left. In: memory is created only within what
+ * was promised, and the segment keeps its content.
  */
 #include <string.h>
 
@@ -215,8 +215,8 @@ static bool launch_out(struct movable_block *block)
 	return r == CUDA_SUCCESS;
 }
 
-/* Before the first block leaves: what was loaded since the program began to allocate may reach all
- * of its memory without passing a gate. Then all of it stays, as nothing of it is out. */
+/* Before the first block leaves: a library that was loaded since the program began to allocate may
+ * reach memory without passing a gate. Then all memory stays, as none of it is out. */
 static bool becomes_unfit(void)
 {
 	uint32_t why = movable_mover.lowered ? 0 : movable_unfit_now();
@@ -264,7 +264,7 @@ bool movable_begin_out(void)
 	r = movable_segment_get(block, movable_mover.era);
 	futex_lock_take(&movable_.lock);
 	movable_.stuck |= r < 0 && r != -EAGAIN;
-	/* Asking may have taken long, and another daemon has ordered nothing. */
+	/* Asking for a segment may have taken long, and a new daemon has ordered nothing. */
 	still = r == 0 && movable_obeys() &&
 		movable_.done.left + movable_.leaves - block->bytes < movable_.order.leave;
 	movable_.flying += still;
@@ -324,7 +324,7 @@ static bool hash_late(struct flight *flight)
 	return flight->hashes;
 }
 
-/* Unchanged since it was last copied out, as was assumed when its copy was not begun? */
+/* Is the block unchanged since it was last copied out, as was assumed when no copy was begun? */
 static bool is_unchanged(const struct flight *flight, const uint64_t *hash)
 {
 	return memcmp(hash, flight->block->segment.hash, sizeof(flight->block->segment.hash)) == 0;
@@ -337,7 +337,7 @@ static CUresult copy_after_all(struct flight *flight)
 	return r == CUDA_SUCCESS ? real(cuEventRecord)(flight->event, movable_mover.out.stream) : r;
 }
 
-/* What was copied, or hashed, is complete. */
+/* The copy, or the hash, is complete: the block leaves. */
 static void leave_with(struct flight *flight, const uint64_t *hash)
 {
 	struct movable_segment *segment = &flight->block->segment;
@@ -449,7 +449,7 @@ bool movable_begin_in(void)
 		goes_back(block, false);
 		return true;
 	}
-	/* If it cannot be registered, it is only slower. */
+	/* If it cannot be registered, the copy is only slower. */
 	best_effort(movable_segment_get(block, movable_mover.era));
 	flight->block = block;
 	r = copy(block, true);
