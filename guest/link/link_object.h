@@ -60,11 +60,11 @@ struct link_object {
 	int wait_ms;	      /* between two attempts */
 	int tries;	      /* joining: daemons that went away after HELLO */
 	uint32_t heard_knocks;
-	uint32_t hello_id, first_id; /* of the inventories, which are numbered on from there */
-	bool told;		     /* what stands between the inventories and their end */
-	uint32_t minor;		     /* the daemon's version */
-	uint64_t out;		     /* was stated: bytes that are in the store */
-	uint32_t sent; /* inventories of this transaction that were sent; then the end */
+	uint32_t hello_id, first_id; /* of the inventories; they are numbered from `first_id` on */
+	bool told;	/* the messages between the inventories and their end were sent */
+	uint32_t minor; /* the daemon's version */
+	uint64_t out;	/* bytes in the store, as stated */
+	uint32_t sent;	/* inventories of this transaction that were sent; then the end */
 };
 
 extern struct link_object link_;

@@ -29,8 +29,8 @@ enum {
 
 /* A context that is being made. */
 struct making {
-	int index;	   /* of its device, or one of the following */
-	uint64_t reserved; /* what we were answered when we reserved for it */
+	int index;	   /* of its device, or one of enum's values below */
+	uint64_t reserved; /* what the daemon reserved for it */
 };
 
 enum {
@@ -86,7 +86,7 @@ static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 	if (index < 0) {
 		CUuuid uuid;
 
-		/* An ordinal that is none is the driver's to refuse. */
+		/* The driver refuses an ordinal that does not exist. */
 		ret_making->index = INDEX_NONE;
 		if (real(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
 			return CUDA_SUCCESS;
@@ -120,7 +120,7 @@ static CUresult made(const struct making *making, CUresult r, CUcontext *context
 		contexts_add(*context, index);
 	}
 	if (index >= 0 && !context)
-		changes_other(index); /* a green one is not counted */
+		changes_other(index); /* a green context is not counted */
 	if (index >= 0) {
 		credit_publish(index);
 		settle_made(index, making->reserved);
@@ -247,7 +247,7 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
 	return r;
 }
 
-/* After the context is gone, whose memory is `owner`'s. */
+/* After the context is gone, whose memory belongs to `owner`. */
 static void gone(uint64_t owner, int index)
 {
 	uint64_t have;
@@ -263,14 +263,14 @@ static void gone(uint64_t owner, int index)
 	settle_device(index);
 }
 
-/* The context may end: the mover and the agent work in it no more, until it is over. */
+/* The context may end: until end_over() the mover and the agent do not work in it. */
 static void begin_end(CUcontext context)
 {
 	contexts_still(context);
 	movable_context_leaves(context);
 }
 
-/* It does end. */
+/* Forgets a context that is about to end, or has ended. */
 static void drop(CUcontext context)
 {
 	flight_context_leaves(context);
@@ -337,7 +337,7 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	CUresult r;
 
 	changes_begin();
-	/* Whether it is the last release only the driver knows: the context ends in it. */
+	/* Only the driver knows whether this is the last release, with which the context ends. */
 	if (context)
 		begin_end(context);
 	r = driver(device);
@@ -383,7 +383,7 @@ CUresult hook_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 	return r;
 }
 
-/* Ends the context with its last user; whether it did shows when it can no longer be used. */
+/* Ends the context with its last user. A context that can no longer be made current has ended. */
 CUresult hook_cuCtxDetach(CUcontext ctx)
 {
 	int index = contexts_device(ctx);
@@ -443,7 +443,7 @@ static CUresult settled(CUresult r)
 	return r;
 }
 
-/* Peer access opens memory that is all the driver's own; the mapping may take page tables. */
+/* Peer access concerns plain memory only; the mapping may take page tables. */
 CUresult hook_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
 	CUresult r = state_ready();

@@ -22,7 +22,7 @@ enum presence_state {
 	PRESENCE_CAPTURES /* passed a closed gate, as its stream is being captured */
 };
 
-/* Consecutive waits in vain; afterwards there are none for a while. guest/time/flight.c. */
+/* Consecutive waits in vain; after some, waiting is suspended. guest/time/flight.c. */
 struct presence_vain {
 	uint64_t until_ns, suspended_ms;
 	uint64_t last_ns; /* the last time */

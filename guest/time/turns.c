@@ -22,7 +22,7 @@ enum {
 /* By index on the wire; only for the agent. */
 static struct watch {
 	struct presence_snapshot last;
-	uint64_t complete_ns; /* since then nothing has been in progress; 0: something is */
+	uint64_t complete_ns; /* since when nothing has been in progress; 0: something is */
 	uint64_t flight_ns;   /* as last told to the threads */
 	uint64_t began;	      /* the page's `began` when it was last handled */
 	int check_us;
@@ -154,13 +154,13 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 	w->began = page_turns(wire_device, began);
 	if (atomic_load(&want_quiet) & 1u << device)
 		want_set_busy(device);
-	/* While a thread waits at the gate we are busy, until it opens. A drain is followed by a
-	 * check. */
+	/* While a thread waits at the gate the device counts as busy, until it opens. A drain is
+	 * followed by a check. */
 	if (closes->draining) {
 		w->complete_ns = 0;
 		return flight_us;
 	}
-	/* It may have opened without the thread knowing it yet, on a busy machine. */
+	/* On a busy machine the gate may have opened before the thread has noticed. */
 	if (atomic_load(&state.device[device].waiting) != 0) {
 		w->complete_ns = 0;
 		return is_open(wire_device) ? CHECK_US : flight_us;
@@ -168,7 +168,7 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 	return watch_step(wire_device, device, w, closes->walking);
 }
 
-/* On another connection the guest counts as busy everywhere. */
+/* On a new connection the guest counts as busy everywhere. */
 void turns_down(void)
 {
 	want_down();
