@@ -34,7 +34,7 @@ static const struct {
 	{"die", FAULTS_DIE, FAULTS_DIVISION, false},
 };
 
-/* How often the control file is looked at, on the host's clock. */
+/* How often the control file is checked, on the host's clock. */
 #define FAULTS_CHECK_NS 10000000
 
 enum { FAULTS_FILE_BYTES = 4096 };
@@ -46,7 +46,7 @@ struct faults_source {
 	uint64_t seen_any[FAULTS_POINTS];
 };
 
-/* The process's own: what was asked for, and how often it has come by. */
+/* Of this process: the wanted faults, and how often each point was reached. */
 static struct {
 	pthread_mutex_t mutex;
 	_Atomic uint32_t state; /* FAULTS_UNREAD ... */
@@ -59,7 +59,7 @@ static struct {
 
 enum {
 	FAULTS_UNREAD,
-	FAULTS_QUIET, /* nothing is wanted, as far as is known */
+	FAULTS_QUIET, /* no faults are wanted, as far as is known */
 	FAULTS_WANTED,
 };
 
@@ -218,7 +218,7 @@ static void take_text(struct faults_source *source, const char *where, const cha
 		complain(where, &why);
 }
 
-/* Reads the control file where it has changed. Counting starts anew with it. */
+/* Reads the control file if it has changed. Counting then starts anew. */
 static void reread_file(void)
 {
 	char path[SETTINGS_PATH_MAX + 16], text[FAULTS_FILE_BYTES];
@@ -296,7 +296,7 @@ static enum faults_kind effect(const struct faults_row *row, int device, uint64_
 	return FAULTS_NONE;
 }
 
-/* The first fault that is felt; those that are not felt happen all the same. */
+/* Returns the first fault that fails the call; the others happen as well. */
 static enum faults_kind apply(struct faults_source *source, enum faults_point point, int device,
 			      uint64_t *slow_ns)
 {
@@ -320,7 +320,7 @@ static enum faults_kind apply(struct faults_source *source, enum faults_point po
 	return felt;
 }
 
-/* The child counts anew, and no thread of it holds the mutex. */
+/* The child counts anew, and none of its threads holds the mutex. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&faults.mutex, NULL);
