@@ -19,12 +19,12 @@
 
 enum { PAGE_BYTES = 4096 };
 
-/* Any process that has the handle may write what it likes: nothing here is followed. */
+/* Any process that has the handle may write anything here: no value is trusted as an address. */
 struct page {
 	_Atomic uint64_t magic;
 	_Atomic uint64_t last, reached, time_ns;
 	_Atomic uint32_t wakes; /* a futex */
-	/* The process that recorded it last: a slot of the segment, and whose it was. */
+	/* The process that recorded it last: its slot of the segment, and its identity. */
 	_Atomic uint32_t slot;
 	_Atomic uint64_t start_ticks;
 };

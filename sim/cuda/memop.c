@@ -84,7 +84,7 @@ static void *reach(const struct word *word, struct CUctx_st *context)
 	return (void *)(uintptr_t)(word->address + range.delta); /* NOLINT */
 }
 
-/* Memory that comes with the stream's earlier work is not there yet. */
+/* Memory that the stream's earlier work allocates does not exist yet. */
 static bool can_be_named(const struct word *word, struct CUctx_st *context, bool graph)
 {
 	struct space_range range;
@@ -129,7 +129,7 @@ CUresult memop_describe(const CUstreamBatchMemOpParams *params, unsigned count, 
 	return CUDA_SUCCESS;
 }
 
-/* 1: what was waited for is there. 0: not yet. -1: not mapped. */
+/* 1: the condition holds. 0: not yet. -1: not mapped. */
 static int test_word(const struct word *word, struct CUctx_st *context)
 {
 	uint64_t seen, wanted = word->value;
