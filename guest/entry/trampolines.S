@@ -3,10 +3,11 @@
  * One entry per exported function; guest/generate.py sets its kind and index. The index is that of
  * guest_real[] and guest_export[].
  *
- * LAUNCH is the fast path of guest.md: sixteen instructions around the driver's, no stack argument
- * copied, so that any prototype is served. The return address waits in the thread's slot instead of
- * on the stack; %rbx, which the driver preserves, holds the slot, and its old value waits there
- * too. The CFI says so in terms of %rbx, so that backtrace() finds its way from inside the driver.
+ * LAUNCH is the fast path (docs/decisions/0001-one-gate-word.md): sixteen instructions around the
+ * driver's, no stack argument copied, so that any prototype is served. The return address waits in
+ * the thread's slot instead of on the stack; %rbx, which the driver preserves, holds the slot, and
+ * its old value waits there too. The CFI says so in terms of %rbx, so that backtrace() finds its
+ * way from inside the driver.
  *
  * A signal handler may launch anywhere in between: until the slot is taken it finds it empty, then
  * taken, and after it was cleared nothing here reads it any more (%rbx is restored before).

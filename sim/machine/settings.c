@@ -233,7 +233,7 @@ static int load_row(struct settings *settings, size_t number, struct fault *why)
 		settings->given |= 1ULL << number;
 	else
 		text = row->value;
-	/* The table's own bounds always parse: tests/unit/test_settings.c reads each row. */
+	/* The table's own bounds always parse: tests/unit/test_sim_settings.c reads each row. */
 	best_effort(parse_kind(row->kind, row->least, &least));
 	best_effort(parse_kind(row->kind, row->most, &most));
 	if (parse_kind(row->kind, text, &value) < 0 || value < least || value > most)
