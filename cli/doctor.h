@@ -17,7 +17,7 @@ struct finding {
 	char advice[400]; /* what to do; "" if nothing */
 };
 
-/* What earlier checks learned. */
+/* The results of earlier checks. */
 struct patient {
 	bool has_driver;
 	struct driver driver;

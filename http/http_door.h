@@ -2,7 +2,7 @@
 /*
  * The door of an HTTP server: accepts connections, and lets one in when the whole head of its
  * request is there. Until then a connection costs a descriptor and nothing else. The head is only
- * looked at; it stays in the kernel for whoever serves the connection.
+ * looked at; it stays in the kernel until the connection is served.
  *
  * Any client may connect, at any rate. If a host has its maximum of waiting connections, or all
  * places are taken, the longest waiting one is turned away: of that host, or of the one with the

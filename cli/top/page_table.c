@@ -41,7 +41,7 @@ static const struct grid_column columns[COLUMNS] = {
 	[COMMAND] = {"COMMAND", .least = 12, .may_go = true, .rank = 10},
 };
 
-/* What is not set stays empty. */
+/* Fields that are not set stay empty. */
 struct row {
 	char text[COLUMNS][512];
 	enum grid_style style[COLUMNS];

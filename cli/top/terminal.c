@@ -76,7 +76,7 @@ struct screen terminal_screen(void)
 	return screen;
 }
 
-/* Without colours, what is bad is bold all the same. */
+/* Without colours, bad values are still bold. */
 static attr_t attribute(enum grid_style style)
 {
 	bool colour = wants_colour();

@@ -53,7 +53,7 @@ static struct {
 	_Atomic uint32_t leaving;    /* contexts being destroyed */
 	_Atomic uint32_t unlisted;   /* contexts for which there was no memory */
 	_Atomic uint32_t waited_for; /* the agent waits in `waits_in`, without the lock */
-	struct futex_lock lock;	     /* of what follows, and of the driver's handles in it */
+	struct futex_lock lock;	     /* of the following, and of the driver's handles in it */
 	struct stream first_stream[STREAMS_FIRST];
 	struct stream *more; /* instead of `first_stream`, if that is too small */
 	uint32_t streams;    /* places in use are below this */

@@ -31,7 +31,7 @@ must_check struct state_device *current_ask_home(CUcontext *ret_context);
 /* After current_never(): asks the driver whether it is still the context that is remembered. */
 must_check bool current_confirm(void);
 
-/* Is what is remembered true? */
+/* Is the cached answer still true? */
 must_check static inline_ bool current_holds(void)
 {
 	uint32_t era = atomic_load_explicit(&current_era, memory_order_relaxed) + 1;

@@ -2,7 +2,7 @@
 /*
  * Memory that was lent and freed: the driver keeps it as long as a borrower has it open, so it
  * stays charged. A borrower keeps its end of the channel on which it got the memory until it closes
- * the memory, or ends; so the lender sees on its own end who still has it.
+ * the memory, or ends; so the lender sees on its own end whether it is still open.
  */
 #include <errno.h>
 #include <poll.h>

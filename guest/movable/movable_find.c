@@ -14,7 +14,7 @@ struct movable_area *movable_around(uint64_t address)
 	return range && !movable_area_of(range)->own.is ? movable_area_of(range) : NULL;
 }
 
-/* With the lock held. The same, also where the program has mapped it. */
+/* With the lock held. The same, also for the program's own mappings. */
 static struct movable_area *behind(uint64_t address)
 {
 	const struct range *range = ranges_find(&movable_.aliases, address);
