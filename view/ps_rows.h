@@ -94,7 +94,7 @@ struct ps_text ps_duration(uint64_t ns);
 /* The value of a field that is in force, from the fields that were set. */
 struct ps_text ps_field(const wire_text *share, const char *key);
 
-/* A tenant's state and the reason, as one sentence. `ret_bad`: 0 all is well, 1 worth a look, 2
+/* A tenant's state and the reason, as one sentence. `ret_bad`: 0 all is well, 1 worth attention, 2
  * wrong. */
 struct ps_text ps_state(const struct ps_rows *rows, const struct wire_tenant_row *tenant,
 			int *ret_bad);
