@@ -89,7 +89,7 @@ static void make_plain(struct wire_message *m)
 		text_make_plain(m->refused.reason.text);
 }
 
-/* What there is of `size` bytes before the stream ends; -1 as recv(). */
+/* As many of `size` bytes as come before the stream ends; -1 as recv(). */
 static ssize_t receive_all(int fd, uint8_t *out, size_t size)
 {
 	size_t done = 0;
@@ -121,7 +121,7 @@ static ssize_t receive(const struct admin *admin, uint8_t frame[WIRE_FRAME_MAX])
 		return n < 0 ? n : 0;
 	size = wire_length(frame);
 	if (!size)
-		return n; /* what it is instead, wire_decode() says */
+		return n; /* not a frame: wire_decode() says what it is */
 	n = receive_all(admin->fd, frame + WIRE_HEADER, size - WIRE_HEADER);
 	return n < 0 || (size_t)n < size - WIRE_HEADER ? (n < 0 ? n : 0) : (ssize_t)size;
 }
@@ -160,7 +160,7 @@ int admin_send(struct admin *admin, struct wire_message *request, struct fault *
 
 	request->id = ++admin->last_id;
 	size = wire_encode(request, frame);
-	/* One that has turned us away has said why. */
+	/* A meted that turns us away sends its reason first: it can still be read. */
 	if (send(admin->fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size &&
 	    (errno != EPIPE || recv(admin->fd, frame, 1, MSG_PEEK | MSG_DONTWAIT) <= 0))
 		return fault_set(why, errno == EPIPE ? -ECONNRESET : -errno,
@@ -223,7 +223,7 @@ static int check_peer(struct admin *admin, const char *place, uid_t owner, struc
 			 place, (unsigned)who.uid, (unsigned)owner);
 }
 
-/* Connects to whoever listens there. ADMIN_ABSENT: nobody does. */
+/* Connects to the process that listens there. ADMIN_ABSENT: none does. */
 static int open_socket(struct admin *admin, const char *place, bool system, struct fault *why)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -244,7 +244,7 @@ static int open_socket(struct admin *admin, const char *place, bool system, stru
 		return ADMIN_ABSENT;
 	if (r == -EAGAIN)
 		return say_silent(admin, why);
-	/* A former version's, that was root's alone: does it still run? */
+	/* The socket of a former version, which only root could use: does that meted still run? */
 	if (r == -EACCES && system && held_file(PLACE_SYSTEM "/lock") != 1)
 		return ADMIN_ABSENT;
 	return fault_set(why, r, "%s: %s", address.sun_path, strerror(-r));
@@ -258,8 +258,8 @@ int admin_connect(struct admin *admin, const char *place, struct fault *why)
 
 	*admin = (struct admin){.fd = -1};
 	r = place_check(place, owner, system ? PLACE_READABLE : PLACE_PRIVATE, why);
-	/* No meted runs in a folder that does not look as meted makes it: leftovers in the
-	 * system's place lock nobody out. */
+	/* No meted runs in a folder with other rights or another owner than meted gives it:
+	 * leftovers in the system's place lock nobody out. */
 	if (r == PLACE_ABSENT || (r < 0 && system))
 		return ADMIN_ABSENT;
 	if (r < 0)
@@ -294,7 +294,7 @@ int admin_connect_any(struct admin *admin, char *ret_place, struct fault *why)
 		return r;
 	memcpy(ret_place, own, sizeof(own));
 	r = admin_connect(admin, own, why);
-	/* It has just begun to exit: it ends with its last tenant. */
+	/* It has just begun to exit, as its last tenant has left. */
 	return r == -ECONNRESET ? ADMIN_ABSENT : r;
 }
 

@@ -17,7 +17,7 @@ enum {
 
 struct cli_option {
 	const char *verb;
-	const char *name; /* cli_dashed() is what is typed */
+	const char *name; /* cli_dashed() makes the form that is typed */
 	char letter;	  /* 0: none */
 	const char *argument;
 	const char *description;
@@ -61,14 +61,14 @@ int cli_complain(const struct cli_line *line, int status, const char *format, ..
 	printf_like(3, 4);
 
 /* `mete --complete tenants|devices|nodes|contexts [WORD]...`, of the shell's completion: one name
- * on each line. The words behind are the line's, whose --context and --mete-namespace count for
- * nodes. */
+ * on each line. The words are those of the command line; its --context and --mete-namespace apply
+ * to nodes. */
 int cli_complete(char *const *words, int count);
 
 void cli_print_help(FILE *out, const struct cli_command *command);
 void cli_print_usage(FILE *out);
 
-/* "on_daemon_loss" as it is typed: "on-daemon-loss". */
+/* The typed form of "on_daemon_loss": "on-daemon-loss". */
 struct cli_dashed {
 	char text[32];
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shell's completion asks: names that only meted, the driver or kubectl knows. */
+/* Names for the shell's completion that only meted, the driver or kubectl knows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +29,7 @@ static int print_rows(bool tenants)
 	return 0;
 }
 
-/* The value that the line has for an option, as "--context prod" or "--context=prod"; NULL: none.
- */
+/* The value of an option in the line: "--context prod" or "--context=prod"; NULL: none. */
 static const char *typed(char *const *words, int count, const char *option)
 {
 	size_t size = strlen(option);

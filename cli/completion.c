@@ -42,7 +42,7 @@ struct completion_words completion_words(const struct cli_option *option)
 		return words;
 	for (; *at && n + 1 < sizeof(words.text); at++) {
 		words.text[n++] = *at == '|' ? ' ' : *at;
-		if (*at == ':') /* what follows is up to the person */
+		if (*at == ':') /* any value may follow */
 			at += strcspn(at + 1, "|");
 	}
 	return words;
@@ -50,7 +50,7 @@ struct completion_words completion_words(const struct cli_option *option)
 
 struct completion_words completion_field(const char *key)
 {
-	/* Those that are no option of `mete run`. */
+	/* The fields that are no option of `mete run`. */
 	if (strcmp(key, "strict") == 0)
 		return (struct completion_words){"yes no"};
 	if (strcmp(key, "unannounced") == 0)

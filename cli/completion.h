@@ -26,11 +26,11 @@ struct completion_words completion_field(const char *key);
 /* The fields, in the table's order; NULL behind the last. */
 extern const char *const completion_fields[];
 
-/* What the value of an option is. */
+/* The kind of an option's value. */
 bool completion_wants_file(const struct cli_option *option);
 bool completion_wants_device(const struct cli_option *option);
-/* What `mete --complete` is asked for the names that it may be, with the line's words behind it:
- * "nodes", "contexts"; NULL: it is none of these. */
+/* The argument with which `mete --complete` lists the possible values, before the line's words:
+ * "nodes", "contexts"; NULL: there is none. */
 const char *completion_asks(const struct cli_option *option);
 /* A verb's first argument is a tenant, which may be left out. */
 bool completion_of_tenant(const struct cli_command *command);

@@ -36,7 +36,7 @@ static void print_options_that(const struct cli_command *command,
 	}
 }
 
-/* Each verb's options, and those that a value follows. */
+/* Each verb's options, and which of them take a value. */
 static void print_options_of(const struct cli_command *command)
 {
 	const struct cli_option *option = NULL;
@@ -55,7 +55,8 @@ static void print_options_of(const struct cli_command *command)
 	       strstr(command->arguments, "FOLDER") ? "yes" : "");
 }
 
-/* What only kubectl knows, for the line as it stands: `line` has its words, as blanks part them. */
+/* Names that only kubectl knows, for the command line so far: `line` has its words, separated by
+ * blanks. */
 static void print_asked(const char *what)
 {
 	const char *between = "\t";
@@ -74,7 +75,7 @@ static void print_asked(const char *what)
 	       what);
 }
 
-/* What may follow an option, where that is one of a few words. */
+/* The values of options that accept one of a few words. */
 static void print_values(void)
 {
 	for (size_t i = 0; i < cli_options_size; i++) {
@@ -112,7 +113,8 @@ static void print_fields(void)
 }
 
 static const char completion[] =
-	/* compgen -W would expand them as the shell does, and run what stands in a name. */
+	/* compgen -W would expand them as the shell does, and run commands that are part of a name.
+	 */
 	"# Offers names that others have chosen, one on each line.\n"
 	"_mete_offer() {\n"
 	"\tlocal name quoted begun=$cur before=\n"

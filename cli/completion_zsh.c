@@ -16,7 +16,7 @@ static void put_quoted(const char *text)
 	}
 }
 
-/* What may be its value: ":AMOUNT:ACTION". */
+/* Its possible values: ":AMOUNT:ACTION". */
 static void put_value(const struct cli_option *option)
 {
 	struct completion_words words = completion_words(option);
@@ -56,7 +56,7 @@ static void put_option(const struct cli_option *option)
 	fputc('\'', stdout);
 }
 
-/* What follows the options. */
+/* The arguments after the options. */
 static void put_arguments(const struct cli_command *command)
 {
 	if (strstr(command->arguments, "PROGRAM"))
@@ -106,7 +106,7 @@ void completion_zsh(void)
 	      "2>/dev/null)\"}\n}\n\n"
 	      "_mete_devices() {\n\tcompadd -- ${(f)\"$($_mete_program --complete devices "
 	      "2>/dev/null)\"}\n}\n\n"
-	      /* What only kubectl knows, for the line as it stands. */
+	      /* Names that only kubectl knows, for the command line so far. */
 	      "_mete_nodes() {\n\tcompadd -- ${(f)\"$($_mete_program --complete nodes "
 	      "${(Q)words} 2>/dev/null)\"}\n}\n\n"
 	      "_mete_contexts() {\n\tcompadd -- ${(f)\"$($_mete_program --complete contexts "

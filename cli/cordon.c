@@ -40,7 +40,7 @@ int cordon_send(struct admin *admin, const char *device, bool cordoned, uint32_t
 	return r;
 }
 
-/* They do not go on by themselves. */
+/* Suspended tenants do not resume by themselves. */
 static void say_suspended(const struct ps_rows *rows, uint32_t device)
 {
 	for (size_t i = 0; i < rows->count; i++) {

@@ -8,6 +8,6 @@
 /* As admin_connect_for(), for a verb on a device. */
 must_check int cordon_connect(struct admin *admin, const char *device, struct fault *why);
 
-/* `device` as a person names it; `ret_index`: of which meted has understood it. */
+/* `device` as a person names it; `ret_index`: the device's index, as meted has understood it. */
 must_check int cordon_send(struct admin *admin, const char *device, bool cordoned,
 			   uint32_t *ret_index, struct fault *why);

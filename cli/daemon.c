@@ -24,7 +24,7 @@ enum {
 	START_TIMEOUT_MS = 30000,
 	LEAVE_TIMEOUT_MS = 10000, /* a daemon that leaves has nothing left to do */
 	/* Outcomes of start(). */
-	START_ENDED = 1, /* it said why */
+	START_ENDED = 1, /* its own message gives the reason */
 	START_KILLED,	 /* somebody ended it */
 	LEFT = 1,	 /* outcome of await_other(): nobody has the lock */
 	LOG_KEPT_BYTES = 1 << 20,
@@ -67,7 +67,7 @@ static void noreturn_ become_daemon(const char *program, const char *place,
 	setsid();
 	if (chdir("/") != 0)
 		_exit(126);
-	/* What the caller left open is not the daemon's. */
+	/* The daemon must not keep descriptors that the caller left open. */
 	syscall(SYS_close_range, 3u, ~0u, 0u);
 	setenv("NOTIFY_SOCKET", notify, 1);
 	unsetenv("WATCHDOG_USEC");
@@ -75,7 +75,7 @@ static void noreturn_ become_daemon(const char *program, const char *place,
 	_exit(127);
 }
 
-/* What it said last, without the date: the reason why it ended. */
+/* The last line of its log, without the date: the reason why it ended. */
 static void last_words(const char *place, struct fault *why)
 {
 	char path[PLACE_MAX + 16], line[sizeof(why->text)], *reason;
@@ -200,9 +200,8 @@ static int is_locked(const char *path, struct fault *why)
 	return errno == EWOULDBLOCK ? 1 : fault_set(why, -errno, "%s: %s", path, strerror(errno));
 }
 
-/* Another meted has the lock. It is about to leave (LEFT), or has just come, and will answer (0).
- * As long as the program runs it is waited for; a person who only wants to start one is told after
- * a while. */
+/* Another meted has the lock. It is about to leave (LEFT), or has just started, and will answer
+ * (0). We wait for it as long as the program runs; without a program we report it after a while. */
 static int await_other(struct admin *admin, const char *place, int program, struct fault *why)
 {
 	char path[PLACE_MAX + 16];
@@ -262,8 +261,8 @@ static int connect_or_start(struct admin *admin, const char *place, const struct
 	return fault_set(why, -ECHILD, "meted keeps exiting: see %s/meted.log", place);
 }
 
-/* The system's meted restarts: it is waited for, for as long as a start may take. One that does not
- * come back by then keeps nobody from working. */
+/* The system's meted restarts: we wait as long as a start may take. If it has not come back by
+ * then, the user's own is started. */
 static int wait_for_system(struct admin *admin, int program, struct fault *why)
 {
 	char place[PLACE_MAX];
@@ -280,7 +279,7 @@ static int wait_for_system(struct admin *admin, int program, struct fault *why)
 			      stderr);
 			break;
 		}
-		if (ended(program)) /* nobody tells when it is back */
+		if (ended(program)) /* nothing tells us when it is back */
 			return fault_set(why, -ECANCELED, "the program has ended");
 		r = admin_connect_any(admin, place, why);
 		if (r != ADMIN_ABSENT && r != -ECONNRESET)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mete doctor: each check says what it found and, where something is wrong, what to do.
+ * mete doctor: each check reports what it found and, if something is wrong, what to do.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -111,8 +111,8 @@ void check_nvml(struct patient *patient, struct finding *finding)
 static const char load_module[] =
 	"load the driver's kernel module (nvidia-smi or nvidia-modprobe does)";
 
-/* To look whether it may be opened is not enough: NVIDIA's libraries, run by root, make
- * /dev/nvidiactl where there is no kernel module. 0, or -errno. */
+/* Checking its rights is not enough: NVIDIA's libraries, run by root, create /dev/nvidiactl even
+ * without the kernel module. 0, or -errno. */
 static int try_device_file(const char *path)
 {
 	owned(close) int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -284,7 +284,7 @@ static void advise_trouble(const struct admin *admin, struct finding *finding)
 		finding_advise(finding, "correct the file; meted reads it again when it changes");
 }
 
-/* Somebody else made it: no meted of ours is there. */
+/* Another user made the folder: no meted of ours is there. */
 static bool is_not_ours(const char *place)
 {
 	struct fault why;

@@ -8,16 +8,16 @@ enum finding_verdict {
 	FINDING_FINE,
 	FINDING_NOTE,
 	FINDING_WRONG,
-	FINDING_NONE, /* does not concern this machine: not shown */
+	FINDING_NONE, /* the check does not concern this machine: not shown */
 };
 
 struct finding {
 	enum finding_verdict verdict;
-	char found[600];  /* what there is */
-	char advice[400]; /* what to do; "" where nothing */
+	char found[600];  /* what the check found */
+	char advice[400]; /* what to do; "" if nothing */
 };
 
-/* What earlier checks learned. */
+/* The results of earlier checks. */
 struct patient {
 	bool has_driver;
 	struct driver driver;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mete doctor on a node whose GPUs are given out by claims: what meted has written of its driver
+/* mete doctor on a node whose GPUs are given out by claims: meted's report about its driver
  * (plugin/dra/report.c). */
 #include <string.h>
 
@@ -14,7 +14,8 @@ struct report {
 	const char *driver, *server, *registered, *published, *withheld, *slices, *told;
 };
 
-/* The value in the line that begins with the word; "" if there is none. Its line is cut off. */
+/* The value in the line that begins with the word; "" if there is none. The text is cut behind it.
+ */
 static const char *value_of(char *text, const char *word)
 {
 	size_t length = strlen(word);
@@ -103,7 +104,7 @@ void check_claims(struct patient *patient, struct finding *finding)
 	struct report report = {.text = NULL};
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	if (!read_report(&report)) {
 		finding->verdict = FINDING_NONE;

@@ -7,7 +7,7 @@
 
 #define SHMEM "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 
-/* "always within_size advise [never] deny force"; "" where the kernel has no such pages. */
+/* "always within_size advise [never] deny force"; "" if the kernel has no such pages. */
 static const char *chosen(char line[128])
 {
 	owned(fclose) FILE *file = fopen(SHMEM, "re");

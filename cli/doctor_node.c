@@ -16,8 +16,7 @@
 #define ENVVAR	  "accept-nvidia-visible-devices-envvar-when-unprivileged"
 enum { TOOLKIT_MOST = 256 << 10, RECORD_MOST = 4096 };
 
-/* Where the node's files are seen: in mete's container, below a folder that deploy/on-node names.
- */
+/* The folder of the node's files in mete's container, which deploy/on-node names. */
 static const char *node_root(void)
 {
 	const char *root = getenv("METE_HOST");
@@ -32,7 +31,7 @@ const char *node_path(const char *path, char ret_path[PATH_MAX])
 	return ret_path;
 }
 
-/* The kubelet's sockets: as meted sees them, which mounts them under their own paths. */
+/* The kubelet's sockets, under the paths at which meted's container mounts them. */
 const char *node_kubelet_path(const char *path, char ret_path[PATH_MAX])
 {
 	struct stat there;
@@ -43,7 +42,7 @@ const char *node_kubelet_path(const char *path, char ret_path[PATH_MAX])
 	return ret_path;
 }
 
-/* A container has files of its own: what is not there need not be lacking on the node. (With
+/* A container has files of its own: a file that is missing here may exist on the node. (With
  * hostPID, process 1 is the node's.) */
 static bool sees_node(void)
 {
@@ -64,8 +63,8 @@ static bool is_node(void)
 	return stat(node_kubelet_path(PLUGINS, path), &there) == 0;
 }
 
-/* Whether this concerns the machine, and the user may look. */
-bool node_may_look(struct finding *finding)
+/* Whether this machine is a node, and the user may read its files. */
+bool node_may_read(struct finding *finding)
 {
 	char path[PATH_MAX];
 
@@ -86,7 +85,7 @@ void check_kubelet(struct patient *patient, struct finding *finding)
 	int r;
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	r = socket_answers(node_kubelet_path(PLUGINS "/kubelet.sock", path));
 	if (r == 0) {
@@ -99,7 +98,7 @@ void check_kubelet(struct patient *patient, struct finding *finding)
 		       "mete.kubelet-folder in mete-config(5)");
 }
 
-/* A socket of ours that answers, or else one of a meted that was killed; "" where there is none. */
+/* A socket of ours that answers, or else one of a meted that was killed; "" if there is none. */
 static void find_socket(char *ret_path, size_t size)
 {
 	char plugins[PATH_MAX], name[NAME_MAX + 1];
@@ -122,7 +121,7 @@ void check_plugin(struct patient *patient, struct finding *finding)
 	int r;
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	find_socket(path, sizeof(path));
 	if (!*path) {
@@ -145,7 +144,7 @@ void check_owner(struct patient *patient, struct finding *finding)
 	char theirs[NAME_MAX + 1], ours[NAME_MAX + 1], path[PATH_MAX], registry[PATH_MAX];
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	if (socket_find(node_kubelet_path(PLUGINS, path), "nvidia-", theirs, sizeof(theirs)) == 0) {
 		bool both = socket_find(path, "mete-", ours, sizeof(ours)) == 0;
@@ -178,7 +177,7 @@ void check_resources(struct patient *patient, struct finding *finding)
 	int r;
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	r = socket_answers(node_kubelet_path(RESOURCES, path));
 	if (r == 0) {
@@ -191,7 +190,7 @@ void check_resources(struct patient *patient, struct finding *finding)
 		"meted asks it which pod a container belongs to; Kubernetes has it since 1.20");
 }
 
-/* What the API server told meted of the kubelet and the runtime: two lines. False: nothing. */
+/* What the API server told meted about the kubelet and the runtime: two lines. False: nothing. */
 static bool read_versions(char *ret_text[2], char **ret_whole)
 {
 	size_t size;
@@ -224,7 +223,7 @@ static bool has_cdi(bool folder, struct fault *ret_reason)
 	return cdi_choice(&facts, ret_reason);
 }
 
-/* The first that is there, as meted sees it, or else as the node does. NULL: none. */
+/* The first that exists, under meted's path or else under the node's. NULL: none. */
 static const char *find_folder(char ret_path[PATH_MAX])
 {
 	static const char *const folders[] = {"/var/run/cdi", "/etc/cdi"};
@@ -246,7 +245,7 @@ void check_cdi(struct patient *patient, struct finding *finding)
 	struct fault reason;
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	folder = find_folder(path);
 	if (!has_cdi(folder != NULL, &reason)) {
@@ -272,7 +271,7 @@ void check_cdi(struct patient *patient, struct finding *finding)
 	finding_advise(finding, "meted must be able to write there");
 }
 
-/* "name = value", wherever it stands. */
+/* "name = value", anywhere in the file. */
 static bool says(const char *text, const char *name, const char *value)
 {
 	const char *at = strstr(text, name);
@@ -290,7 +289,7 @@ static bool says(const char *text, const char *name, const char *value)
 	return strncmp(at, value, strlen(value)) == 0;
 }
 
-/* As packages install it, or NVIDIA's operator. NULL: it is nowhere. */
+/* Where packages install it, or NVIDIA's operator. NULL: it is not installed. */
 static char *read_toolkit(char ret_path[PATH_MAX])
 {
 	static const char *const files[] = {
@@ -312,7 +311,7 @@ void check_toolkit(struct patient *patient, struct finding *finding)
 	char path[PATH_MAX];
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	if (!sees_node()) {
 		finding_set(finding, FINDING_NOTE, "the node's files cannot be seen from here");

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mete doctor on a node of Kubernetes: where the node's files are, and whether it is one. */
+/* mete doctor on a node of Kubernetes: whether this machine is one, and where its files are. */
 #pragma once
 
 #include <limits.h>
 
 #include "cli/doctor.h"
 
-/* A path of the node as it is seen from here: below $METE_HOST in mete's container. */
+/* The path at which a file of the node is reached from here: below $METE_HOST in mete's container.
+ */
 const char *node_path(const char *path, char ret_path[PATH_MAX]);
-/* Of the kubelet and of meted: under its own path, as meted sees it, or else as node_path(). */
+/* The same for files of the kubelet and of meted: under their own path, as in meted's container, or
+ * else as node_path(). */
 const char *node_kubelet_path(const char *path, char ret_path[PATH_MAX]);
-/* Whether this is a node, and the user may look. If not, the finding says so. */
-bool node_may_look(struct finding *finding);
+/* Whether this is a node, and the user may read its files. If not, the finding says so. */
+bool node_may_read(struct finding *finding);

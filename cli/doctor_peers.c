@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mete doctor: what users of GPU sharing meet most often, wherever they run it. docs/doctor.md has
- * the threads. */
+/* mete doctor: the problems that users of any GPU sharing report most often. docs/doctor.md has the
+ * threads. */
 #include <ctype.h>
 #include <dirent.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { PRELOAD_MOST = 64 << 10 };
 
 /* ---- what a program sees --------------------------------------------------------------------- */
 
-/* CUDA sees the devices before the first that does not exist. */
+/* CUDA sees only the devices that the list names before the first that does not exist. */
 void check_visible(struct patient *patient, struct finding *finding)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -174,7 +174,7 @@ void check_links(struct patient *patient, struct finding *finding)
 	bool lacks = false;
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	folder = opendir(node_path("/dev", dev));
 	while (folder && !lacks && (entry = readdir(folder)))
@@ -193,7 +193,7 @@ void check_selinux(struct patient *patient, struct finding *finding)
 	size_t size;
 
 	(void)patient;
-	if (!node_may_look(finding))
+	if (!node_may_read(finding))
 		return;
 	if (file_slurp(node_path("/sys/fs/selinux/enforce", path), 64, &text, &size) < 0 ||
 	    text[0] != '1') {

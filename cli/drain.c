@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mete drain`: a device is cordoned, and then waited for until nobody is there any more. Whom its
- * options name is parked, or told to end, instead. What is done with whom is decided when they are
- * first seen.
+ * `mete drain`: cordons a device, and then waits until no tenant is there any more. Tenants of the
+ * classes that its options name are parked, or told to end, instead. What is done with a tenant is
+ * decided when it is first seen.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@
 #include "cli/ps_fetch.h"
 #include "cli/values.h"
 
-enum { LOOK_MS = 500, NOBODY = SHARE_BATCH + 1 };
+enum { CHECK_MS = 500, NOBODY = SHARE_BATCH + 1 };
 
 static const uint64_t day_ns = 86400ull * 1000000000;
 
 enum doing_with { WAITS_FOR, PARKS, ENDS, KILLED };
 
-/* Whom it has seen. */
+/* The tenants that it has seen. */
 struct seen {
 	uint32_t tenant;
 	enum doing_with what;
@@ -31,7 +31,7 @@ struct drain {
 	struct admin admin;
 	const char *name; /* of the device, as it was given */
 	uint32_t device;
-	/* From this class on, downwards: the classes are numbers that grow. NOBODY: none. */
+	/* From this class on, downwards: lower classes have greater numbers. NOBODY: no class. */
 	unsigned park_from, end_from;
 	uint64_t grace_ns, timeout_ns; /* UINT64_MAX: as long as it takes */
 	bool only_says;
@@ -96,7 +96,7 @@ static void say(const struct wire_tenant_row *t, const char *what, const struct 
 	fflush(stdout);
 }
 
-/* Who is to be parked and cannot be is ended if it may be, or waited for. */
+/* A tenant that cannot be parked as wanted is ended if its class allows that, or waited for. */
 static enum doing_with begin(struct drain *d, const struct wire_tenant_row *t)
 {
 	unsigned class = class_of(t);
@@ -153,7 +153,7 @@ static int see(struct drain *d, const struct wire_tenant_row *t, struct fault *w
 	return end(d, t, true, why);
 }
 
-/* All of it that can move has left. What cannot stays until the tenant ends. */
+/* All of its memory that can move has left. The rest stays until the tenant ends. */
 static bool is_parked(const struct wire_tenant_row *t)
 {
 	return t->suspended && !t->movable;
@@ -163,8 +163,8 @@ static bool is_parked(const struct wire_tenant_row *t)
 
 struct left {
 	uint32_t count, parked;
-	uint64_t parked_bytes; /* what stays of those on the device */
-	char names[300];       /* of the others; as many as fit */
+	uint64_t parked_bytes; /* what the parked tenants keep on the device */
+	char names[300];       /* of the other tenants, as many as fit */
 };
 
 static void add_name(struct left *left, const struct wire_tenant_row *t)
@@ -176,7 +176,7 @@ static void add_name(struct left *left, const struct wire_tenant_row *t)
 	left->count++;
 }
 
-static int look(struct drain *d, struct left *ret_left, struct fault *why)
+static int review(struct drain *d, struct left *ret_left, struct fault *why)
 {
 	owned(ps_rows_free) struct ps_rows rows = {0};
 	int r = ps_fetch_rows(&d->admin, 0, &rows, why);
@@ -216,7 +216,7 @@ static int wait_for_all(struct drain *d, struct fault *why)
 	struct left left;
 
 	for (;;) {
-		int r = look(d, &left, why);
+		int r = review(d, &left, why);
 
 		if (r == 0 && d->only_says && !d->count)
 			printf("device %u: nobody is there\n", d->device);
@@ -228,8 +228,8 @@ static int wait_for_all(struct drain *d, struct fault *why)
 			return fault_set(why, -ETIMEDOUT,
 					 "device %u takes no new tenants, and still has %s",
 					 d->device, left.names);
-		/* Nothing is sent when a tenant ends, or the last of its memory has left. */
-		poll(NULL, 0, LOOK_MS);
+		/* meted sends no message when a tenant ends, or the last of its memory has left. */
+		poll(NULL, 0, CHECK_MS);
 	}
 	say_drained(d, &left);
 	return 0;
@@ -269,12 +269,13 @@ static int read_line(const struct cli_line *line, struct drain *d, struct fault 
 	if (r == 0)
 		r = values_time(line, "timeout", 0, 365 * day_ns, &d->timeout_ns, why);
 	if (r == 0 && cli_value(line, "grace") && d->end_from == NOBODY)
-		r = fault_set(why, -EINVAL,
-			      "--grace is how long who is ended has for it: it goes with --end");
+		r = fault_set(
+			why, -EINVAL,
+			"--grace is the time that ended tenants have to exit: it needs --end");
 	return r;
 }
 
-/* Without a change: nobody is kept away by a dry run. */
+/* A dry run does not cordon the device. */
 static int find_device(struct drain *d, struct fault *why)
 {
 	owned(ps_rows_free) struct ps_rows rows = {0};

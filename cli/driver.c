@@ -34,7 +34,7 @@ int driver_guest(int version, char ret_folder[PATH_MAX], struct fault *why)
 	return 0;
 }
 
-/* Opens a library by the loader's own rules, or in `folder` where one is given. */
+/* Opens a library by the loader's own rules, or in `folder` if one is given. */
 static void *open_library(const char *folder, const char *name)
 {
 	char path[PATH_MAX + 64];
@@ -101,7 +101,7 @@ int driver_find(struct driver *ret_driver, struct fault *why)
 		nvml = open_library("", "libnvidia-ml.so.1");
 	if (nvml && (path_of(nvml, driver.nvml) < 0 || fit_is_guest(nvml)))
 		driver.nvml[0] = '\0';
-	/* Both stay open: a driver does not like to be unloaded, and we end soon. */
+	/* Both stay open: a driver may not survive being unloaded, and we end soon. */
 	*ret_driver = driver;
 	return 0;
 }

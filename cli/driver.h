@@ -12,8 +12,8 @@
 
 struct driver {
 	char cuda[PATH_MAX];   /* libcuda.so.1: absolute, links resolved */
-	char folder[PATH_MAX]; /* its folder, as METE_DRIVER wants it */
-	char nvml[PATH_MAX];   /* libnvidia-ml.so.1, or "" where there is none */
+	char folder[PATH_MAX]; /* its folder, for METE_DRIVER */
+	char nvml[PATH_MAX];   /* libnvidia-ml.so.1, or "" if there is none */
 	int version;	       /* as cuDriverGetVersion gives it: 12090 */
 	bool simulated;	       /* the library is mete's simulated driver */
 };
@@ -25,5 +25,5 @@ must_check int driver_find(struct driver *ret_driver, struct fault *why);
  * `version`: the newest set that is not newer than it. */
 must_check int driver_guest(int version, char ret_folder[PATH_MAX], struct fault *why);
 
-/* Another of our programs ("meted"), beside this one or where it is installed. */
+/* Finds another of our programs ("meted"), beside this one or where it is installed. */
 must_check int driver_program(const char *name, char ret_path[PATH_MAX], struct fault *why);

@@ -32,7 +32,8 @@ struct gpus {
 
 void gpus_close(struct gpus *gpus)
 {
-	free(gpus); /* the library stays: a driver does not like to be unloaded, and we end soon */
+	free(gpus); /* the library stays loaded: a driver may not survive being unloaded, and we end
+		       soon */
 }
 
 static int find(struct gpus *gpus, const char *path, struct fault *why)
@@ -87,7 +88,7 @@ int gpus_open(struct gpus **ret_gpus, struct fault *why)
 	return 0;
 }
 
-static void look_at(const struct gpus *gpus, nvmlDevice_t device, struct pick_gpu *gpu)
+static void read_gpu(const struct gpus *gpus, nvmlDevice_t device, struct pick_gpu *gpu)
 {
 	nvmlUtilization_t rates;
 	nvmlMemory_t memory;
@@ -121,7 +122,7 @@ int gpus_look(const struct gpus *gpus, struct pick_gpu ret_gpu[PICK_GPUS], size_
 		    gpus->uuid(device, gpu->uuid, sizeof(gpu->uuid)) != NVML_SUCCESS)
 			continue;
 		gpu->index = i;
-		look_at(gpus, device, gpu);
+		read_gpu(gpus, device, gpu);
 		++*ret_size;
 	}
 	return 0;
@@ -184,7 +185,7 @@ static bool find_device(const struct gpus *gpus, const char *uuid, nvmlDevice_t 
 	return gpus && gpus->by_uuid && gpus->by_uuid(uuid, ret_device) == NVML_SUCCESS;
 }
 
-/* Milliwatts, as NVML counts; 0 is no figure of a board that is on. */
+/* NVML counts milliwatts; a board that is on never takes 0. */
 static int watts(nvmlReturn_t (*ask)(nvmlDevice_t, unsigned int *), nvmlDevice_t device)
 {
 	unsigned int milli = 0;
@@ -221,7 +222,7 @@ enum {
 	SAMPLES_MOST = 1 << 16,
 };
 
-/* The driver wants room for all that it may keep, however little it then writes. */
+/* The driver requires room for all samples that it may keep, even if it then writes few. */
 static unsigned read_samples(const struct gpus *gpus, nvmlDevice_t device, uint64_t since_us,
 			     nvmlProcessUtilizationSample_t **ret_samples)
 {

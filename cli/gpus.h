@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPUs of this machine as NVML shows them: for who picks one, and for who looks while no meted
- * runs. Asks, and keeps nothing.
+ * The GPUs of this machine as NVML shows them: for `mete pick`, and for verbs that show GPUs while
+ * no meted runs. Keeps nothing.
  */
 #pragma once
 
@@ -14,12 +14,12 @@ struct gpus;
 must_check int gpus_open(struct gpus **ret_gpus, struct fault *why);
 void gpus_close(struct gpus *gpus);
 
-/* A GPU that cannot be asked is left out, not fatal: the others may do. `ret_count`: how many there
- * are, those included. */
+/* A GPU that cannot be asked is left out, and is no failure: the others may suffice. `ret_count`:
+ * how many there are, including those left out. */
 must_check int gpus_look(const struct gpus *gpus, struct pick_gpu ret_gpu[PICK_GPUS],
 			 size_t *ret_size, size_t *ret_count, struct fault *why);
 
-/* "" where it does not say. */
+/* "" if the driver does not say. */
 struct gpus_model {
 	char text[96];
 };
@@ -33,32 +33,33 @@ struct gpus_process {
 	uint64_t used_bytes;
 };
 
-/* Who has a context on the GPU of that index, as far as the driver says; how many. */
+/* The processes with a context on the GPU of that index, as far as the driver says. Returns how
+ * many. */
 must_check size_t gpus_processes(const struct gpus *gpus, unsigned index, struct gpus_process *out,
 				 size_t room);
 
-/* What the board says of itself; GPUS_UNSAID where it does not. */
+/* What the board reports about itself; GPUS_UNSAID if it does not. */
 enum { GPUS_UNSAID = -1 };
-/* How many processes the GPU of that index lets in: nvmlComputeMode_t, or GPUS_UNSAID. -ENODEV:
+/* How many processes may use the GPU of that index: nvmlComputeMode_t, or GPUS_UNSAID. -ENODEV:
  * there is no such GPU. */
 int gpus_mode(const struct gpus *gpus, unsigned index);
 struct gpus_gauges {
-	int load_percent; /* of the last sample's time, with a kernel on it */
+	int load_percent; /* the part of the last sample's time in which a kernel ran */
 	int celsius;
-	int watts, watts_most; /* now, and what it may take */
+	int watts, watts_most; /* now, and the most that the board may take */
 	int mhz;	       /* of its multiprocessors */
 };
-/* Of a GPU or a MIG device, by the UUID as the driver writes it. NULL: nothing is said. */
+/* Of a GPU or a MIG device, by the UUID as the driver writes it. NULL: the driver reports nothing.
+ */
 struct gpus_gauges gpus_gauges(const struct gpus *gpus, const char *uuid);
 
 struct gpus_busy {
 	unsigned pid, percent; /* of the time since then */
 };
 
-/* What each process had of the GPU's time since `*since_us`, by the driver's samples: their mean.
- * Moves
- * `*since_us` (by the driver's clock; 0: all that it keeps) to the newest. How many processes there
- * are; 0 also where the driver does not say. */
+/* Each process's part of the GPU's time since `*since_us`: the mean of the driver's samples. Sets
+ * `*since_us` (by the driver's clock; 0: all samples that it keeps) to the newest one. Returns how
+ * many processes there are; 0 also if the driver does not say. */
 must_check size_t gpus_busy(const struct gpus *gpus, const char *uuid, uint64_t *since_us,
 			    struct gpus_busy *out, size_t room);
 

@@ -11,7 +11,7 @@
 
 enum { GAP = 2 /* between two columns */ };
 
-enum { INDENT = 4 /* of what is said below a line */ };
+enum { INDENT = 4 /* of a sentence below a line */ };
 
 static const char *ellipsis(const struct screen *screen)
 {
@@ -71,7 +71,7 @@ size_t grid_width(const char *text)
 	return width;
 }
 
-/* By the names of locales: what they stand for need not be installed. */
+/* By the locales' names only: the locales themselves need not be installed. */
 static bool is_ascii(void)
 {
 	static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -85,7 +85,7 @@ static bool is_ascii(void)
 	return false;
 }
 
-struct screen screen_look(void)
+struct screen screen_now(void)
 {
 	const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
 	struct winsize size = {0};
@@ -93,7 +93,7 @@ struct screen screen_look(void)
 
 	if (!isatty(STDOUT_FILENO))
 		return screen;
-	/* A terminal that does not say is as wide as most. */
+	/* A terminal that does not tell its width is taken to have the usual one. */
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_col)
 		size = (struct winsize){.ws_col = 80};
 	screen.width = size.ws_col;
@@ -169,7 +169,7 @@ static void cut_to(size_t *width, unsigned least, size_t over)
 		*width = *width - least > over ? *width - over : least;
 }
 
-/* Column by column, those of the highest rank first: cut, then left out. */
+/* Narrows column by column, the highest rank first: each is cut, then left out. */
 static void fit(const struct grid *grid, struct layout *layout, size_t room)
 {
 	for (unsigned rank = 99; rank > 0; rank--) {
@@ -192,7 +192,8 @@ static void fit(const struct grid *grid, struct layout *layout, size_t room)
 	}
 }
 
-/* What went left more room than was needed: those that were cut have it, the lowest rank first. */
+/* Leaving columns out may free more room than was needed: the columns that were cut get it back,
+ * the lowest rank first. */
 static void widen(const struct grid *grid, struct layout *layout, const struct layout *natural,
 		  size_t room)
 {
@@ -220,7 +221,7 @@ static void lay_out(const struct grid *grid, const struct screen *screen, struct
 		if (width > ret->width[i % grid->count])
 			ret->width[i % grid->count] = width;
 	}
-	/* A column that nobody has anything to say in is not shown, if it can be left out. */
+	/* A column in which every cell is empty is not shown, if it can be left out. */
 	for (size_t i = 0; i < grid->count; i++) {
 		size_t heading = grid_width(grid->columns[i].heading);
 
@@ -255,7 +256,7 @@ void grid_end(FILE *out, const struct screen *screen, enum grid_style style)
 		fputs("\033[0m", out);
 }
 
-/* What there is room for, and how wide that came out. */
+/* Writes as much as there is room for. Returns its width. */
 static size_t put_cut(FILE *out, const struct screen *screen, const char *text, size_t room)
 {
 	bool cut = grid_width(text) > room;
@@ -313,7 +314,7 @@ static void put_cell(struct line *line, const struct grid_column *column, size_t
 		blank(line, width - wide);
 }
 
-/* Words, as many on a line as there is room for; longer ones are cut. */
+/* Fills lines with words; a word that is longer than a line is cut. */
 static void put_wrapped(FILE *out, const struct screen *screen, enum grid_style style,
 			const char *text, size_t indent)
 {
@@ -359,7 +360,7 @@ static enum grid_style style_at(const struct grid *grid, size_t row, size_t colu
 	return !row ? GRID_HEAD : at < grid->cells ? grid->style[at] : GRID_PLAIN;
 }
 
-/* What is to be read to its end, and was cut. */
+/* The cells that should be read to their end, and were cut. */
 static void put_whole(const struct grid *grid, const struct layout *layout, size_t row, FILE *out,
 		      const struct screen *screen)
 {
@@ -412,7 +413,7 @@ struct grid_bar grid_bar(const struct screen *screen, double part)
 	char *at = bar.text;
 
 	if (!left && part > 0)
-		left = 1; /* something is there */
+		left = 1; /* never an empty bar for a little */
 	for (unsigned i = 0; i < GRID_BAR; i++) {
 		unsigned here = left > 8 ? 8 : left;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table for people: columns as wide as what they hold, or, on a terminal that is too narrow for
- * that, as the columns' ranks say. Knows nothing of what it shows.
+ * A table for people: columns as wide as their content, or, on a terminal that is too narrow for
+ * that, as the columns' ranks say. Knows nothing about the content.
  */
 #pragma once
 
@@ -19,18 +19,18 @@ struct grid_column {
 	const char *heading;
 	bool right;	/* numbers */
 	bool may_go;	/* it can be left out */
-	unsigned least; /* it can be cut to so much, marked with an ellipsis; 0: never */
-	unsigned rank;	/* where room is missing, the highest is cut, and left out, first */
+	unsigned least; /* it can be cut to this width, marked with an ellipsis; 0: never */
+	unsigned rank;	/* if room is missing, the highest rank is cut, and left out, first */
 	unsigned soft,
-		soft_rank; /* before that it is cut to so much, when it is that rank's turn */
-	bool whole;	   /* what was cut is said in full below the line */
+		soft_rank; /* before that it is cut to this width, when it is that rank's turn */
+	bool whole;	   /* a text that was cut is shown in full below the line */
 };
 
 /* Where it is shown. */
 struct screen {
 	unsigned width, height; /* 0: without bound */
 	bool colour;
-	bool ascii;  /* it shows no more than that */
+	bool ascii;  /* it shows no other characters */
 	bool marked; /* a style begins with the character GRID_MARK + it, and ends with GRID_MARK;
 			no colours */
 };
@@ -48,7 +48,7 @@ struct grid {
 
 /* Standard output as it is now: a terminal's size, whether colour is wanted (NO_COLOR), and whether
  * the locale's characters go beyond ASCII. Where no locale is set, they do. */
-struct screen screen_look(void);
+struct screen screen_now(void);
 
 void grid_init(struct grid *grid, const struct grid_column *columns, size_t count);
 void grid_done(struct grid *grid);
@@ -68,7 +68,7 @@ void grid_end(FILE *out, const struct screen *screen, enum grid_style style);
 /* The text, cut with an ellipsis to that many columns, which are filled up with blanks. */
 void grid_field(FILE *out, const struct screen *screen, const char *text, size_t columns);
 
-/* How much of a whole, `size` characters wide. */
+/* A bar for a part of a whole, `size` characters wide. */
 enum { GRID_BAR = 10 };
 struct grid_bar {
 	char text[4 * GRID_BAR + 1];

@@ -13,7 +13,7 @@
 #include "base/text.h"
 
 enum {
-	END_MS = 2000, /* what is over anyway ends within that time, or is ended */
+	END_MS = 2000, /* a process that is finished ends within this time, or is killed */
 	ERRORS_MOST = 8192,
 	NO_KUBECTL = 127,
 };
@@ -42,7 +42,8 @@ static int start(struct kubectl *kubectl, const char *const *words, int in, int 
 {
 	*kubectl = (struct kubectl){.errors = memfd_create("kubectl", MFD_CLOEXEC)};
 	if (kubectl->errors < 0)
-		return fault_set(why, -errno, "no file for what kubectl says: %s", strerror(errno));
+		return fault_set(why, -errno, "no file for kubectl's messages: %s",
+				 strerror(errno));
 	kubectl->pid = fork();
 	if (kubectl->pid == 0)
 		become(words, in, out, kubectl->errors);
@@ -59,13 +60,13 @@ int kubectl_start(struct kubectl *kubectl, const char *const *words, int fd, str
 	return start(kubectl, words, fd, fd, why);
 }
 
-/* Its exit status; -1: it did not end by itself within that time. */
+/* Returns its exit status; -1: it did not end by itself within that time. */
 static int await(pid_t pid, int patience_ms)
 {
 	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
 	int status, r;
 
-	/* Signals of the terminal's size begin it anew: it takes longer, and ends. */
+	/* A signal of the terminal's size restarts the wait: it takes longer, but ends. */
 	do {
 		r = ended.fd < 0 ? 1 : poll(&ended, 1, patience_ms);
 	} while (r < 0 && errno == EINTR);
@@ -78,9 +79,8 @@ static int await(pid_t pid, int patience_ms)
 	return r != 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* What kubectl itself adds about a command that has said why it failed, or did not; and the log of
- * its library
- * ("E1126 23:16:50 ..."). */
+/* Lines that explain nothing: what kubectl adds after a command's own error, and the log of its
+ * library ("E1126 23:16:50 ..."). */
 static bool is_idle(const char *line)
 {
 	return !*line || (strchr("IWE", *line) && strspn(line + 1, "0123456789") == 4) ||
@@ -139,7 +139,8 @@ int kubectl_run(const char *const *words, char *ret_said, size_t size, struct fa
 
 	*ret_said = '\0';
 	if (out < 0 || in < 0)
-		return fault_set(why, -errno, "no file for what kubectl says: %s", strerror(errno));
+		return fault_set(why, -errno, "no file for kubectl's messages: %s",
+				 strerror(errno));
 	r = start(&kubectl, words, in, out, why);
 	if (r < 0)
 		return r;

@@ -35,7 +35,7 @@ const char *cli_value(const struct cli_line *line, const char *name)
 	for (int i = 0; (option = cli_next_option(line->command->verb, option)); i++)
 		if (strcmp(option->name, name) == 0)
 			return line->value[i];
-	abort(); /* a name that the table does not have: a bug that any run of the verb shows */
+	abort(); /* a name that is not in the table: a bug that any run of the verb shows */
 }
 
 struct parser {
@@ -77,7 +77,7 @@ struct meant {
 	char text[100];
 };
 
-/* "; did you mean '--memory'?", of --memroy or --memroy=4G; "" where nothing is near. */
+/* "; did you mean '--memory'?", of --memroy or --memroy=4G; "" if no option is similar. */
 static struct meant meant_option(const struct cli_line *line, const char *typed)
 {
 	const struct cli_option *option = NULL;
@@ -112,7 +112,7 @@ static struct meant meant_verb(const char *typed)
 	return said;
 }
 
-/* What getopt_long() stumbled over: a letter, perhaps among others, or a word. */
+/* The option that getopt_long() rejected: a letter, perhaps among others, or a word. */
 static int complain(const struct cli_line *line, const struct parser *parser, const char *word,
 		    bool misses_value)
 {
@@ -150,7 +150,7 @@ static int parse(struct cli_line *line, int argc, char **argv)
 		default:
 			if (found < 256)
 				found = 256 + parser.row_of_letter[found & 127];
-			/* `--memory -- ./train`: to getopt the dashes are the value. */
+			/* In `--memory -- ./train` getopt takes the dashes for the value. */
 			if (optarg && strcmp(optarg, "--") == 0)
 				return 1 + cli_complain(line, CLI_USAGE,
 							"option '--%s' needs a value",
@@ -181,7 +181,7 @@ static int unknown(const char *verb)
 	best_effort(
 		fault_set(&said, 0, "mete: unknown verb '%.60s'%s", verb, meant_verb(verb).text));
 	text_make_plain(said.text);
-	/* The last line: it is what somebody sees who has scrolled. */
+	/* Printed last, so that it is seen without scrolling back. */
 	fprintf(stderr, "\n%s\n", said.text);
 	return CLI_USAGE;
 }

@@ -72,7 +72,7 @@ static const struct entry places[] = {
 #undef PLACE
 };
 
-/* What a tenant may be doing. */
+/* The states of a tenant. */
 static const struct entry states[] = {
 #define DOING(NAME, name, now, meaning) {"ps", name, meaning},
 #include "core/doing.def"
@@ -86,7 +86,7 @@ static const struct entry gates[] = {
 #undef GATE
 };
 
-/* What the keys of a full screen do. */
+/* The keys of a full screen. */
 static const struct entry screen_keys[] = {
 #define KEY(ACT, keys, meaning) {"top", keys, meaning},
 #include "cli/top/keys.def"
@@ -129,7 +129,8 @@ static void print_section(const char *title, const char *verb, const struct entr
 	}
 }
 
-/* What ps_json.c adds beside the table: objects within objects, and what is not always known. */
+/* Keys that ps_json.c adds to the table's: objects within objects, and figures that are not always
+ * known. */
 static const struct entry other_keys[] = {
 	{"tenant", "fields",
 	 "an object with every field of its share as it is in force; mete-set(1) explains them"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mete mig: what mig-parted does with its configuration file. The driver is asked, not meted: of
- * meted only who has a GPU that would change. A meted that runs sees what has changed by itself.
+ * mete mig: what mig-parted does with its configuration file. It asks the driver, and meted only
+ * for the tenants of a GPU that would change. A running meted notices the change by itself.
  */
 #include "mig/apply.h"
 
@@ -81,8 +81,8 @@ static const char *who(void *owner, const char *uuid)
 	return NULL;
 }
 
-/* Without a meted the driver alone says who uses what. One that does not answer may have tenants.
- */
+/* Without a meted only the driver tells which processes use a GPU. A meted that does not answer may
+ * have tenants. */
 static int find_tenants(struct tenants *tenants, struct fault *why)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
@@ -139,7 +139,7 @@ static int export_all(const struct cli_line *line, const char *folder)
 	if (format && !json && strcmp(format, "yaml") != 0)
 		return cli_complain(line, CLI_USAGE, "--output-format '%s': accepted: yaml, json",
 				    format);
-	/* It is written into both as it is. */
+	/* The text is written into both as it is. */
 	if (label &&
 	    (!*label || strspn(label, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789-_.") != strlen(label)))
@@ -152,7 +152,7 @@ static int export_all(const struct cli_line *line, const char *folder)
 	return 0;
 }
 
-/* Options that another of the three has. */
+/* Options that belong to another of the three. */
 static int check_options(const struct cli_line *line, const char *act, struct fault *why)
 {
 	static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mete migrate: the kustomization that replaces NVIDIA's device plugin, and what will differ. What
- * differs is what the parser of the configuration itself says (plugin/config/), with the
- * environment and the options of the DaemonSet that is there.
+ * mete migrate: the kustomization that replaces NVIDIA's device plugin, and what will differ. The
+ * differences come from the parser of the configuration itself (plugin/config/), run with the
+ * environment and the options of the existing DaemonSet.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static int set(const char *name, const char *value, int overwrite)
 	return 0;
 }
 
-/* Where its files are is the kustomization's affair. */
+/* The kustomization decides where its files are. */
 static bool is_of_files(const char *name)
 {
 	return strncmp(name, "CONFIG_FILE", 11) == 0;
@@ -124,7 +124,7 @@ static int take_command(const struct document_node *container, struct migrate_sa
 	return r == 0 ? take_options(container, "args", why) : r;
 }
 
-/* The Operator would make it again. */
+/* The Operator would create the DaemonSet again. */
 static void say_owner(const struct migrate_objects *objects, struct migrate_said *said)
 {
 	const struct document_node *owners =
@@ -149,7 +149,7 @@ static int take_settings(const struct migrate_objects *objects, struct migrate_s
 	say_owner(objects, said);
 	if (r == 0)
 		r = take_environment(objects->container, said, why);
-	/* The program beside it that chooses a configuration. */
+	/* The container beside the plugin that chooses a configuration. */
 	for (one = one ? one->first : NULL; one && r == 0; one = one->next)
 		if (migrate_runs(one, "config-manager"))
 			r = take_environment(one, said, why);
@@ -158,7 +158,7 @@ static int take_settings(const struct migrate_objects *objects, struct migrate_s
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
-/* Whether meted would start with it; what it says of it is said. */
+/* Whether meted would start with this configuration; prints meted's remarks about it. */
 static bool check(const char *name, const char *text, struct migrate_said *said)
 {
 	const struct config_place place = {.variable = variable};
@@ -180,7 +180,7 @@ static bool check(const char *name, const char *text, struct migrate_said *said)
 	return true;
 }
 
-/* A label of a node that names none of them. */
+/* Nodes whose label names none of the configurations. */
 static void check_nodes(const struct migrate_objects *objects, const struct document_node *data,
 			struct migrate_said *said)
 {

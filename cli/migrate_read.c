@@ -44,8 +44,8 @@ bool migrate_runs(const struct document_node *container, const char *program)
 	       (command && command->first && strstr(migrate_text(command->first), program));
 }
 
-/* Of the same image are feature discovery, the control daemon of MPS, and who chooses a
- * configuration. */
+/* Feature discovery, the control daemon of MPS, and the container that chooses a configuration have
+ * the same image. */
 static bool is_plugins(const struct document_node *container)
 {
 	static const char *const others[] = {"config-manager", "gpu-feature-discovery",
@@ -196,8 +196,8 @@ static int ask(struct migrate_objects *objects, const char *const *words, struct
 
 int migrate_read_cluster(struct migrate_objects *objects, struct fault *why)
 {
-	/* Nodes are large, and there may be thousands: of each its name and that label. They are
-	 * one document, as there are fewer documents than nodes. */
+	/* Nodes are large, and there may be thousands: only the name and that label of each are
+	 * read. They become one document, since far fewer documents than nodes are kept. */
 	static const char nodes_template[] =
 		"kind: List\nitems:\n{{range .items}}- {kind: Node, metadata: {name: "
 		"{{.metadata.name}}, labels: {nvidia.com/device-plugin.config: {{index "
@@ -241,7 +241,7 @@ const struct document_node *migrate_map(const struct migrate_objects *objects,
 	for (volume = volume ? volume->first : NULL; volume; volume = volume->next) {
 		const char *name = migrate_text(migrate_at(volume, "configMap", "name", NULL));
 
-		/* The Operator's own scripts are in one, too. */
+		/* The Operator keeps its own scripts in a ConfigMap, too. */
 		if (!*name || strstr(name, "entrypoint"))
 			continue;
 		*ret_name = name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects of a cluster, from files of YAML or JSON or from kubectl, and what of NVIDIA's device
- * plugin is among them. It changes nothing in the cluster.
+ * Objects of a cluster, from files of YAML or JSON or from kubectl, and those among them that
+ * belong to NVIDIA's device plugin. It changes nothing in the cluster.
  */
 #pragma once
 
@@ -18,14 +18,14 @@ struct migrate_objects {
 	struct document document[MIGRATE_DOCUMENTS]; /* owned; all else borrows from them */
 	uint32_t documents;
 	const struct document_node *plugin;    /* the DaemonSet; NULL: there is none */
-	const struct document_node *container; /* of it, the plugin's own */
+	const struct document_node *container; /* the plugin's own container in it */
 	const struct document_node *map[MIGRATE_MAPS];
 	uint32_t maps;
 	const struct document_node *node[MIGRATE_NODES];
 	uint32_t nodes;
 };
 
-/* Adds what a file has; "-": standard input. -EINVAL with file and line. */
+/* Adds the objects of a file; "-": standard input. -EINVAL with file and line. */
 must_check int migrate_read_file(struct migrate_objects *objects, const char *path,
 				 struct fault *why);
 
@@ -38,7 +38,7 @@ const struct document_node *migrate_at(const struct document_node *map, ...)
 	__attribute__((sentinel));
 /* By its name, or by the first word of its command. */
 bool migrate_runs(const struct document_node *container, const char *program);
-/* Its text; "" where there is none. */
+/* Its text; "" if there is none. */
 const char *migrate_text(const struct document_node *text);
 
 /* The ConfigMap of the plugin's configurations; NULL: none was found. *ret_name: what the DaemonSet

@@ -34,7 +34,7 @@ void migrate_say(struct migrate_said *said, const char *format, ...)
 		return;
 	}
 	said->text = grown;
-	/* A comment is one line. */
+	/* Each remark becomes a comment of one line. */
 	for (size_t i = 0; i < n; i++)
 		grown[said->size + i] = sentence[i] == '\n' ? ' ' : sentence[i];
 	said->size += n + 1;
@@ -87,7 +87,7 @@ static bool is_word(const char *text)
 	       text[0] != '-';
 }
 
-/* JSON, which is YAML: a word that had no quotes has none. */
+/* JSON is YAML: a word that had no quotes gets none. */
 static void print_value(const struct document_node *node)
 {
 	const char *between = "";
@@ -113,7 +113,7 @@ static void print_value(const struct document_node *node)
 	putchar(node->kind == DOCUMENT_MAP ? '}' : ']');
 }
 
-/* A text as a block, each line this far in. */
+/* A text as a block, with this indentation. */
 static void print_block(const char *text, int in)
 {
 	while (*text) {
@@ -167,7 +167,8 @@ static void print_configurations(const struct document_node *data)
 	puts("generatorOptions:\n  disableNameSuffixHash: true");
 }
 
-/* Of the nodes: where theirs was, ours is. A node that nobody selects is labelled for mete. */
+/* mete runs on the nodes on which NVIDIA's plugin ran. If its DaemonSet selects no nodes, nodes
+ * have to be labelled for mete. */
 static void print_nodes(const struct document_node *spec)
 {
 	const struct document_node *selector = migrate_at(spec, "nodeSelector", NULL);
@@ -186,8 +187,9 @@ static void print_nodes(const struct document_node *spec)
 		}
 		puts("}");
 	} else {
-		puts("          # Theirs runs on every node: mete only where the label "
-		     "mete.dev/shared=true says so.");
+		puts("          # NVIDIA's plugin runs on every node; mete runs only on nodes with "
+		     "the label "
+		     "mete.dev/shared=true.");
 	}
 	if (affinity && affinity->first) {
 		fputs("          affinity: ", stdout);
@@ -207,7 +209,7 @@ static void print_container(const struct migrate_settings *settings, bool named)
 	for (uint32_t i = 0; i < settings->count; i++) {
 		const struct migrate_setting *row = &settings->row[i];
 
-		/* Where the driver is seen is another place in our pod. */
+		/* In our pod the driver is at another path. */
 		if (strcmp(row->name, "CONTAINER_DRIVER_ROOT") == 0 ||
 		    strcmp(row->name, "DRIVER_ROOT_CTR_PATH") == 0)
 			continue;

@@ -4,7 +4,7 @@
 
 #include "cli/migrate_read.h"
 
-/* The configuration of a plugin that has no file. */
+/* The configuration of a plugin without a file. */
 #define MIGRATE_NOTHING "version: v1\n"
 
 enum { MIGRATE_SETTINGS = 64 };
@@ -21,9 +21,9 @@ struct migrate_settings {
 
 /* What will differ; all zero: nothing. */
 struct migrate_said {
-	char *text; /* owned: lines */
+	char *text; /* owned: lines of text */
 	size_t size;
-	bool failed; /* there was no memory for some of it */
+	bool failed; /* there was no memory for part of the text */
 };
 
 void migrate_say(struct migrate_said *said, const char *format, ...) printf_like(2, 3);

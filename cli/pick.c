@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mete pick: free GPUs for a command, by GPUtil's criteria. What GPUtil cannot do is keep two
- * callers apart: here meted, where it runs, hands each GPU to one of them. It answers before the
- * ids are printed, and it forgets when the command has ended, or when the time is over in which
- * somebody who got the ids should have started.
+ * mete pick: free GPUs for a command, by GPUtil's criteria. GPUtil cannot keep two callers apart.
+ * Here meted, if it runs, gives each GPU to one caller only. It answers before the ids are printed,
+ * and ends the reservation when the command has ended, or when the time is over in which a program
+ * with the printed ids should have started.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -42,13 +42,13 @@ static uint64_t random_number(void)
 {
 	uint64_t number = 0;
 
-	/* Without entropy the order is the index's: still an order. */
+	/* Without entropy GPUs are taken in the order of their indices. */
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		number = 0;
 	return number;
 }
 
-/* 0: ours; 1: somebody else's. */
+/* 0: reserved for us; 1: for another caller. */
 static int reserve(struct admin *admin, const struct pick_gpu *gpu, uint64_t hold_ns,
 		   struct fault *why)
 {
@@ -129,9 +129,9 @@ static void print_ids(char *text, size_t size, const struct choice *choice, bool
 	}
 }
 
-/* The connection, and with it the reservation, outlives us by becoming a process of its own that
- * ends with the program: the program is then exactly what was asked for, with its own signals and
- * exit status, and holds no descriptor of meted's. */
+/* A process of its own keeps the connection, and with it the reservation, until the program has
+ * ended. So we can become the program: it has its own signals and exit status, and holds no
+ * descriptor of meted's. */
 static int leave_keeper(struct admin *admin, struct fault *why)
 {
 	owned(close) int program = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -149,7 +149,8 @@ static int leave_keeper(struct admin *admin, struct fault *why)
 		struct pollfd ends = {.fd = program, .events = POLLIN};
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-		/* No process waits for it, no terminal stops it, and it keeps no pipe open. */
+		/* No process waits for this one, no terminal stops it, and it keeps no pipe open.
+		 */
 		if (setsid() < 0 || null < 0 || fork() != 0)
 			_exit(0);
 		for (int fd = 0; fd <= 2; fd++)
@@ -199,7 +200,7 @@ static int count(const struct cli_line *line, const char *option, unsigned long 
 	return 0;
 }
 
-/* A number, or all there are. */
+/* A number, or all GPUs. */
 static int parse_limit(const struct cli_line *line, unsigned *ret_limit, struct fault *why)
 {
 	const char *text = cli_value(line, "limit");
@@ -217,7 +218,7 @@ static int parse_limit(const struct cli_line *line, unsigned *ret_limit, struct 
 	return 0;
 }
 
-/* "Less than" all of it leaves out what is full: 100% is no bound. */
+/* "Less than 100%" would leave out full GPUs, so 100% is no bound. */
 static int parse_most(const struct cli_line *line, const char *option, double *ret_most,
 		      struct fault *why)
 {
@@ -264,8 +265,8 @@ struct started {
 	struct fault why;
 };
 
-/* In a process of its own: starts meted, says how that went, and stays connected to it until
- * somebody else is. */
+/* In a process of its own: starts meted, reports the outcome, and stays connected to it until the
+ * caller is. */
 static void noreturn_ keep_started(const struct driver *driver, int peer)
 {
 	struct admin admin = {.fd = -1};
@@ -278,9 +279,9 @@ static void noreturn_ keep_started(const struct driver *driver, int peer)
 	_exit(0);
 }
 
-/* A program has its GPUs until it ends, and who looks next must learn of that: where no meted runs
- * the user's own is started, as by `mete run`. It ends with the last who has something. It is no
- * child of ours, as we become the program, which does not expect one. */
+/* A program has its GPUs until it ends, and the next caller must learn of that: if no meted runs,
+ * the user's own is started, as by `mete run`. It ends when its last reservation or tenant has. It
+ * is no child of ours: we become the program, which expects no child. */
 static int start_meted(struct admin *admin, struct fault *why)
 {
 	const char *folder = getenv("METE_DRIVER");
@@ -316,8 +317,9 @@ static int start_meted(struct admin *admin, struct fault *why)
 	return r;
 }
 
-/* Between two looks meted may have come, gone or changed: each look finds it anew. Where it may not
- * be asked, or does not start, NVML alone decides, and `why` says why nothing is reserved. */
+/* Between two attempts meted may have started, ended or been replaced: each attempt connects anew.
+ * If meted may not be asked, or does not start, NVML alone decides, and `why` says why nothing is
+ * reserved. */
 static int find_meted(const struct cli_line *line, struct admin *admin, struct fault *why)
 {
 	char place[PLACE_MAX];

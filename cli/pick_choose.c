@@ -21,7 +21,7 @@ int pick_parse_order(const char *text, enum pick_order *ret_order, struct fault 
 		"--order '%s': first, last, random, load, memory or memory-free is accepted", text);
 }
 
-/* Who could not be asked may have any UUID. */
+/* A GPU that could not be asked may have any UUID. */
 static bool is_here(const char *name, const struct pick_gpu *gpus, size_t size, size_t count)
 {
 	size_t digits = strspn(name, "0123456789");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which GPUs `mete pick` takes: GPUtil's criteria over what NVML says. Looks at nothing itself.
+ * Which GPUs `mete pick` takes: GPUtil's criteria, applied to NVML's figures. Pure.
  */
 #pragma once
 
@@ -32,13 +32,14 @@ struct pick_criteria {
 /* -EINVAL, and the sentence says what is accepted. */
 must_check int pick_parse_order(const char *text, enum pick_order *ret_order, struct fault *why);
 
-/* What `list` names of `count` GPUs, of which `size` could be asked. -EINVAL, and the sentence says
- * what is accepted: no index and no UUID, or none of a GPU that is here. */
+/* Checks a list of GPUs to exclude: `count` GPUs exist, of which `size` could be asked. -EINVAL,
+ * and the sentence says what is accepted: an entry is neither an index nor a UUID, or names no GPU
+ * of this machine. */
 must_check int pick_check_exclude(const char *list, const struct pick_gpu *gpus, size_t size,
 				  size_t count, struct fault *why);
 
-/* The GPUs that qualify, best first, as places in `gpus`: all of them, the limit is the caller's.
- * `random` is called once per GPU for PICK_RANDOM, else never. */
+/* The GPUs that qualify, best first, as places in `gpus`: all of them, as the caller applies the
+ * limit. `random` is called once per GPU for PICK_RANDOM, else never. */
 size_t pick_choose(const struct pick_gpu *gpus, size_t size, const struct pick_criteria *criteria,
 		   uint64_t (*random)(void), size_t ret_chosen[PICK_GPUS]);
 

@@ -40,7 +40,7 @@ static void add_steps(struct grid *grid, const struct page *page, enum grid_styl
 	grid_add(grid, style, "%s", ps_amount(page->unit, steps).text);
 }
 
-/* What is had; what there is. */
+/* A part; the whole. */
 static void add_up(struct grid *grid, const struct page *page, enum grid_style style,
 		   uint64_t bytes)
 {
@@ -52,7 +52,7 @@ static void add_down(struct grid *grid, const struct page *page, uint64_t bytes)
 	add_steps(grid, page, GRID_PLAIN, ps_steps(page->unit, bytes, TEXT_DOWN));
 }
 
-/* 100 % is all of it, and 0 % nothing. */
+/* Only the whole is 100 %, and only nothing is 0 %. */
 static void add_part(struct grid *grid, const struct page *page, uint64_t part, uint64_t whole)
 {
 	double full = whole ? (double)part / (double)whole : 0;
@@ -188,7 +188,7 @@ static void print_tenants(const struct page *page)
 		      page->out);
 }
 
-/* Processes that hold device memory besides the tenants, and that no limit covers. */
+/* Processes outside of all tenants that hold device memory, without a limit. */
 static void print_outside(const struct page *page)
 {
 	static const struct grid_column columns[] = {
@@ -263,9 +263,9 @@ static void print_page(const struct page *page, bool processes)
 	ps_time_print(page->rows, page->out, &page->screen);
 }
 
-/* In place: from the top left corner, each line is overwritten and its rest cleared, so that
- * nothing flickers. What the terminal has no line for is left out, and said. Nothing is cleared
- * before there is a page: a fault's sentence stays. */
+/* Draws in place: from the top left corner, each line is overwritten and its rest cleared, so that
+ * nothing flickers. Lines that do not fit are left out, with a note. Nothing is cleared before
+ * there is a page: a fault's sentence stays. */
 static void show_in_place(const char *text, const struct screen *screen)
 {
 	unsigned lines = 0, left = 0;
@@ -287,7 +287,7 @@ static void show_in_place(const char *text, const struct screen *screen)
 
 enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV, FORMAT_CSV_BARE };
 
-/* What is to be printed. */
+/* One page of output. */
 struct order {
 	enum format format;
 	bool processes, watch;
@@ -307,7 +307,7 @@ static void order_done_owned(struct order *order)
 static int print_table(const struct order *order, const struct ps_rows *rows, struct fault *why)
 {
 	owned(free) char *text = NULL;
-	struct page page = {.rows = rows, .screen = screen_look(), .unit = ps_unit(rows)};
+	struct page page = {.rows = rows, .screen = screen_now(), .unit = ps_unit(rows)};
 	size_t size = 0;
 
 	page.out = open_memstream(&text, &size);

@@ -34,7 +34,7 @@ static int add_gpu(struct ps_rows *rows, const struct gpus *gpus, const struct p
 	row->code = WIRE_device_row;
 	row->device_row.index = gpu->index;
 	row->device_row.capacity = gpu->memory_bytes;
-	/* What NVML has in use and no process is named for is outside, too: ps_outside(). */
+	/* Memory in use that NVML attributes to no process is outside, too: ps_outside(). */
 	row->device_row.outside = gpu->memory_bytes - gpu->free_bytes;
 	wire_set_text(&row->device_row.model, gpus_model(gpus, gpu->index).text);
 	wire_set_text(&row->device_row.name, gpu->uuid);
@@ -51,7 +51,7 @@ static int add_gpu(struct ps_rows *rows, const struct gpus *gpus, const struct p
 	return 0;
 }
 
-/* No meted: what there is all the same. */
+/* Without a meted: shows the devices by NVML. */
 static int fetch_gpus(struct ps_rows *rows, struct fault *why)
 {
 	owned(gpus_close) struct gpus *gpus = NULL;
@@ -60,7 +60,7 @@ static int fetch_gpus(struct ps_rows *rows, struct fault *why)
 
 	rows->absent = true;
 	if (gpus_open(&gpus, &rows->why) < 0 || gpus_look(gpus, gpu, &size, &count, &rows->why) < 0)
-		return 0; /* that is shown, and no failure */
+		return 0; /* the table says so, and this is no failure */
 	rows->why.text[0] = '\0';
 	for (size_t i = 0; i < size; i++)
 		if (add_gpu(rows, gpus, &gpu[i]) < 0)
@@ -68,7 +68,7 @@ static int fetch_gpus(struct ps_rows *rows, struct fault *why)
 	return 0;
 }
 
-/* From a connection of its own each time: a meted that was replaced goes on being shown. */
+/* Connects anew each time, so that the display survives a replaced meted. */
 int ps_fetch(struct ps_rows *ret_rows, struct fault *why)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
@@ -91,7 +91,7 @@ int ps_fetch(struct ps_rows *ret_rows, struct fault *why)
 	return ps_fetch_rows(&admin, 0, ret_rows, why);
 }
 
-/* What this machine calls users and processes of those numbers is not what the node does. */
+/* This machine's names for users and processes do not apply to the node's numbers. */
 static struct ps_text number_of(void *owner, uint32_t uid)
 {
 	struct ps_text said;

@@ -124,7 +124,7 @@ static bool asks_for_tenants(const struct ps_filter *filter)
 	return false;
 }
 
-/* By the tenant on the same device, as a device may be asked for. */
+/* Found by its tenant on the same device, since the filter may name a device. */
 static bool fits_process(const struct ps_filter *filter, const struct ps_rows *rows,
 			 const struct wire_guest_row *guest)
 {

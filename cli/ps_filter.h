@@ -33,6 +33,6 @@ must_check int ps_filter_read(struct ps_filter *filter, const char *text, struct
 bool ps_filter_tenant(const struct ps_filter *filter, const struct ps_rows *rows,
 		      const struct wire_tenant_row *tenant);
 
-/* Whether the rows' own filter lets that row be shown: a device that fits, a tenant, a process of
- * one, and, if the filter asks for no tenant, what belongs to none. */
+/* Whether the rows' own filter shows that row: a device or tenant that fits, a process of such a
+ * tenant, and, if the filter asks for no tenant, rows that belong to none. */
 bool ps_shows(const struct ps_rows *rows, const struct wire_message *row);

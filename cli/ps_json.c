@@ -7,7 +7,7 @@
 
 OWNED_POINTER(cJSON, cJSON_Delete)
 
-/* A text that is being written, and what was written. */
+/* A text in memory, and the stream that writes it. */
 struct writing {
 	FILE *out; /* NULL: no memory */
 	char *text;
@@ -74,7 +74,7 @@ static void write_list(FILE *out, const struct ps_rows *rows, uint16_t code, con
 	fputc(']', out);
 }
 
-/* As cJSON lays it out. */
+/* In cJSON's layout. */
 static void print(FILE *out, struct writing *to)
 {
 	owned(cJSON_Delete) cJSON *json = parsed(to);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `mete ps` found, for programs: view/ps_keys.def on standard output; and `mete run` of one
- * tenant. */
+/* The rows of `mete ps` as JSON on standard output (view/ps_keys.def); and of one tenant for `mete
+ * run`. */
 #pragma once
 
 #include <cjson/cJSON.h>
@@ -8,7 +8,7 @@
 #include "view/ps_write.h"
 
 void ps_json_print(const struct ps_rows *rows);
-/* One of them: the caller's; NULL without memory. */
+/* One tenant as a text, which the caller frees; NULL without memory. */
 cJSON *ps_json_tenant(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
 cJSON *ps_json_device(const struct ps_rows *rows, const struct wire_device_row *device);
 

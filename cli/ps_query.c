@@ -101,7 +101,7 @@ void ps_query_done(struct ps_query *query)
 	free(query->text);
 }
 
-/* Its objects: a tenant's own keys are at the top, those of others in an object of their name. */
+/* The keys' objects: a tenant's own keys are at the top, others in an object of their name. */
 static cJSON *object_of(const struct ps_query *query, const struct ps_rows *rows,
 			const struct wire_message *row)
 {
@@ -109,13 +109,13 @@ static cJSON *object_of(const struct ps_query *query, const struct ps_rows *rows
 	cJSON *object =
 		query->of_devices ? cJSON_CreateObject() : ps_json_tenant(rows, &row->tenant_row);
 
-	/* A tenant's "device" is its index; the device itself is found by the prefix with its dot.
-	 */
+	/* "device" alone is a key of the tenant, the index; "device." is the prefix of the device's
+	 * keys. */
 	cJSON_AddItemToObject(object, DEVICE, ps_json_device(rows, ps_device(rows, index)));
 	return object;
 }
 
-/* NULL: there is none, as of a figure that the driver has not given. */
+/* NULL: there is no value, for example as the driver gives no figure. */
 static const cJSON *value_of(const cJSON *object, const char *key)
 {
 	const char *dot = strchr(key, '.');
@@ -142,7 +142,7 @@ static void put_text(const char *text, FILE *out)
 	fputc('"', out);
 }
 
-/* A list's names have blanks between them. */
+/* The names of a list are separated by blanks. */
 static void put_list(const cJSON *list, FILE *out)
 {
 	const cJSON *item;
@@ -165,7 +165,7 @@ static void put_value(const cJSON *value, FILE *out)
 		fputs(printed, out);
 }
 
-/* The rows that are asked for: devices or tenants, as far as the filter lets them. */
+/* Calls the function for each device or each tenant that the filter shows. */
 static bool is_wanted(const struct ps_query *query, const struct ps_rows *rows,
 		      const struct wire_message *row)
 {

@@ -3,8 +3,8 @@
  * `mete ps --query KEY,...`: some keys of `--json`, one tenant or one device in each line.
  *
  * A key is one of a tenant's ("name"), of its time ("time.turns"), of its share ("fields.weight")
- * or of its device
- * ("device.uuid"). Where all are of devices, the lines are devices, with or without tenants.
+ * or of its device ("device.uuid"). If all keys are of devices, each line is a device, with or
+ * without tenants.
  */
 #pragma once
 
@@ -23,8 +23,7 @@ struct ps_query {
 must_check int ps_query_read(struct ps_query *query, const char *text, struct fault *why);
 void ps_query_done(struct ps_query *query);
 
-/* As RFC 4180 has it, but with the ends of lines that Unix has; bytes and nanoseconds are plain
- * numbers. */
+/* CSV by RFC 4180, but with Unix line ends; bytes and nanoseconds are plain numbers. */
 void ps_query_csv(const struct ps_query *query, const struct ps_rows *rows, bool header, FILE *out);
 /* An array of objects, with the keys as they were asked for. */
 void ps_query_json(const struct ps_query *query, const struct ps_rows *rows, FILE *out);

@@ -14,7 +14,8 @@ static bool matters(const struct wire_tenant_row *tenant)
 	return tenant->governed || tenant->turns || tenant->turn != WIRE_TURN_NONE;
 }
 
-/* Of the last second or minute; of a tenant's life, where that is shorter, which is said. */
+/* The part of the last second or minute, or of the tenant's life if that is shorter, which the text
+ * then tells. */
 static void add_parts(struct grid *grid, const struct wire_tenant_row *t, uint64_t had_ns,
 		      uint64_t due_ns, uint64_t window_ns)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `mete ps` shows of tenants' time on devices that are shared out by turns. */
+/* Tenants' time on governed devices, for `mete ps`. */
 #pragma once
 
 #include "cli/grid.h"
 #include "view/ps_rows.h"
 
-/* A table of them, after an empty line; nothing where there is none. */
+/* Prints a table, after an empty line; nothing if there is no such device. */
 void ps_time_print(const struct ps_rows *rows, FILE *out, const struct screen *screen);

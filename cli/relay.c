@@ -19,7 +19,7 @@ struct relay {
 	struct relay_boards boards;
 };
 
-/* 1: the other side has gone. */
+/* 1: the other side has closed. */
 static int put(const uint8_t *frame, size_t size)
 {
 	return file_write(STDOUT_FILENO, frame, size) < 0;
@@ -41,7 +41,7 @@ static int pass_in(struct relay *relay, size_t size)
 	return send(relay->admin.fd, relay->in, size, MSG_NOSIGNAL) < 0;
 }
 
-/* What has come of requests: whole frames go on. */
+/* Passes whole frames on to meted, from the bytes that have arrived. */
 static int take_in(struct relay *relay)
 {
 	ssize_t n = read(STDIN_FILENO, relay->in + relay->size, sizeof(relay->in) - relay->size);
@@ -53,7 +53,7 @@ static int take_in(struct relay *relay)
 		size_t size = wire_length(relay->in);
 
 		if (!size) {
-			fputs("mete --relay: what comes on standard input is not mete's protocol\n",
+			fputs("mete --relay: the bytes on standard input are not mete's protocol\n",
 			      stderr);
 			return 1;
 		}

@@ -6,7 +6,7 @@
 
 enum { BUSY_MOST = 1024 /* processes of a device */ };
 
-/* Where the samples of that board were read up to; of one too many, NULL. */
+/* The newest sample that was read of that board; NULL: too many boards. */
 static uint64_t *since(struct relay_boards *boards, const wire_text *name)
 {
 	unsigned i = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this machine's boards say of themselves, for a `mete top` elsewhere.
+ * The figures of this machine's boards, for a `mete top` elsewhere.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct relay_boards {
 	unsigned count;
 };
 
-/* To a BOARD_ASK. 1: nobody reads the answer. */
+/* Answers a BOARD_ASK. 1: nobody reads the answer. */
 int relay_boards_answer(struct relay_boards *boards, const struct wire_message *asked);
 void relay_boards_done(struct relay_boards *boards);
 

@@ -30,7 +30,8 @@ static void begin(struct words *words, const struct remote *remote, const char *
 	add(words, words->context);
 }
 
-/* Its name; -ESRCH: there is none. Of two, while one replaces the other, the one that stays. */
+/* The pod's name; -ESRCH: there is none. If two exist, because one replaces the other, the one that
+ * stays. */
 static int find_pod(const struct remote *remote, char ret_pod[REMOTE_NAME_MOST + 1],
 		    struct fault *why)
 {
@@ -79,7 +80,7 @@ static int start_relay(struct remote *remote, const char *pod, int fd, struct fa
 	return kubectl_start(&remote->kubectl, words.word, fd, why);
 }
 
-/* kubectl's own words say more than that the connection has ended. */
+/* kubectl's own message is more specific than "the connection has ended". */
 static int explain(struct remote *remote, int r, struct fault *why)
 {
 	char last[300];
@@ -155,8 +156,8 @@ void remote_close(struct remote *remote)
 
 /* ---- for a shell that completes -------------------------------------------------------------- */
 
-/* Removes from a text of lines those that say more than a name: of pods that are about to go. A
- * last line that did not fit is none. */
+/* Keeps the lines that are a single name: pods that are about to end have more words. An incomplete
+ * last line is dropped. */
 static void keep_names(char *said)
 {
 	char *kept = said, *line = said, *end;
@@ -181,7 +182,7 @@ int remote_list_nodes(const struct remote *remote, char *ret_said, size_t size, 
 	int r;
 
 	begin(&words, remote, "get");
-	/* Somebody waits with a finger on the key. */
+	/* The timeout is short, as a person waits for the completion. */
 	for (const char *const *word =
 		     (const char *const[]){"pods", "--request-timeout=3s", "-n", remote->space,
 					   "-l", "app.kubernetes.io/name=mete", "--field-selector",
@@ -218,7 +219,8 @@ bool remote_is_pods(const struct wire_tenant_row *tenant)
 {
 	const char *part = tenant->name.text;
 
-	/* One within another chose its name itself, and so does whoever starts a program. */
+	/* A nested tenant chose its name itself. So does `mete run`, hence the check of the form.
+	 */
 	if (tenant->outer)
 		return false;
 	for (int slashes = 2; slashes >= 0; slashes--) {
@@ -257,7 +259,7 @@ int remote_annotate(const struct remote *remote, const char *tenant, char *const
 					 "'%.60s': expected KEY=VALUE, as in memory=4GiB",
 					 typed[i]);
 		snprintf(mark[i], sizeof(mark[i]), "%s.mete.dev/%s", container, typed[i]);
-		/* on_daemon_loss, as `mete set` has it. */
+		/* `mete set` writes on_daemon_loss. */
 		for (at = strchr(mark[i], '/'); *at != '='; at++)
 			if (*at == '_')
 				*at = '-';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The meted of a cluster's node, asked through the API server: `kubectl exec` runs `mete --relay`
- * in meted's pod there, and its standard input and output are the connection. It stays open from
- * one look to the next.
+ * in meted's pod there, and its standard input and output are the connection. It stays open between
+ * requests.
  */
 #pragma once
 
@@ -26,28 +26,28 @@ struct remote {
  * machine: remote->node is NULL. -EINVAL with a sentence. */
 must_check int remote_read(struct remote *remote, const struct cli_line *line, struct fault *why);
 
-/* Nothing to do where it is connected already. What fails later is closed by remote_check(). */
+/* Connects, unless it is connected already. remote_check() closes it after a failure. */
 must_check int remote_connect(struct remote *remote, struct fault *why);
 
-/* The meted that the options mean, for a verb on the tenant `who`: that node's, or this machine's.
- */
+/* Connects to the meted that the options mean, for a verb on the tenant `who`: that node's, or this
+ * machine's. */
 must_check int remote_reach(struct remote *remote, const char *who, struct fault *why);
 
-/* After a request: where `r` is a failure of the connection, it is closed, and the sentence says of
- * which node, with what kubectl said. Returns r. Of this machine's nothing is done. */
+/* After a request: if `r` is a failure of the connection, closes it, and the sentence names the
+ * node and has kubectl's message. Returns r. Does nothing for this machine's meted. */
 must_check int remote_check(struct remote *remote, int r, struct fault *why);
 void remote_close(struct remote *remote);
 
-/* For a shell that completes: a line each of the nodes that have a meted, by `context` and `space`
- * of `remote`, and of the contexts that kubectl knows. Fails as kubectl_run() does. */
+/* For the shell's completion, one name on each line: the nodes that have a meted, by `context` and
+ * `space` of `remote`; and the contexts that kubectl knows. Fails as kubectl_run() does. */
 must_check int remote_list_nodes(const struct remote *remote, char *ret_said, size_t size,
 				 struct fault *why);
 must_check int remote_list_contexts(char *ret_said, size_t size, struct fault *why);
 
-/* Whether that tenant is a container of a pod, by its name NAMESPACE/POD/CONTAINER, which has
- * nothing in it then that kubectl could take for an option. */
+/* Whether that tenant is a container of a pod, by its name NAMESPACE/POD/CONTAINER. If so, kubectl
+ * cannot take any part of the name for an option. */
 bool remote_is_pods(const struct wire_tenant_row *tenant);
-/* Changes its share as kubectl mete does: as annotations of its pod for that container, with the
+/* Changes its share as kubectl mete does: by annotations of its pod for that container, with the
  * person's own right to patch the pod. Each field is typed as KEY=VALUE. */
 must_check int remote_annotate(const struct remote *remote, const char *tenant, char *const *typed,
 			       int count, struct fault *why);

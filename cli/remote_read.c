@@ -4,8 +4,8 @@
 
 #include "cli/remote.h"
 
-/* What may stand in a selector and among words of kubectl: names of nodes and namespaces are DNS's.
- */
+/* Whether a name is safe in a selector and as a word of kubectl: names of nodes and namespaces are
+ * DNS names. */
 static bool is_name(const char *text)
 {
 	size_t n = strlen(text);

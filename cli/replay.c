@@ -116,7 +116,7 @@ static int write_file(const char *folder, const char *list, const char *suffix,
 	return 0;
 }
 
-/* Before minutes are spent on what cannot be kept. */
+/* Checked first, before minutes are spent on results that cannot be stored. */
 static int check_output(const char *folder, struct fault *why)
 {
 	struct stat is;

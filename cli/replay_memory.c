@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/replay_memory.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "cli/replay_parts.h"
@@ -12,13 +11,9 @@
 
 enum { TENANTS_MOST = 256 };
 
-static int add(struct replay_tenants *all, const char *text, struct fault *why)
+static int parse_load(const char *text, void *ret_load, uint32_t *ret_count, struct fault *why)
 {
-	struct memory_load load;
-	uint32_t count;
-	int r = memory_load_parse(text, &load, &count, why);
-
-	return r < 0 ? r : replay_tenants_add(all, &load, count, why);
+	return memory_load_parse(text, ret_load, ret_count, why);
 }
 
 static int parse_bytes(const struct cli_line *line, const char *option, uint64_t *field,
@@ -72,14 +67,10 @@ static int parse(const struct cli_line *line, struct memory_setup *setup,
 		r = parse_link(line, setup, why);
 	if (r == 0)
 		r = values_part(line, "cost", 1, 1000, &setup->residency.cost_milli, why);
-	for (int i = 0; i < line->argc && r == 0; i++)
-		r = add(tenants, line->argv[i], why);
+	if (r == 0)
+		r = replay_tenants_read(tenants, line, why);
 	if (r == 0 && cli_value(line, "managed") && cli_value(line, "pods"))
 		r = fault_set(why, -EINVAL, "--managed is for tenants with jobs, not for --pods");
-	if (r == 0 && !tenants->size && !cli_value(line, "pods"))
-		r = fault_set(why, -EINVAL,
-			      "name the tenants that share the device, as in '2x set=15.3G "
-			      "load=job:300s:20s:20s'");
 	setup->loads = tenants->loads;
 	setup->tenants = tenants->size;
 	return r;
@@ -156,9 +147,9 @@ int replay_memory_main(const struct cli_line *line)
 {
 	struct replay_tenants tenants = {
 		.most = TENANTS_MOST,
-		.load_bytes = sizeof(struct memory_load),
-		.name_at = offsetof(struct memory_load, name),
-		.name_bytes = sizeof(((struct memory_load *)0)->name),
+		REPLAY_KIND(memory_load),
+		.parse = parse_load,
+		.example = "'2x set=15.3G load=job:300s:20s:20s'",
 	};
 	struct memory_setup setup;
 	struct fault why;

@@ -4,11 +4,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int replay_tenants_add(struct replay_tenants *all, const void *load, uint32_t count,
-		       struct fault *why)
+/* Makes room for `count` more. */
+static int reserve(struct replay_tenants *all, uint32_t count, struct fault *why)
 {
-	const char *name = (const char *)load + all->name_at;
-	char *loads;
+	void *loads;
 
 	if (count > all->most - all->size)
 		return fault_set(why, -EINVAL, "more than %u tenants", all->most);
@@ -16,14 +15,50 @@ int replay_tenants_add(struct replay_tenants *all, const void *load, uint32_t co
 	if (!loads)
 		return fault_set(why, -ENOMEM, "out of memory");
 	all->loads = loads;
-	for (uint32_t i = 0; i < count; i++, all->size++) {
-		char *at = loads + all->size * all->load_bytes;
+	return 0;
+}
 
-		memcpy(at, load, all->load_bytes);
+static char *load_at(const struct replay_tenants *all, uint32_t i)
+{
+	return (char *)all->loads + i * all->load_bytes;
+}
+
+int replay_tenants_add(struct replay_tenants *all, const char *text, struct fault *why)
+{
+	uint32_t count, first = all->size;
+	char name[24];
+	int r = reserve(all, 1, why);
+
+	if (r == 0)
+		r = all->parse(text, load_at(all, first), &count, why);
+	if (r == 0)
+		r = reserve(all, count, why);
+	if (r < 0)
+		return r;
+	snprintf(name, sizeof(name), "%.20s", load_at(all, first) + all->name_at);
+	for (; all->size < first + count; all->size++) {
+		char *at = load_at(all, all->size);
+
+		if (all->size > first)
+			memcpy(at, load_at(all, first), all->load_bytes);
 		if (!name[0] || count > 1)
-			snprintf(at + all->name_at, all->name_bytes, "%.20s%u",
-				 name[0] ? name : "t", all->size + 1);
+			snprintf(at + all->name_at, all->name_bytes, "%s%u", name[0] ? name : "t",
+				 all->size + 1);
 	}
+	return 0;
+}
+
+int replay_tenants_read(struct replay_tenants *all, const struct cli_line *line, struct fault *why)
+{
+	for (int i = 0; i < line->argc; i++) {
+		int r = replay_tenants_add(all, line->argv[i], why);
+
+		if (r < 0)
+			return r;
+	}
+	if (!all->size && !cli_value(line, "pods"))
+		return fault_set(why, -EINVAL, "name the tenants that share the device, as in %s",
+				 all->example);
 	return 0;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/replay_time.h"
 
-#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,13 +11,9 @@
 
 enum { TENANTS_MOST = 4096, LINE_MOST = 1024 };
 
-static int add(struct replay_tenants *all, const char *text, struct fault *why)
+static int parse_load(const char *text, void *ret_load, uint32_t *ret_count, struct fault *why)
 {
-	struct time_load load;
-	uint32_t count;
-	int r = time_load_parse(text, &load, &count, why);
-
-	return r < 0 ? r : replay_tenants_add(all, &load, count, why);
+	return time_load_parse(text, ret_load, ret_count, why);
 }
 
 static int add_file(struct replay_tenants *all, const char *path, struct fault *why)
@@ -30,7 +25,7 @@ static int add_file(struct replay_tenants *all, const char *path, struct fault *
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
 	for (size_t number = 1; fgets(line, sizeof(line), file); number++) {
 		line[strcspn(line, "#\n")] = 0;
-		if (line[strspn(line, " \t")] && add(all, line, why) < 0) {
+		if (line[strspn(line, " \t")] && replay_tenants_add(all, line, why) < 0) {
 			fault_within(why, "%s: line %zu", path, number);
 			return -EINVAL;
 		}
@@ -162,12 +157,8 @@ static int parse(const struct cli_line *line, struct time_setup *setup,
 		r = parse_seed(line, &setup->seed, why);
 	if (r == 0 && file)
 		r = add_file(tenants, file, why);
-	for (int i = 0; i < line->argc && r == 0; i++)
-		r = add(tenants, line->argv[i], why);
-	if (r == 0 && !tenants->size && !cli_value(line, "pods"))
-		r = fault_set(why, -EINVAL,
-			      "name the tenants that share the device, as in 'weight=100' "
-			      "'weight=300 kernel=10ms'");
+	if (r == 0)
+		r = replay_tenants_read(tenants, line, why);
 	setup->loads = tenants->loads;
 	setup->tenants = tenants->size;
 	return r;
@@ -177,9 +168,9 @@ int replay_time_main(const struct cli_line *line)
 {
 	struct replay_tenants tenants = {
 		.most = TENANTS_MOST,
-		.load_bytes = sizeof(struct time_load),
-		.name_at = offsetof(struct time_load, name),
-		.name_bytes = sizeof(((struct time_load *)0)->name),
+		REPLAY_KIND(time_load),
+		.parse = parse_load,
+		.example = "'weight=100' 'weight=300 kernel=10ms'",
 	};
 	struct time_setup setup;
 	struct fault why;

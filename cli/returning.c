@@ -8,7 +8,7 @@
 
 #include "base/macros.h"
 
-/* There where systemd is the machine's init: sd_booted(3). */
+/* The folder exists if systemd is the machine's init: sd_booted(3). */
 #define BOOTED "/run/systemd/system"
 
 static bool has_line(const char *shown, const char *wanted)
@@ -26,7 +26,7 @@ static bool has_line(const char *shown, const char *wanted)
 bool returning_in(const char *shown)
 {
 	/* A unit that waits for its restart is "activating". A job is a start or a stop that is
-	 * under way: after either, another look tells more. */
+	 * under way: after either, ask again. */
 	static const char *const states[] = {"ActiveState=active", "ActiveState=activating",
 					     "ActiveState=reloading", "ActiveState=deactivating"};
 	const char *job = strstr(shown, "Job=");
@@ -43,7 +43,7 @@ static void noreturn_ ask(int out)
 
 	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
 		_exit(126);
-	/* Not through the guest of a tenant that we may run in. */
+	/* Without libmete.so, if we run in a tenant. */
 	unsetenv("LD_PRELOAD");
 	execlp("systemctl", "systemctl", "show", "meted.service", "-p", "ActiveState", "-p", "Job",
 	       (char *)NULL);

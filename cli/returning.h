@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Is the system's meted about to come back? After a crash, an upgrade or `systemctl restart` nobody
- * listens in its place for a moment (a second, as its unit says, and its start). Whoever comes then
- * must not get a meted of their own, with a second book for the same devices.
+ * listens in its place for a moment (a second, as its unit says, and its start). A user who comes
+ * then must not get a meted of their own, with a second ledger for the same devices.
  *
- * Only systemd knows it: what an ended meted leaves behind looks the same when it was stopped for
- * good. It is asked only where no meted was found, and only if it runs this machine.
+ * Only systemd knows: an ended meted leaves the same files behind whether it was stopped for good
+ * or not. systemd is asked only if no meted was found, and if it is the machine's init.
  */
 #pragma once
 

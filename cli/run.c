@@ -26,10 +26,10 @@
 
 enum {
 	NAME_MAX_BYTES = 63,
-	JOIN_OUTSIDE = 1, /* outcome of join(): our outer tenant is another meted's */
+	JOIN_OUTSIDE = 1, /* outcome of join(): our outer tenant belongs to another meted */
 };
 
-/* Ours comes first; what was there stays. */
+/* Ours comes first; the previous entries stay. */
 static int put_first(const char *variable, const char *value, struct fault *why)
 {
 	const char *there = getenv(variable);
@@ -83,7 +83,7 @@ static int check_name(const char *name, struct fault *why)
 	return 0;
 }
 
-/* Options that are fields of a share, and texts of a message that has no room for more. */
+/* Options that are fields of a share; each is a text of a message that has no room for more. */
 #define FIELD_OPTIONS(X)                                                                           \
 	X(memory)                                                                                  \
 	X(wait)                                                                                    \
@@ -107,8 +107,8 @@ static bool has_empty_part(const char *list)
 }
 
 /* The value of a field. A program without a limit may have all that it asks for: its memory moves
- * if others also need the room (decision 91). Who states a limit has divided the device, and need
- * not move; who would rather wait for room does. */
+ * if others also need the room (decision 91). With a limit the device is divided, and memory need
+ * not move; with --wait the program waits for room instead. */
 static const char *field_value(const struct cli_line *line, const char *field)
 {
 	const char *value = cli_value(line, field);
@@ -119,7 +119,7 @@ static const char *field_value(const struct cli_line *line, const char *field)
 	return value;
 }
 
-/* What is wrong whatever meted there is, and whatever device. */
+/* Faults that depend neither on meted nor on the device. */
 static int check_values(const struct cli_line *line, struct fault *why)
 {
 	const char *name = cli_value(line, "name"), *device = cli_value(line, "device");
@@ -169,7 +169,7 @@ static const char *outer_socket(void)
 	return path;
 }
 
-/* What the options say of its share. */
+/* The share, from the options. */
 static void fill_fields(const struct cli_line *line, struct wire_tenant_new *tenant)
 {
 	wire_text *const fields[] = {
@@ -184,7 +184,7 @@ static void fill_fields(const struct cli_line *line, struct wire_tenant_new *ten
 
 		wire_set_text(fields[i], value ? value : "");
 	}
-	/* check_values() has seen that it is on or off. */
+	/* check_values() has made sure that it is on or off. */
 	tenant->quiet = strcmp(notices ? notices : "", "off") == 0;
 }
 
@@ -216,8 +216,8 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 	return r;
 }
 
-/* A daemon whose last tenant has just left may go between our greeting and our request, and any may
- * be killed: the next one is asked then, for a tenant of its own. */
+/* A daemon whose last tenant has just left may end between our greeting and our request, and any
+ * daemon may be killed: then the next one is asked to make the tenant. */
 static int join(const struct cli_line *line, struct admin *admin, const struct driver *driver,
 		struct wire_message *ret_made, struct fault *why)
 {
@@ -239,8 +239,8 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 	return r;
 }
 
-/* In a share that was there before, what was said of one's own is not honoured: which options.
- * `outside`: it is another meted's, which is not asked for a report either. */
+/* Lists the options that are not honoured because the program runs in an existing share. `outside`:
+ * that share is another meted's, which is not asked for a report either. */
 static void list_unheard(const struct cli_line *line, bool outside, char *text, size_t size)
 {
 	static const char *const more[] = {"name", "cdi", "report", "report_json"};
@@ -263,7 +263,7 @@ static void list_unheard(const struct cli_line *line, bool outside, char *text, 
 	}
 }
 
-/* The outer tenant's share is the program's: no other was made. */
+/* The program runs in the outer tenant's share: no other was made. */
 static void say_joined(const struct cli_line *line, const struct wire_tenant_made *made)
 {
 	char unheard[256];
@@ -280,7 +280,7 @@ static void say_joined(const struct cli_line *line, const struct wire_tenant_mad
 			strchr(unheard, ',') ? "are" : "is");
 }
 
-/* What others are told of the share: a person, and container engines. */
+/* Tells others about the share: the user, and container engines. */
 static int offer(const struct cli_line *line, const struct driver *driver,
 		 const struct wire_tenant_made *made, struct run_cdi *ret_cdi, struct fault *why)
 {
@@ -288,7 +288,8 @@ static int offer(const struct cli_line *line, const struct driver *driver,
 	return run_cdi_write(line, driver, made, ret_cdi, why);
 }
 
-/* The share that we run in is another meted's than the one that was found: it is not widened. */
+/* We run in a share of another meted than the one that was found. The program stays in that share.
+ */
 static void noreturn_ run_in_outer(const struct cli_line *line)
 {
 	char unheard[256];
@@ -306,7 +307,7 @@ static void noreturn_ run_in_outer(const struct cli_line *line)
 			  error == ENOENT ? "no such program" : strerror(error)));
 }
 
-/* Not before meted knows of it: if we were killed earlier, the program would find no tenant. */
+/* Waits until meted knows the program: if we were killed earlier, it would find no tenant. */
 static void noreturn_ become_program(const struct cli_line *line, const struct signals *before,
 				     int start)
 {
@@ -322,7 +323,7 @@ static void noreturn_ become_program(const struct cli_line *line, const struct s
 			   error == ENOENT ? "no such program" : strerror(error)));
 }
 
-/* The program keeps its tenant, too: it has one when we are killed. */
+/* Lets the program keep the tenant, too, in case we are killed. */
 static int keep(struct admin *admin, uint32_t tenant, pid_t child, struct fault *why)
 {
 	struct wire_message request = {.code = WIRE_tenant_keep}, answer;
@@ -332,20 +333,20 @@ static int keep(struct admin *admin, uint32_t tenant, pid_t child, struct fault 
 	return admin_ask(admin, &request, &answer, why);
 }
 
-/* The meted that our tenant is in, and what there is to do when it ends. */
+/* The tenant's meted, and what is needed to keep the tenant when that meted ends. */
 struct kept {
 	struct admin *admin;
 	const struct driver *driver;
 	uint32_t tenant;
 	pid_t child;
-	int pidfd;	 /* of it */
-	bool system;	 /* it is the system's: whoever started that one starts it again */
-	unsigned missed; /* so often it was looked for in vain; 0: we are connected to one */
+	int pidfd;	 /* of the program */
+	bool system;	 /* it is the system's, which systemd or an administrator restarts */
+	unsigned missed; /* how often connecting failed; 0: we are connected */
 	unsigned replaced;
 };
 
 enum {
-	AGAIN_MS = 250, /* nobody tells when the system's meted is back */
+	AGAIN_MS = 250, /* nothing tells us when the system's meted is back */
 	TELL_MISSED = 40,
 };
 
@@ -354,7 +355,7 @@ static bool is_away(int r)
 	return r == ADMIN_ABSENT || r == -ECONNRESET || r == -EPIPE || r == -ETIMEDOUT;
 }
 
-/* meted ended under us (an upgrade, a crash): keeps the tenant in the next one. A user's own is
+/* meted ended (an upgrade, a crash): keeps the tenant in the next one. A user's own meted is
  * started again; the system's is waited for, as a meted of our own would not know the tenant. */
 static void keep_again(struct kept *it)
 {
@@ -392,7 +393,7 @@ static void wait_for_program(struct kept *it)
 
 	it->pidfd = pidfd;
 	if (pidfd < 0)
-		return; /* then waitpid() waits, and the daemon looks after itself */
+		return; /* then waitpid() waits, and a daemon that ends is not replaced */
 	for (;;) {
 		int n;
 
@@ -465,7 +466,7 @@ int run_main(const struct cli_line *line)
 	if (child < 0)
 		return cli_complain(line, 125, "cannot start a process for %s: %s", line->argv[0],
 				    strerror(errno));
-	/* Where meted has just gone it is told when that is seen. */
+	/* If meted has just ended, wait_for_program() tells the next one. */
 	best_effort(keep(&admin, made.tenant_made.tenant, child, &why));
 	best_effort(write(start[1], "", 1));
 	close(start[0]);

@@ -12,7 +12,7 @@
 #define USUAL_FOLDER "/var/run/cdi"
 #define KIND	     "mete.dev/share"
 
-/* The nodes of the tenant's devices; texts belong to this struct. */
+/* The device nodes of the tenant's devices; texts belong to this struct. */
 struct nodes {
 	char text[WIRE_DEVICES][32];
 	struct inject_node node[WIRE_DEVICES];
@@ -98,7 +98,8 @@ static int find_nodes(const struct driver *driver, const char *uuids, struct nod
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static int look(const struct driver *driver, struct inject_edits **ret_edits, struct fault *why)
+static int describe_machine(const struct driver *driver, struct inject_edits **ret_edits,
+			    struct fault *why)
 {
 	static const char *const guests[] = {"../guest", "../lib/mete/guest", NULL};
 	static const char *const hooks[] = {"../hook/mete-hook", "../lib/mete/mete-hook", NULL};
@@ -148,13 +149,13 @@ int run_cdi_write(const struct cli_line *line, const struct driver *driver,
 		return 0;
 	if (!place)
 		return fault_set(why, -ENOMEM, "out of memory");
-	/* In somebody else's share it is that one's name, which containers were not told. */
+	/* If joined, made->name is the outer tenant's, and tells nothing about ours. */
 	if (!made->joined && strcmp(made->name.text, name) != 0)
 		return fault_set(why, -EEXIST,
 				 "--cdi: there is a tenant called '%s' already: choose another "
 				 "--name",
 				 name);
-	/* Inside of a share that says nothing of whose device has that name. */
+	/* If joined, meted does not keep the name unique: the file tells whether it is taken. */
 	if (made->joined && inject_cdi_file(KIND, name, file, sizeof(file)) == 0 &&
 	    snprintf(path, sizeof(path), "%s/%s", folder_of(line), file) < (int)sizeof(path) &&
 	    access(path, F_OK) == 0)
@@ -162,7 +163,7 @@ int run_cdi_write(const struct cli_line *line, const struct driver *driver,
 	*strrchr(place, '/') = '\0';
 	r = find_nodes(driver, visible && *visible ? visible : made->uuid.text, &nodes, why);
 	if (r == 0)
-		r = look(driver, &edits, why);
+		r = describe_machine(driver, &edits, why);
 	if (r < 0)
 		return r;
 	slot = (struct inject_slot){.kind = KIND,

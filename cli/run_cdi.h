@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `mete run --cdi`: while the program runs, containers may have its share, too, as the CDI device
- * mete.dev/share=NAME. An engine's daemon starts containers, not the program: they cannot inherit
- * the share, and are given it by a file that container runtimes read. Decision 124.
+ * mete.dev/share=NAME. Containers are started by an engine's daemon, not by the program: they
+ * cannot inherit the share, and get it by a file that container runtimes read. Decision 124.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct run_cdi {
 	const char *folder, *name; /* borrowed from the command line; NULL: nothing was written */
 };
 
-/* Whether what the line says of it can be done at all: a sentence about the options. */
+/* Checks the options of the command line. Fails with a sentence about them. */
 must_check int run_cdi_check(const struct cli_line *line, struct fault *why);
 
 /* Writes the file for the tenant that was made. Does nothing without --cdi. The tenant's devices

@@ -25,7 +25,7 @@ void run_report_close(struct run_report *report)
 	report->json = NULL;
 }
 
-/* "; 3.2 s of its time, and 0.4 s waited for turns", where it had turns. */
+/* "; 3.2 s of its time, and 0.4 s waited for turns", if it had turns. */
 static void say_time(const struct wire_tenant_row *seen)
 {
 	if (seen->turns)
@@ -71,7 +71,7 @@ static bool came(const struct ps_rows *rows, uint32_t tenant)
 	return false;
 }
 
-/* What did not run at all is said already; that nobody came goes without saying. */
+/* If the program could not be run, that was reported: then it is no news that no process joined. */
 static bool ran(int status)
 {
 	return !WIFEXITED(status) || (WEXITSTATUS(status) != 126 && WEXITSTATUS(status) != 127);
@@ -106,11 +106,11 @@ void run_report_say(const struct cli_line *line, struct admin *admin,
 
 	if (!wanted && !report->json && quiet)
 		return;
-	/* With the devices where their UUIDs are wanted. */
+	/* With the devices if their UUIDs are needed. */
 	r = ps_fetch_rows(admin, report->json ? 0 : report->tenant, &rows, &why);
 	if (r == 0)
 		why.text[0] = '\0';
-	/* What an earlier meted saw is not known. */
+	/* The figures of an earlier meted are lost. */
 	joined = !report->whole || came(&rows, report->tenant);
 	if (wanted)
 		say_lines(&rows, report->tenant);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `mete run` says at the end of its program: --report, --report-json, and that nobody came. */
+/* What `mete run` reports at the end of its program: --report, --report-json, and that no process
+ * joined. */
 #pragma once
 
 #include <stdio.h>
@@ -15,10 +16,10 @@ struct run_report {
 	int status;	  /* of waitpid() */
 };
 
-/* Opens what --report-json names, before the program runs. */
+/* Opens the file that --report-json names, before the program runs. */
 must_check int run_report_open(const struct cli_line *line, struct run_report *ret_report,
 			       struct fault *why);
-/* While the admin connection keeps the tenant. */
+/* To be called while the admin connection keeps the tenant. */
 void run_report_say(const struct cli_line *line, struct admin *admin,
 		    const struct run_report *report);
 void run_report_close(struct run_report *report);

@@ -12,7 +12,7 @@
 #include "cli/values.h"
 
 enum {
-	MINOR_OF_SEVERAL = 2, /* of meted's that change several fields at once */
+	MINOR_OF_SEVERAL = 2, /* of the first meted that changes several fields at once */
 };
 
 struct assignment {
@@ -34,7 +34,7 @@ static int read_assignment(const char *text, struct assignment *ret, struct faul
 		return fault_set(why, -EINVAL, "'%.60s': the value is empty; as in memory=4GiB",
 				 text);
 	snprintf(ret->key, sizeof(ret->key), "%.*s", (int)(equals - text), text);
-	/* on-daemon-loss, as it is an option of `mete run`. */
+	/* on-daemon-loss, as the option of `mete run` is written. */
 	for (char *at = ret->key; *at; at++)
 		if (*at == '-')
 			*at = '_';
@@ -42,7 +42,7 @@ static int read_assignment(const char *text, struct assignment *ret, struct faul
 	return 0;
 }
 
-/* What is wrong whichever tenant is meant. */
+/* Faults that do not depend on the tenant. */
 static int check_value(const struct assignment *one, struct fault *why)
 {
 	const char *name[SHARE_FIELDS], *nearest;
@@ -65,7 +65,7 @@ static int check_value(const struct assignment *one, struct fault *why)
 			 known);
 }
 
-/* Which of two values would count? */
+/* A field may be given only once: of two values either might count. */
 static int check_once(const struct assignment *wanted, int last, struct fault *why)
 {
 	for (int i = 0; i < last; i++)
@@ -100,8 +100,8 @@ static int ask(struct admin *admin, const char *who, const struct assignment *wa
 }
 
 /* The tenant's first row: that of its first device. 1: there is none of that name or number. */
-static int look(struct admin *admin, const char *who, struct wire_tenant_row *ret_row,
-		struct fault *why)
+static int fetch_row(struct admin *admin, const char *who, struct wire_tenant_row *ret_row,
+		     struct fault *why)
 {
 	struct wire_message request = {.code = WIRE_list}, row = {0};
 	char plain[WIRE_TEXT_MAX + 1], *end;
@@ -149,7 +149,7 @@ static void print_change(const struct wire_tenant_row *before, const struct wire
 		       text_bytes(ps_held(after) - after->limit).text);
 }
 
-/* Typed as on the command line. */
+/* The name as it is typed. */
 static int read_all(char *const *typed, int count, struct assignment wanted[SHARE_FIELDS],
 		    struct fault *why)
 {
@@ -173,14 +173,15 @@ int set_fields(struct admin *admin, const char *who, char *const *typed, int cou
 	return r < 0 ? r : ask(admin, who, wanted, count, why);
 }
 
-/* meted follows a pod's annotations, and would undo what was set beside them. */
+/* meted follows a pod's annotations, and would undo any other change. */
 static int annotate(const struct remote *remote, const struct wire_tenant_row *tenant,
 		    char *const *typed, int count, struct fault *why)
 {
 	int r = remote_annotate(remote, tenant->name.text, typed, count, why);
 
 	if (r == 0)
-		printf("%s: annotated; what meted does not accept is an event of the pod\n",
+		printf("%s: annotated; meted reports values that it does not accept as an event of "
+		       "the pod\n",
 		       tenant->name.text);
 	return r;
 }
@@ -190,15 +191,15 @@ static int set_and_show(const struct cli_line *line, struct remote *remote,
 {
 	struct wire_tenant_row before = {0}, after = {0};
 	struct admin *admin = &remote->admin;
-	int r = look(admin, line->argv[0], &before, why);
+	int r = fetch_row(admin, line->argv[0], &before, why);
 
 	if (r == 0 && remote->node && remote_is_pods(&before))
 		return annotate(remote, &before, line->argv + 1, count, why);
-	/* Where there is none, meted has the sentence. */
+	/* If there is no such tenant, meted's answer says so. */
 	if (r >= 0)
 		r = ask(admin, line->argv[0], wanted, count, why);
 	if (r == 0)
-		r = look(admin, line->argv[0], &after, why);
+		r = fetch_row(admin, line->argv[0], &after, why);
 	if (r == 0 && after.tenant)
 		print_change(&before, &after, wanted, count);
 	return r < 0 ? remote_check(remote, r, why) : 0;
@@ -221,7 +222,7 @@ int set_main(const struct cli_line *line)
 	if (remote_reach(&remote, line->argv[0], &why) < 0)
 		return cli_fail(line, 1, &why);
 	admin_tell(&remote.admin, "set");
-	/* The tenant is there all the same. */
+	/* The tenant exists nevertheless. */
 	if (!remote.node && sim_node_same(remote.admin.daemon.pid, &why) < 0)
 		fprintf(stderr, "mete set: note: %s\n", why.text);
 	return set_and_show(line, &remote, wanted, count, &why) < 0 ? cli_fail(line, 1, &why) : 0;

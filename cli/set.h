@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `mete set` does, for other faces.
+ * What `mete set` does, also for `mete top`.
  */
 #pragma once
 

@@ -12,7 +12,7 @@ static volatile sig_atomic_t arg_program; /* for the handler */
 
 static void hand_over(int signal, siginfo_t *from, void *context)
 {
-	/* Above 0 the kernel sent it: to all of the terminal's foreground. */
+	/* Above 0: sent by the kernel, to the terminal's whole foreground group. */
 	bool terminal = (signal == SIGINT || signal == SIGQUIT) && from->si_code > 0;
 	int saved = errno;
 

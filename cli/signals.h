@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals of a program that waits for another one: what is sent to it is meant for that program.
+ * Signals of a program that waits for another one: they are meant for that other program.
  *
- * What the terminal sends (SIGINT, SIGQUIT) reaches the program by itself and is only outlived
- * here; what somebody sends to us alone is handed over. What was ignored before stays ignored, for
- * us and for the program (nohup, and jobs in the background of a script).
+ * The terminal's signals (SIGINT, SIGQUIT) reach the program by themselves, and are only survived
+ * here; a signal that is sent to us alone is passed on. Signals that were ignored before stay
+ * ignored, for us and for the program (nohup, and jobs in the background of a script).
  */
 #pragma once
 
@@ -19,11 +19,11 @@ struct signals {
 	struct sigaction action[SIGNALS_MAX];
 };
 
-/* From here on signals wait, until signals_release(). */
+/* Blocks the signals until signals_release(). */
 void signals_take(struct signals *ret_before);
 
-/* In the program's process: as it was. */
+/* In the program's process: restores the former state. */
 void signals_give_back(const struct signals *before);
 
-/* In ours: they go to `program` (0: nowhere) from now on. */
+/* In our process: from now on they go to `program` (0: nowhere). */
 void signals_release(const struct signals *before, pid_t program);

@@ -11,7 +11,7 @@
 
 static const char variable[] = "METE_SIM_DIR=";
 
-/* The folder that is meant, links resolved where it is there. */
+/* The folder, with links resolved if it exists. */
 static void resolve(const char *given, uid_t uid, char ret_folder[PATH_MAX])
 {
 	char usual[64];
@@ -23,8 +23,9 @@ static void resolve(const char *given, uid_t uid, char ret_folder[PATH_MAX])
 		snprintf(ret_folder, PATH_MAX, "%s", given);
 }
 
-/* METE_SIM_DIR of a process, and whose that is. -errno: it may not be known. */
-static int look(uint32_t pid, char **ret_environment, const char **ret_given, uid_t *ret_uid)
+/* METE_SIM_DIR of a process, and the process's user. -errno: it cannot be read. */
+static int read_environment(uint32_t pid, char **ret_environment, const char **ret_given,
+			    uid_t *ret_uid)
 {
 	struct stat process;
 	size_t size = 0;
@@ -37,7 +38,7 @@ static int look(uint32_t pid, char **ret_environment, const char **ret_given, ui
 	r = file_slurp(path, 1 << 20, ret_environment, &size);
 	if (r < 0)
 		return r;
-	/* So reads the environment of a process that ends meanwhile, whatever it had. */
+	/* The environment of a process that is ending is empty. */
 	if (size == 0)
 		return -ESRCH;
 	*ret_uid = process.st_uid;
@@ -56,7 +57,7 @@ int sim_node_same(uint32_t meted_pid, struct fault *why)
 	struct fault ignored;
 	uid_t uid = 0;
 
-	if (look(meted_pid, &environment, &given, &uid) < 0)
+	if (read_environment(meted_pid, &environment, &given, &uid) < 0)
 		return 0;
 	if ((!given && !getenv("METE_SIM_DIR")) || driver_find(&driver, &ignored) < 0 ||
 	    !driver.simulated)
@@ -71,7 +72,7 @@ int sim_node_check(uint32_t meted_pid, struct fault *why)
 	const char *given = NULL;
 	uid_t uid = 0;
 
-	if (look(meted_pid, &environment, &given, &uid) < 0)
+	if (read_environment(meted_pid, &environment, &given, &uid) < 0)
 		return 0;
 	resolve(given, uid, its);
 	resolve(getenv("METE_SIM_DIR"), getuid(), ours);

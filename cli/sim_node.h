@@ -9,10 +9,9 @@
 
 #include "base/fault.h"
 
-/* -EXDEV, and the sentence names both nodes. 0: they are one, or what meted's is may not be seen.
- */
+/* -EXDEV, and the sentence names both nodes. 0: they are the same, or meted's cannot be read. */
 must_check int sim_node_check(uint32_t meted_pid, struct fault *why);
 
-/* The same for who has not looked for a driver: where neither says METE_SIM_DIR nothing is looked
- * at, and nothing on a real driver. */
+/* The same for a caller that has not searched for a driver. Compares only if meted or the caller
+ * has METE_SIM_DIR, and the driver is the simulated one. */
 must_check int sim_node_same(uint32_t meted_pid, struct fault *why);

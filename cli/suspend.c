@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 
-/* Its programs stand still even if nothing moves. */
+/* The tenant's programs stand still even if no memory moves. */
 static void say_moved(const char *tenant, uint64_t bytes)
 {
 	if (bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `mete suspend` and `mete resume` do, for other faces.
+ * What `mete suspend` and `mete resume` do, also for `mete top`.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
-/* The man-page generator has the table without the verbs behind it. */
+/* The man-page generator is linked with the table, but without the verbs' functions. */
 #ifdef CLI_TABLE_ONLY
 #define MAIN(verb) NULL
 #else

@@ -109,7 +109,7 @@ int values_field(const char *typed, const char *key, const char *value, struct s
 {
 	int r = share_set(share, key, value);
 
-	/* An empty text would mean the default: what was typed must not be dropped. */
+	/* An empty text would mean the default, and the option would be dropped silently. */
 	if (!*value)
 		r = SHARE_EMPTY;
 	return r == 0 ? 0

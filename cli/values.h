@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of options as core/share reads them, the same in every verb, and one sentence where one is
- * not accepted. Nothing changes where the option was not given.
+ * Values of options as core/share reads them, the same in every verb, and one sentence if a value
+ * is not accepted. Nothing changes if the option was not given.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ must_check int values_part(const struct cli_line *line, const char *option, uint
 must_check int values_time(const struct cli_line *line, const char *option, uint64_t least,
 			   uint64_t most, uint64_t *ret_ns, struct fault *why);
 
-/* The same, where a plain number means seconds, as people know it from watch(1). */
+/* The same, but a plain number means seconds, as in watch(1). */
 must_check int values_seconds(const struct cli_line *line, const char *option, uint64_t least,
 			      uint64_t most, uint64_t *ret_ns, struct fault *why);
 

@@ -45,7 +45,7 @@ static void explain_time(const struct ps_rows *rows, const struct wire_tenant_ro
 		       (unsigned)(100 * t->entitled_60s / over));
 }
 
-/* Who has the turn, and how many want it. */
+/* The tenant that has the turn, and how many want it. */
 static void explain_turn(const struct ps_rows *rows, const struct wire_tenant_row *t)
 {
 	unsigned waiting = 0;
@@ -92,7 +92,7 @@ static const struct wire_tenant_row *next_largest(const struct ps_rows *rows,
 	return best;
 }
 
-/* Those who hold most of the device. */
+/* The tenants that hold most of the device. */
 static void name_holders(const struct ps_rows *rows, const struct wire_tenant_row *t)
 {
 	const struct wire_tenant_row *one = next_largest(rows, t, NULL);
@@ -107,7 +107,7 @@ static void name_holders(const struct ps_rows *rows, const struct wire_tenant_ro
 		       amount(rows, ps_outside(rows, t->device), TEXT_UP).text);
 }
 
-/* What is beyond its own limit does not wait: it is refused. */
+/* A request beyond the tenant's own limit does not wait: it is refused. */
 static void explain_room(const struct ps_rows *rows, const struct wire_tenant_row *t)
 {
 	printf("  It asks for %s, and GPU %u has %s free.\n", amount(rows, t->wanted, TEXT_UP).text,
@@ -133,7 +133,7 @@ static const struct {
 #undef WHY
 };
 
-/* A verb that helps is told the node, too. */
+/* Adds the node to the suggested command. */
 static void print_hint(const struct ps_rows *rows, const struct wire_tenant_row *t,
 		       const char *hint)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock that the guest measures its own waits by. */
+/* The clock by which the guest measures its own waits. */
 #pragma once
 
 #include <stdint.h>

@@ -5,7 +5,7 @@
  * and call us, and either may jump out. So unlike a futex_lock (short sections, no calls) it knows
  * its owner:
  *
- *   - whoever comes back after a jump has it at once: the section that was left is over;
+ *   - a thread that comes back after a jump has it at once: the section that was left is over;
  *   - a handler that runs inside the owner's section goes in as well, and does not give it back:
  *     waiting would be for ever. It finds what is true between two calls into the driver.
  *
@@ -16,17 +16,17 @@
  * With one of these held: any futex_lock may be taken, calls to the daemon may be made, no other
  * driver_lock may be waited for, but one that stands lower in this list:
  *
- *	contexts.c  primaries       a primary context is being made
+ *	context.c   primaries       a primary context is being made
  *	module.c    loading         a module is being loaded
  *	pools.c     a pool's        it allocates
  *	graphs.c    graphs.lock     an executable graph is made or launched
- *	arrays.c    arrays.lock     between two looks at free memory
+ *	arrays.c    arrays.lock     between two readings of free memory
  *	heaps.c     heaps.lock      a heap's limit is set
  *	vmm.c       vmm.lock        physical memory comes or goes
  *	capture.c   end_lock        a capture ends
  *	movable_borrow.c  borrow.lock  another process's memory is mapped or unmapped
  *
- * (What gives room back near the limit, pools_trim() and graphs_trim(), does not wait for them.)
+ * (pools_trim() and graphs_trim(), which give room back near the limit, do not wait for them.)
  *
  * Valid when zero; a child of fork() sets it to zero again. errno is kept.
  */
@@ -43,11 +43,11 @@
 struct driver_lock {
 	struct futex_lock lock;
 	_Atomic uintptr_t owner; /* frames_thread(); 0: nobody */
-	uintptr_t entered;	 /* where the owner's stack was */
+	uintptr_t entered;	 /* the owner's stack position */
 };
 
-/* The calling thread holds it: is this inside its section, or did it leave the section by a
- * jump? */
+/* The calling thread holds the lock: is it still inside the section, or did it leave it by a jump?
+ */
 must_check bool driver_lock_again(struct driver_lock *lock, uintptr_t here);
 
 static inline void driver_lock_own(struct driver_lock *lock, uintptr_t here)

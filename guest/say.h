@@ -15,11 +15,11 @@ enum {
 	SAY_BYTES = 512, /* of a line; the rest is cut */
 };
 
-/* Says "mete: " and the sentence. errno is kept. */
+/* Writes "mete: " and the sentence. errno is kept. */
 void say(const char *format, ...) printf_like(1, 2);
 
-/* The same of what is in order, and not one of those lines: where standard error does not take it
- * at once, nothing is said. */
+/* The same for a notice about normal operation, which is not counted as one of those lines. If
+ * standard error cannot take it at once, it is dropped. */
 void say_aside(const char *format, ...) printf_like(1, 2);
 
 /* The formatter alone: returns the length written, NUL excluded; always terminates. */

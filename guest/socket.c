@@ -66,7 +66,7 @@ static int out_of_the_way(int fd)
 	return moved;
 }
 
-/* The system call itself: glibc 2.28 has no function of this name. */
+/* A system call: glibc 2.28 has no function of this name. */
 static bool identify(int fd, struct socket *ret_socket)
 {
 	struct stat about;
@@ -91,7 +91,7 @@ int socket_connect(const char *path, struct socket *ret_socket)
 	do {
 		r = connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ? -errno : 0;
 	} while (r == -EINTR);
-	/* From now on a call that must not wait says so. */
+	/* From now on a call that must not wait has a flag for that. */
 	if (r == 0 && (fcntl(fd, F_SETFL, 0) < 0 || !identify(fd, ret_socket)))
 		r = -EBADF;
 	if (r < 0)
@@ -125,7 +125,8 @@ int socket_send(const struct socket *socket, const struct wire_message *message)
 	return r;
 }
 
-/* What came as descriptors: kept in fds[2] where they are wanted, closed otherwise. */
+/* Attached descriptors: the first two are kept in fds[2] if that is not NULL, all others are
+ * closed. */
 static void take_descriptors(struct msghdr *header, int *fds)
 {
 	int kept = 0;
@@ -175,8 +176,8 @@ int socket_receive(const struct socket *socket, struct wire_message *ret_message
 	return wire_decode(frame, (size_t)size, ret_message);
 }
 
-/* Without an end it is a recv() that waits, and not a ppoll(): each time that it is woken, ppoll()
- * looks at what has the number by then, and may go on to wait for what will never come. */
+/* An unlimited wait is a recv(), not a ppoll(): each time that ppoll() is woken, it checks the file
+ * that has the number by then, and may go on to wait for ever. */
 static int wait_for_ever(int fd)
 {
 	char byte;

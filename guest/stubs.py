@@ -4,7 +4,7 @@
 
     stubs.py GLIBC_DEF OUT_DIRECTORY COMPILER...
 
-They hold each symbol in the file and under the version that glibc 2.28 has it, and nothing else: so
+They hold each symbol in the file and under the version of glibc 2.28, and nothing else: so
 a guest that is built on a newer system still loads on an old one, and a call that is not in the list
 does not link. No byte of them is ever run.
 """

@@ -22,7 +22,7 @@ static int add_thread_data(struct dl_phdr_info *object, size_t size, void *sum)
 	return 0;
 }
 
-/* glibc takes the thread-local data of the program and its libraries out of a thread's stack. */
+/* glibc places the thread-local data of the program and its libraries on a thread's stack. */
 static size_t stack_bytes(void)
 {
 	size_t bytes = STACK_BYTES;

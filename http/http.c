@@ -42,7 +42,7 @@ static const char *word_of(unsigned status)
 	case 200:
 		return "ok\n";
 	case 401:
-		return "who asks must say a token: Authorization: Bearer TOKEN\n";
+		return "a token is required: Authorization: Bearer TOKEN\n";
 	case 403:
 		return "not allowed\n";
 	case 404:
@@ -100,7 +100,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
 	return reply(connection, &answer);
 }
 
-/* A client that reads metrics sends no body. Besides, two parsers may disagree about a
+/* A client of this server has no reason to send a body, and two parsers may disagree about a
  * request with two lengths. */
 static bool has_content(struct MHD_Connection *connection)
 {
@@ -195,7 +195,7 @@ void http_go_on(struct http *http)
 		loop_arm(&http->timer, 0);
 }
 
-/* NULL: there is no place for it, or no memory. */
+/* NULL: there is no seat for it, or no memory. */
 static struct MHD_Response *begin_stream(struct http *http, struct MHD_Connection *connection,
 					 struct http_seat *seat, const struct http_answer *said)
 {
@@ -256,7 +256,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 		return refuse(connection, 413);
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		return refuse(connection, 405);
-	/* If it were answered in the first call, the connection would not be kept alive. */
+	/* An answer in the first call would end the connection. */
 	if (!*kept) {
 		*kept = http;
 		return MHD_YES;
@@ -326,7 +326,7 @@ static void dismantle(struct http *http)
 		loop_unwatch(&http->watch, on_watch_closed);
 	else
 		on_watch_closed(&http->watch);
-	/* libmicrohttpd wants none of them to wait when it stops. */
+	/* libmicrohttpd requires that none of them waits when it stops. */
 	http_streams_end(http->streams);
 	resume_all(http);
 	if (http->server)
@@ -338,8 +338,8 @@ static void dismantle(struct http *http)
 
 enum { HANDSHAKE_MS = 10 };
 
-/* When libmicrohttpd wants to run again, though nothing comes. While a handshake waits for its
- * client that is at once, always: who never ends one would keep a core busy. */
+/* When libmicrohttpd must run again even if nothing comes. While a handshake waits for its client
+ * its answer is always "at once": a client that never ends one would keep a core busy. */
 static uint64_t server_due(const struct http *http, uint64_t now)
 {
 	MHD_UNSIGNED_LONG_LONG wait_ms;
@@ -357,7 +357,7 @@ static void go_on(struct http *http)
 
 	http->busy = true;
 	http_tls_speak(http->service.tls);
-	http_door_look(&http->door, now);
+	http_door_serve(&http->door, now);
 	MHD_run(http->server);
 	http->busy = false;
 	if (http->closed) {
@@ -477,6 +477,6 @@ void http_close(struct http *http)
 	if (!http || http->closed)
 		return;
 	http->closed = true;
-	if (!http->busy) /* otherwise it is done when libmicrohttpd returns */
+	if (!http->busy) /* otherwise this is done when libmicrohttpd returns */
 		dismantle(http);
 }

@@ -20,15 +20,14 @@ struct http_request {
 	bool local;	  /* it came through a Unix socket, from a process of `uid` */
 	uid_t uid;
 	struct http_host host; /* where it came from */
-	uint64_t
-		waited_ns; /* since it was to be answered later for the first time; 0: it was not */
+	uint64_t waited_ns;    /* since it was first to be answered later; 0: it was not */
 	struct MHD_Connection *connection; /* http's own */
 };
 
 /* A header of the request by its name, in any case; NULL: there is none. Lent. The first of several
  * that have this name. */
 const char *http_header(const struct http_request *request, const char *name);
-/* The last of several: what was added nearest to us. */
+/* The last of several, which the nearest server has added. */
 const char *http_header_last(const struct http_request *request, const char *name);
 
 struct http_stream;
@@ -39,11 +38,10 @@ struct http_answer {
 	char *body;	  /* malloc'ed, taken over; NULL: a short text for the status */
 	size_t size;
 	const char *const *headers; /* constants: a name, its value, a name...; NULL ends them */
-	/* It goes on, instead of a body; 503 where there are too many: ended() is called then, too.
-	 */
+	/* A stream instead of a body; 503 if there are too many: ended() is called then, too. */
 	struct http_stream *stream;
-	/* Whose stream it is, where that is known better than by its host: many may come from one
-	 * (http_host_named()). NULL: its host's. Lent until answer() returns. */
+	/* The person whose stream it is, if known, as many may come from one host
+	 * (http_host_named()). NULL: it counts for its host. Lent until answer() returns. */
 	const struct http_host *whose;
 	/* Nothing is known yet: answer() is called again for this request after http_go_on(), which
 	 * must follow, and within seconds, as the connection keeps its seat. */
@@ -57,8 +55,8 @@ struct http_service {
 	void (*answer)(void *owner, const struct http_request *request,
 		       struct http_answer *ret_answer);
 	void *owner;
-	struct http_tls *tls; /* borrowed; at TCP addresses it speaks TLS then. NULL: it does not */
-	bool everybody; /* of a Unix socket: every user may connect, and is known by his uid */
+	struct http_tls *tls; /* borrowed; TCP addresses then speak TLS. NULL: they do not */
+	bool everybody; /* of a Unix socket: every user may connect, and is known by their uid */
 };
 
 /* `address`: "127.0.0.1:9400", "[::1]:9400", ":9400" (all addresses), or the path of a Unix
@@ -73,5 +71,6 @@ unsigned http_port(const struct http *http);
 /* Asks again about all requests that were to be answered later; not before the loop's next turn. */
 void http_go_on(struct http *http);
 
-/* Ends all connections, and removes the Unix socket if it is still its own. NULL: does nothing. */
+/* Ends all connections, and removes the Unix socket's file if it is still ours. NULL: does nothing.
+ */
 void http_close(struct http *http);

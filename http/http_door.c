@@ -9,7 +9,7 @@
 
 static const uint64_t second_ns = 1000000000;
 
-/* The loop has others to serve: a flood of connections is accepted in portions. */
+/* A flood of connections is accepted in portions, as the loop has others to serve. */
 enum { AT_ONCE = 32, PAUSE_MS = 100 };
 
 /* What an event of the epoll descriptor is about, beside a place at the door. */
@@ -73,7 +73,8 @@ struct http_host http_host_of(int fd, const struct sockaddr_storage *name)
 
 struct http_host http_host_named(const char *name)
 {
-	/* No address has these: the second half of IPv6's is zero, and the first of the others. */
+	/* A value that no address has: an IPv6 address has a second half of zero, others a first
+	 * half of zero. */
 	struct http_host host = {.byte = {[8] = 'n', 'a', 'm', 'e'}};
 	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
 
@@ -153,7 +154,7 @@ int http_door_open(struct http_door *door, int listener, int inner)
 	return r == 0 ? add(door, inner, EPOLLIN, OF_INNER) : r;
 }
 
-/* Who waits for TLS understands none of the answers. */
+/* A client that waits for TLS understands none of the answers. */
 static void turn_away(const struct http_door *door, struct http_caller *caller, const char *answer)
 {
 	http_turn_away(caller->fd, door->tls ? "" : answer);
@@ -201,7 +202,7 @@ static struct http_caller *place_for(struct http_door *door, const struct http_h
 				place = &door->caller[i];
 		if (place)
 			return place;
-		/* All places are taken: that of the host that has the most. */
+		/* All places are taken: takes one from the host that has the most. */
 		host = http_host_largest(door, HTTP_DOOR_MOST, host_at);
 	}
 	place = longest(door, host);
@@ -209,9 +210,9 @@ static struct http_caller *place_for(struct http_door *door, const struct http_h
 	return place;
 }
 
-/* Is there all that a request needs? -EAGAIN: not yet; other errors: it never will be. A head that
- * is too long is let in as well: it is refused in HTTP's own words. */
-static int look_at_head(const struct http_door *door, int fd, bool ended)
+/* Is the head complete? -EAGAIN: not yet; other errors: it never will be. A connection whose head
+ * is too long is let in as well, and gets an HTTP answer. */
+static int peek_at_head(const struct http_door *door, int fd, bool ended)
 {
 	char head[HTTP_HEAD_MAX];
 	ssize_t n = recv(fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
@@ -229,7 +230,7 @@ static int look_at_head(const struct http_door *door, int fd, bool ended)
 	return ended || n == 0 ? -ECONNRESET : -EAGAIN;
 }
 
-/* Once it is known how a connection begins. */
+/* Acts on the result of peek_at_head(). */
 static void admit(struct http_door *door, const struct http_caller *caller, int r)
 {
 	if (r == 0)
@@ -247,7 +248,7 @@ static void on_caller(struct http_door *door, struct http_caller *caller, uint32
 
 	if (caller->fd < 0)
 		return;
-	r = look_at_head(door, caller->fd, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+	r = peek_at_head(door, caller->fd, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 	if (r == -EAGAIN)
 		return;
 	epoll_ctl(door->epoll, EPOLL_CTL_DEL, caller->fd, NULL);
@@ -266,14 +267,14 @@ static int accept_one(struct http_door *door, uint64_t now_ns)
 	if (caller.fd < 0)
 		return -errno;
 	caller.host = http_host_of(caller.fd, &caller.name);
-	r = look_at_head(door, caller.fd, false);
+	r = peek_at_head(door, caller.fd, false);
 	if (r != -EAGAIN) {
 		admit(door, &caller, r);
 		return 0;
 	}
 	place = place_for(door, &caller.host);
 	*place = caller;
-	/* Edges only: what has come and is not a head yet stays readable. */
+	/* Edges only, as an incomplete head stays readable. */
 	if (add(door, caller.fd, EPOLLIN | EPOLLRDHUP | EPOLLET, (uint32_t)(place - door->caller)) <
 	    0)
 		turn_away(door, place, http_door_full);
@@ -304,7 +305,7 @@ static uint64_t late_ns(const struct http_caller *caller)
 	return caller->since_ns + HTTP_HEAD_S * second_ns;
 }
 
-void http_door_look(struct http_door *door, uint64_t now_ns)
+void http_door_serve(struct http_door *door, uint64_t now_ns)
 {
 	struct epoll_event event[HTTP_DOOR_MOST];
 	int n = epoll_wait(door->epoll, event, ARRAY_SIZE(event), 0);
@@ -320,7 +321,7 @@ void http_door_look(struct http_door *door, uint64_t now_ns)
 	for (size_t i = 0; i < HTTP_DOOR_MOST; i++)
 		if (door->caller[i].fd >= 0 && now_ns >= late_ns(&door->caller[i]))
 			turn_away(door, &door->caller[i], http_door_late);
-	/* After the events: a place that is taken again has its own. */
+	/* After the events, as a place may be taken by a new connection. */
 	if (comes)
 		accept_some(door, now_ns);
 }

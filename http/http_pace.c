@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/http_pace.h"
 
-/* Are there more than `left` to be had? */
+/* May one be taken, so that `left` remain? */
 static bool has(const struct http_rate *rate, uint64_t full_ns, uint32_t left, uint64_t now_ns)
 {
 	uint64_t from_ns = full_ns > now_ns ? full_ns : now_ns;
@@ -23,7 +23,7 @@ static struct http_pace *find(struct http_paces *paces, const struct http_asker 
 	return NULL;
 }
 
-/* In the place of the one that is forgotten with the least loss. */
+/* A new one replaces the one that is forgotten with the least loss. */
 static struct http_pace *find_or_make(struct http_paces *paces, const struct http_asker *asker)
 {
 	struct http_pace *pace = find(paces, asker);
@@ -50,7 +50,7 @@ bool http_paces_take(struct http_paces *paces, const struct http_asker *asker, u
 	const struct http_asker itself = {.host = asker->host};
 	uint64_t host_ns = full_of(paces, &itself);
 	uint64_t part_ns = asker->part ? full_of(paces, asker) : 0;
-	/* A host may make up parts: they are new to it, and not to all. */
+	/* A host may make up parts: a new part is new within its host only. */
 	bool new_part = asker->part && part_ns <= now_ns, new_host = host_ns <= now_ns;
 
 	if (!has(&paces->all, paces->full_ns, new_host ? 0 : paces->all.burst / 2, now_ns))

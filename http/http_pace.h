@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How often something may be asked for, so that nobody who asks too often keeps others from it.
- * Everybody has a pace of his own, and all together have one. Who has not asked for long may have
- * the last of what all have; who has just asked must leave half of it.
+ * Limits how often something may be requested, so that a client that asks too often does not keep
+ * others from it. Each client has a pace of its own, and all together have one. A client that has
+ * not asked for long may take the last of the common burst; one that has just asked must leave half
+ * of it.
  *
- * A host may speak for several (a server in front). It says for whom by a number, its part: each
- * part has a pace within the host's, by the same rule. A host that makes parts up takes from
- * itself.
+ * A host may ask on behalf of several (a server in front). It tells them apart by a number, the
+ * part: each part has a pace within the host's, by the same rule. A host that makes parts up only
+ * takes from itself.
  *
  * Pure: the time is given.
  */
@@ -16,19 +17,19 @@
 
 #include "http/http_door.h"
 
-enum { HTTP_PACES = 64 }; /* whose pace is known at a time */
+enum { HTTP_PACES = 64 }; /* how many paces are known at a time */
 
 struct http_rate {
 	uint32_t burst;	  /* at once */
-	uint64_t each_ns; /* from then on one in such a time */
+	uint64_t each_ns; /* afterwards one in this time */
 };
 
 struct http_asker {
 	struct http_host host;
-	uint64_t part; /* 0: it speaks for itself */
+	uint64_t part; /* 0: the host itself */
 };
 
-/* When all of its burst can be had again. One for which that is over is as good as forgotten. */
+/* When the whole burst is available again. A pace whose time has passed may be forgotten. */
 struct http_pace {
 	struct http_asker of;
 	uint64_t full_ns;
@@ -40,6 +41,6 @@ struct http_paces {
 	struct http_pace pace[HTTP_PACES];
 };
 
-/* False: not now. Then nothing is taken from anybody. */
+/* False: not now, and nothing is taken. */
 must_check bool http_paces_take(struct http_paces *paces, const struct http_asker *asker,
 				uint64_t now_ns);

@@ -45,15 +45,16 @@ static const struct http_host *host_at(const void *table, size_t i)
 	return is_taken(&seats->seat[i]) ? &seats->seat[i].host : NULL;
 }
 
-/* Of those that could be cut at all. */
-static const struct http_host *movable_at(const void *table, size_t i)
+/* Only a connection that may be cut. */
+static const struct http_host *cuttable_at(const void *table, size_t i)
 {
 	const struct http_seats *seats = table;
 
 	return seats->seat[i].waits ? NULL : host_at(table, i);
 }
 
-/* Of the host's: first who was answered, then who reads slowly, and the longest of them. */
+/* The connection of the host to cut: first an answered one, then one that reads slowly, and the
+ * longest of these. */
 static struct http_seat *least_due(struct http_seats *seats, const struct http_host *host,
 				   uint64_t now_ns)
 {
@@ -81,7 +82,7 @@ bool http_seats_offer(struct http_seats *seats, const struct http_host *host, ui
 
 	if (own || count_taken(seats) >= HTTP_SEATS) {
 		const struct http_host *whose =
-			own ? host : http_host_largest(seats, places, movable_at);
+			own ? host : http_host_largest(seats, places, cuttable_at);
 
 		seat = whose ? least_due(seats, whose, now_ns) : NULL;
 		if (!seat)
@@ -109,7 +110,7 @@ static const struct http_host *streaming_at(const void *table, size_t i)
 	return seats->seat[i].streams ? host_at(table, i) : NULL;
 }
 
-/* Who has most of the streams gives one back: nobody's only one. */
+/* A stream of the host that has the most, but not a host's only one. */
 static struct http_seat *surplus(struct http_seats *seats)
 {
 	const size_t places = ARRAY_SIZE(seats->seat);
@@ -137,7 +138,7 @@ bool http_seats_may_stream(struct http_seats *seats, const struct http_host *who
 	*ret_instead = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(seats->seat); i++)
 		all += streaming_at(seats, i) != NULL;
-	/* Once half of them are taken, nobody gets many of the rest. */
+	/* Once half of them are taken, a host may have two at most. */
 	if (own >= (all < HTTP_STREAMS_EACH ? HTTP_STREAMS_EACH : 2))
 		return false;
 	if (all < HTTP_STREAMS)
@@ -155,8 +156,8 @@ bool http_seats_await(const struct http_seats *seats)
 	return false;
 }
 
-/* libmicrohttpd's own time-out only detects silence: a byte from time to time keeps a connection
- * open. */
+/* libmicrohttpd's own time-out only detects silence: without this, a byte from time to time would
+ * keep a connection open. */
 uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX;

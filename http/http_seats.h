@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connections that an HTTP server serves. A seat is given up by who was answered before, or
- * reads its answer slowly, when somebody else needs it: no host can keep others from being served.
+ * The connections that an HTTP server serves. When a seat is needed, a connection that was
+ * answered, or that reads its answer slowly, gives its seat up: no host can keep others from being
+ * served.
  */
 #pragma once
 
@@ -12,7 +13,7 @@ enum {
 	HTTP_SEATS = 32,
 	HTTP_SEATS_EACH = 16, /* one host's */
 	HTTP_PATIENCE_S = 20, /* for the next request on a connection, and for reading an answer */
-	HTTP_READING_S = 2,   /* so long an answer's reader keeps its seat in any case */
+	HTTP_READING_S = 2,   /* how long an answer's reader keeps its seat in any case */
 };
 
 struct MHD_Connection;
@@ -20,7 +21,7 @@ struct MHD_Connection;
 struct http_seat {
 	int fd;		       /* borrowed from a connection; -1: free */
 	struct http_host host; /* for whom it counts */
-	struct http_host from; /* ... whose connection it is: another one if he is known by name */
+	struct http_host from; /* ... where it came from: differs if the person is known by name */
 	uint64_t since_ns;     /* when it came, or the answer began, or ended */
 	bool spoke;	       /* a request has come */
 	bool answers;	       /* an answer is under way */
@@ -42,19 +43,19 @@ void http_seats_init(struct http_seats *seats);
 must_check bool http_seats_offer(struct http_seats *seats, const struct http_host *host,
 				 uint64_t now_ns);
 
-/* NULL: none is free, or it has none. */
+/* NULL: none is free, or the connection has none. */
 struct http_seat *http_seats_take(struct http_seats *seats, int fd, const struct http_host *host,
 				  uint64_t now_ns);
 struct http_seat *http_seats_find(struct http_seats *seats, int fd);
 
-/* May one more answer that goes on be `whose`? Others must have seats for those that end.
- * *ret_instead: all are taken, and he has none; this one must end for him, the newest of who has
- * the most. NULL: none must. */
+/* May `whose` have one more stream? Some seats are kept for answers that end. *ret_instead: all
+ * streams are taken, and `whose` has none: this one must end instead, the newest of the host that
+ * has the most. NULL: none must. */
 must_check bool http_seats_may_stream(struct http_seats *seats, const struct http_host *whose,
 				      struct http_seat **ret_instead);
 
-/* Has one of them had no request yet? */
+/* Has one of the connections had no request yet? */
 bool http_seats_await(const struct http_seats *seats);
 
-/* Cuts those that have had their time. Returns when to look again: UINT64_MAX is never. */
+/* Cuts connections whose time is over. Returns when to check again: UINT64_MAX is never. */
 uint64_t http_seats_cut(struct http_seats *seats, uint64_t now_ns);

@@ -9,7 +9,7 @@
 #include "base/loop.h"
 #include "http/http_seats.h"
 
-/* What a reader takes at once. */
+/* The most that a reader takes at once. */
 enum { PORTION = 8 << 10 };
 
 static bool wake(struct http_stream *stream)
@@ -22,7 +22,7 @@ static bool wake(struct http_stream *stream)
 	return true;
 }
 
-/* The server goes on with all that were woken by then. */
+/* The server resumes all streams that were woken by then. */
 static void wake_soon(struct http_stream *stream)
 {
 	if (wake(stream))
@@ -66,7 +66,7 @@ void http_streams_end_at(struct http_stream *first, struct http_seat *seat)
 
 bool http_stream_is_alone(const struct http_stream *stream)
 {
-	/* Of TLS, a farewell may stand before the end. */
+	/* With TLS, a closing message may come before the end. */
 	struct pollfd end = {.fd = stream->seat->fd, .events = POLLRDHUP};
 
 	return poll(&end, 1, 0) > 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An answer that goes on, as server-sent events do: a member of the object that writes it. What it
- * is given is sent as its reader takes it; nothing is copied, and nothing waits in line: there is
- * one text at a time. While nothing is given, the connection costs nothing but a descriptor.
+ * An answer that goes on, such as server-sent events: a member of the object that writes it. A text
+ * is sent as the reader takes it. Nothing is copied or queued: there is one text at a time. Without
+ * a text the connection costs only a descriptor.
  */
 #pragma once
 
@@ -21,9 +21,9 @@ enum {
 };
 
 struct http_stream {
-	/* All that was given has been taken: http_stream_give() may follow, now or later. */
+	/* The text has been taken: http_stream_give() may follow, now or later. */
 	void (*taken)(struct http_stream *stream);
-	/* The connection is over; what was given is no longer needed. It may free the stream. */
+	/* The connection is over, and the text no longer needed. It may free the stream. */
 	void (*ended)(struct http_stream *stream);
 
 	/* http's own. */
@@ -42,7 +42,7 @@ bool http_stream_is_free(const struct http_stream *stream);
 void http_stream_give(struct http_stream *stream, const char *bytes, size_t size);
 /* Ends it, at once if it is free: ended() follows, but not from here. */
 void http_stream_end(struct http_stream *stream);
-/* Has its reader gone? While nothing is sent, nobody else notices. */
+/* Has the reader gone? While nothing is sent, this is the only way to notice. */
 bool http_stream_is_alone(const struct http_stream *stream);
 
 /* For http.c. The response of a stream, which joins the list `among`; `go_on` is armed when it is
@@ -50,7 +50,7 @@ bool http_stream_is_alone(const struct http_stream *stream);
 struct MHD_Response *http_stream_start(struct http_stream *stream, struct http_stream **among,
 				       struct http_seat *seat, struct MHD_Connection *connection,
 				       struct loop_timer *go_on);
-/* The one of that seat, which counts no longer as a stream's. */
+/* The stream of that seat, which from now on does not count as a stream's. */
 void http_streams_end_at(struct http_stream *first, struct http_seat *seat);
 /* All of a list. */
 void http_streams_end(struct http_stream *first);

@@ -17,10 +17,10 @@
 
 enum { RECORD_HEAD = 5, RECORD_HANDSHAKE = 22 }; /* RFC 8446, 5.1 */
 
-/* Changes that are not seen: behind a link of the folder, or of a mode. */
+/* For changes that no watch reports: behind a link in the folder, or of a mode. */
 static const uint64_t again_ns = 60ull * 1000000000;
 
-/* What was read, and what it says. */
+/* The files' contents, as read and as parsed. */
 struct pair {
 	char *certificate_text, *key_text;
 	gnutls_x509_crt_t *chain;
@@ -33,7 +33,7 @@ struct http_tls {
 	struct pair pair;
 	struct file_watch certificate_watch, key_watch;
 	struct loop_timer again;
-	struct fault refused; /* what was told last; empty: that they were taken */
+	struct fault refused; /* the failure that was reported last; empty: success */
 	void (*told)(void *owner, int r, const struct fault *why);
 	void *owner;
 };
@@ -59,7 +59,7 @@ static void pair_done(struct pair *pair)
 	*pair = (struct pair){0};
 }
 
-/* `secret`: nobody else may read it. NULL with a sentence. */
+/* `secret`: other users must not be able to read it. NULL with a sentence. */
 static char *read_file(const char *path, bool secret, struct fault *why)
 {
 	owned(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -285,7 +285,7 @@ static gnutls_pcert_st *copy_chain(const struct pair *pair)
 	return copy;
 }
 
-/* A handshake has copies of its own, which GnuTLS frees. */
+/* A handshake gets its own copies, which GnuTLS frees. */
 static int show(gnutls_session_t session, const struct gnutls_cert_retr_st *about,
 		gnutls_pcert_st **ret_chain, unsigned *ret_size, gnutls_ocsp_data_st **ret_ocsp,
 		unsigned *ret_ocsp_size, gnutls_privkey_t *ret_key, unsigned *ret_flags)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A certificate and its key, for a server that speaks TLS (http/http.h). They are files, and are
- * read again when they change; what cannot be used does not replace what was read before. A
- * handshake that has begun goes on with what it began with.
+ * read again when they change. Files that cannot be used do not replace those that were read
+ * before. A handshake keeps the certificate with which it began.
  */
 #pragma once
 
@@ -22,12 +22,12 @@ must_check int http_tls_open(struct loop *loop, const char *certificate, const c
 /* After the servers that use it. The loop frees it later. NULL: does nothing. */
 void http_tls_close(struct http_tls *tls);
 
-/* For http.c. What libmicrohttpd is started with, besides MHD_USE_TLS: an array of its options. */
+/* For http.c: the array of options for libmicrohttpd, besides MHD_USE_TLS. */
 struct MHD_OptionItem;
 const struct MHD_OptionItem *http_tls_options(void);
-/* Whose certificate is shown by the handshakes that go on until it is called again. */
+/* Sets the certificate for the handshakes that run until the next call. */
 void http_tls_speak(struct http_tls *tls);
 
-/* Pure. How a connection begins: 0: with a whole message of TLS. -EAGAIN: that may still come.
- * -EPROTO: with something else. */
+/* Pure. The beginning of a connection: 0: a whole message of TLS. -EAGAIN: it may become one.
+ * -EPROTO: something else. */
 must_check int http_tls_begins(const unsigned char *bytes, size_t size);

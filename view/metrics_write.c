@@ -5,7 +5,7 @@
 
 #include "core/doing.h"
 
-/* What is written, and whose each row is. */
+/* The text, and the holder of each row. */
 struct text {
 	FILE *out;
 	const struct metrics_source *source;
@@ -28,7 +28,7 @@ static void label(FILE *out, const char *name, const char *value)
 	fputc('"', out);
 }
 
-/* The names that NVIDIA's DCGM exporter gives them, so that figures of both can be joined. */
+/* Labels as NVIDIA's DCGM exporter names them, so that figures of both can be joined. */
 static void device_labels(const struct text *t, const struct wire_device_row *row)
 {
 	struct metrics_device device = t->source->device(t->source->owner, row->index);
@@ -88,7 +88,7 @@ static double seconds(uint64_t ns)
 	return (double)ns / 1e9;
 }
 
-/* Of the last minute's time, what it was due and did not have. */
+/* The part of the last minute's time that it was due and did not have. */
 static double lacking(const struct wire_tenant_row *row)
 {
 	return row->entitled_60s > row->charged_60s
@@ -96,7 +96,7 @@ static double lacking(const struct wire_tenant_row *row)
 		       : 0;
 }
 
-/* The rows of a kind that have a holder, or are devices. */
+/* The rows of a kind, if they have a holder or are devices. */
 #define EACH(i, kind)                                                                              \
 	for (size_t i = 0; i < t->rows->count; i++)                                                \
 		if (t->rows->row[i].code == (kind))
@@ -138,7 +138,7 @@ static double lacking(const struct wire_tenant_row *row)
 			fprintf(t->out, "} %.17g\n", it);                                          \
 		}                                                                                  \
 	}
-/* One line of each tenant: what it does is a label. */
+/* A line for each tenant, with its state as a label. */
 #define STATE(name, type, value, help)                                                             \
 	static void state_##name(const struct text *t)                                             \
 	{                                                                                          \

@@ -5,14 +5,14 @@
 
 #include "view/ps_rows.h"
 
-/* What no row says of a device. */
+/* Figures of a device that no row has. */
 struct metrics_device {
 	int minor;		     /* of its file, /dev/nvidia<minor>; -1: not known */
 	int gpu_instance;	     /* of MIG; -1: it is a whole GPU */
 	double slots, xids, healthy; /* NAN: there is no such figure here */
 };
 
-/* Whose a tenant is. */
+/* The holder of a tenant. */
 struct metrics_holder {
 	char namespace[WIRE_TEXT_MAX + 1];
 	const char *pod, *container; /* lent as long as the text is written */

@@ -30,7 +30,7 @@ struct ps_uuid ps_uuid(const struct wire_device_row *device)
 
 	if (n > 0)
 		return named;
-	/* An older meted says the number alone. */
+	/* An older meted sends only the number. */
 	n = snprintf(named.text, sizeof(named.text), "GPU-");
 	for (int i = 0; i < 16; i++)
 		n += snprintf(named.text + n, sizeof(named.text) - (size_t)n, "%s%02x",
@@ -85,7 +85,7 @@ static const struct wire_tenant_row *row_of(const struct ps_rows *rows, uint32_t
 static bool is_within(const struct ps_rows *rows, const struct wire_tenant_row *inner,
 		      uint32_t tenant)
 {
-	/* No deeper than there are tenants, whatever a meted says. */
+	/* The depth is bounded by the number of tenants, whatever a meted sends. */
 	for (size_t i = 0; inner && inner->outer && i < rows->count; i++) {
 		if (inner->outer == tenant)
 			return true;
@@ -165,6 +165,6 @@ uint64_t ps_held_steps(const struct ps_rows *rows, const struct wire_tenant_row 
 	uint64_t held = ps_steps(unit, bytes, TEXT_UP);
 	uint64_t limit = ps_steps(unit, tenant->limit, TEXT_DOWN);
 
-	/* Who is within the limit is shown so. */
+	/* Rounding must not show a tenant beyond its limit that is within it. */
 	return held > limit && bytes <= tenant->limit ? limit : held;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `mete ps` says in words. */
+/* The words of `mete ps`. */
 #include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -84,7 +84,8 @@ struct ps_text ps_tenant_command(const struct ps_rows *rows, const struct wire_t
 	struct ps_text said =
 		tenant->pid && !rows->names ? ps_command(tenant->pid) : (struct ps_text){""};
 
-	/* In another container's /proc, or with hidepid, what the guest says must do. */
+	/* With another container's /proc, or with hidepid, the guest's own report has to suffice.
+	 */
 	for (size_t i = 0; i < rows->count && !said.text[0]; i++) {
 		const struct wire_guest_row *guest = &rows->row[i].guest_row;
 
@@ -125,7 +126,7 @@ static bool find_word(const char *words, const char *key, struct ps_text *ret)
 	return false;
 }
 
-/* What a mode stands for, of a field that was not set after it. */
+/* The value that a mode implies for a field that was not set after it. */
 static struct ps_text by_mode(const char *mode, const char *key)
 {
 	struct ps_text said = {""};
@@ -159,7 +160,7 @@ struct words {
 	int bad;
 };
 
-/* One more reason, after those that are there. */
+/* Adds one more reason. */
 static void say(struct words *words, int bad, const char *format, ...) printf_like(3, 4);
 
 static void say(struct words *words, int bad, const char *format, ...)
@@ -198,7 +199,7 @@ static void say_memory(struct words *words, const struct ps_rows *rows,
 		say(words, 1, t->joins ? "no process now" : "no process has joined yet");
 }
 
-/* Who asks for it is the program, in most of these cases. */
+/* In most of these cases the program itself has asked for it. */
 static const char *unmovable(uint32_t why)
 {
 	static const struct {
@@ -243,13 +244,13 @@ static void say_movement(struct words *words, const struct ps_rows *rows,
 	if (t->oversize)
 		say(words, 0, "%s %s managed, beyond what its device has",
 		    ps_amount(unit, ps_steps(unit, t->oversize, TEXT_UP)).text, unit.name);
-	/* Of a tenant whose memory moves at all, or would if that reason were not. */
+	/* Only for a tenant whose memory moves, or would move but for that reason. */
 	if (why && fixed && (t->movable || t->out || (t->unmovable & WIRE_UNMOVABLE_ALL)))
 		say(words, 0, "%s %s cannot move: %s",
 		    ps_amount(unit, ps_steps(unit, fixed, TEXT_UP)).text, unit.name, why);
 }
 
-/* " for 12 s", of what has lasted for a second or more. */
+/* " for 12 s"; "" for less than a second. */
 static struct ps_text for_how_long(uint64_t ns)
 {
 	struct ps_text said = {""};
@@ -302,7 +303,7 @@ static void say_yields(struct words *words, const struct ps_rows *rows,
 	    by ? ": " : "", by ? by->name.text : "");
 }
 
-/* What is said of its processes, where it has none, is said by say_memory(). */
+/* For a tenant without processes say_memory() has the words. */
 static void say_doing(struct words *words, const struct ps_rows *rows,
 		      const struct wire_tenant_row *t)
 {
@@ -326,7 +327,7 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 	}
 }
 
-/* Of why its gate is not open, what says nothing of what it does. */
+/* Reasons of a gate that is not open, if doing does not imply them. */
 static void say_gate(struct words *words, const struct wire_tenant_row *t)
 {
 	if (t->coupled)

@@ -136,7 +136,7 @@ static void add_tenant(struct object *to, const struct ps_rows *rows,
 static void add_time(struct object *to, const struct wire_tenant_row *time)
 {
 #include "view/ps_keys.def"
-	/* Only where the driver has said. */
+	/* Only if the driver has reported it. */
 	if (time->busy) {
 		number(to, "driver_busy", ((double)time->busy - 1) / 1000);
 		number(to, "drift", ((double)time->busy_charged - time->busy) / 1000);
@@ -201,7 +201,7 @@ void ps_write_outside(FILE *out, const struct ps_rows *rows, const struct wire_o
 	close_object(&object);
 }
 
-/* Every field of the share by its name, those at their default, too. */
+/* Every field of the share by its name, including defaults. */
 static void write_fields(FILE *out, const struct wire_tenant_row *tenant)
 {
 	fputc('{', out);
@@ -214,7 +214,7 @@ static void write_fields(FILE *out, const struct wire_tenant_row *tenant)
 	fputc('}', out);
 }
 
-/* meted says a tenant's processes behind its row. */
+/* meted lists a tenant's processes after its row. */
 static void write_processes(FILE *out, const struct ps_rows *rows,
 			    const struct wire_tenant_row *tenant)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows as JSON objects with the keys of view/ps_keys.def, for all who show them to programs. Each
- * key is a line of its own, so that two texts of one object can be compared line by line; what is
- * within "fields" and "processes" is one line.
+ * Rows as JSON objects with the keys of view/ps_keys.def, for all output to programs. Each key is a
+ * line of its own, so that two texts of one object can be compared line by line; "fields" and
+ * "processes" are one line each.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "view/ps_rows.h"
 
-/* What `mete run --report-json` writes of a tenant, beside its rows. */
+/* The figures of `mete run --report-json` beyond a tenant's rows. */
 struct ps_report {
 	uint32_t tenant;
 	const char *name, *trouble;

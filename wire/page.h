@@ -132,7 +132,7 @@ struct wire_own_page {
 	/* Calls that change what the guest holds. The driver's figures and allocated_bytes
 	 * describe the same moment only if as many calls have ended as have begun, and none
 	 * begins. */
-	uint64_t moves_begun, moves_ended;
+	uint64_t changes_begun, changes_ended;
 	uint64_t settles;  /* RESIDUAL_SETTLE messages sent on this connection */
 	uint64_t captures; /* open stream captures; no close is acknowledged meanwhile */
 	struct wire_own_device device[WIRE_DEVICES];

@@ -13,7 +13,7 @@
 #include "cli/ps_fetch.h"
 #include "core/share/share.h"
 
-enum { PROCESSES_MOST = 256 /* of a tenant, that a key reaches */ };
+enum { PROCESSES_MOST = 256 /* the most processes of a tenant that a key signals */ };
 
 struct number {
 	char text[16];
@@ -61,7 +61,7 @@ static bool confirmed(const char *format, ...)
 	return terminal_ask(question, answer, sizeof(answer)) && strcmp(answer, "y") == 0;
 }
 
-/* The meted to ask: that node's, or this machine's, whose connection is then kept in `own`. */
+/* The meted to ask: that node's, or this machine's, whose connection is kept in `own`. */
 static int reach(struct remote *remote, const struct wire_tenant_row *tenant, struct admin *own,
 		 struct admin **ret_admin, struct fault *why)
 {
@@ -77,14 +77,14 @@ static int set_typed(struct remote *remote, const struct wire_tenant_row *tenant
 	struct admin *admin;
 	int r;
 
-	/* meted follows a pod's annotations, and would undo what was set beside them. */
+	/* meted follows a pod's annotations, and would undo any other change. */
 	if (remote->node && remote_is_pods(tenant))
 		return remote_annotate(remote, tenant->name.text, typed, count, why);
 	r = reach(remote, tenant, &own, &admin, why);
 	if (r < 0)
 		return r;
 	r = set_fields(admin, number(tenant).text, typed, count, why);
-	/* What no meted accepts was not sent. */
+	/* A value that no meted accepts was not sent. */
 	return r == -EINVAL ? r : remote_check(remote, r, why);
 }
 
@@ -107,7 +107,7 @@ static void set(struct remote *remote, const struct wire_tenant_row *tenant, cha
 		snprintf(said, ACTS_SAID, "%.250s", why.text);
 	else if (remote->node && remote_is_pods(tenant))
 		snprintf(said, ACTS_SAID,
-			 "%.100s: annotated; what meted does not accept is an event of the pod",
+			 "%.100s: annotated; meted reports values that it does not accept as an event of the pod",
 			 tenant->name.text);
 	else
 		snprintf(said, ACTS_SAID, "tenant %u %.100s: set", tenant->tenant,
@@ -174,8 +174,8 @@ static int send_signal(int held, uint32_t pid, int signal, struct fault *why)
 	return errno == ESRCH ? 0 : fault_set(why, -errno, "process %u: %s", pid, strerror(errno));
 }
 
-/* The numbers may be other processes' by now: they are held first, and then meted is asked whose
- * they are. */
+/* A pid may belong to another process by now: we take pidfds first, and then ask meted whose
+ * processes they are. */
 static int send_signals(uint32_t tenant, const uint32_t *pid, const int *held, size_t count,
 			int signal, struct fault *why)
 {
@@ -191,7 +191,7 @@ static int send_signals(uint32_t tenant, const uint32_t *pid, const int *held, s
 	return r < 0 ? r : sent;
 }
 
-/* How many it was sent to. */
+/* Returns how many processes it was sent to. */
 static int signal_all(uint32_t tenant, const uint32_t *pid, size_t count, int signal,
 		      struct fault *why)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `mete top` does to the selected tenant, after it has asked.
+ * What `mete top` does to the selected tenant, after a confirmation.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ enum { ACTS_SAID = 300 };
 /* Whether the key is one of these. */
 bool acts_is(enum keys_act act);
 
-/* Asks for what it needs on the terminal's last line, and does it; *ret_said is what came of it, or
- * "". On another machine (remote->node) processes are not told to end. */
+/* Asks on the terminal's last line, and does it; *ret_said is the outcome, or "". Processes on
+ * another machine (remote->node) are not told to end. */
 void acts_do(enum keys_act act, struct remote *remote, const struct view_line *line,
 	     char ret_said[ACTS_SAID]);

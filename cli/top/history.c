@@ -10,11 +10,11 @@ void history_free(struct history *history)
 
 void history_begin(struct history *history)
 {
-	history->look++;
+	history->step++;
 	history->expected = 0;
 }
 
-/* Tenants come in the same order each time: mostly it is the one after the last. */
+/* Tenants usually come in the same order each time: the next one is tried first. */
 static struct history_track *find(const struct history *history, uint32_t tenant, uint32_t device)
 {
 	for (size_t i = 0; i < history->count; i++) {
@@ -53,8 +53,8 @@ void history_add(struct history *history, uint32_t tenant, uint32_t device, uint
 	if (!track)
 		return;
 	history->expected = (size_t)(track - history->track) + 1;
-	track->milli[track->looks++ % HISTORY_LOOKS] = milli;
-	track->seen = history->look;
+	track->milli[track->steps++ % HISTORY_STEPS] = milli;
+	track->seen = history->step;
 }
 
 void history_end(struct history *history)
@@ -62,7 +62,7 @@ void history_end(struct history *history)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < history->count; i++)
-		if (history->track[i].seen == history->look)
+		if (history->track[i].seen == history->step)
 			history->track[kept++] = history->track[i];
 	history->count = kept;
 	history->expected = 0;
@@ -76,7 +76,7 @@ const struct history_track *history_find(const struct history *history, uint32_t
 
 uint16_t history_at(const struct history_track *track, uint32_t back)
 {
-	if (!track || back >= track->looks || back >= HISTORY_LOOKS)
+	if (!track || back >= track->steps || back >= HISTORY_STEPS)
 		return HISTORY_UNSAID;
-	return track->milli[(track->looks - 1 - back) % HISTORY_LOOKS];
+	return track->milli[(track->steps - 1 - back) % HISTORY_STEPS];
 }

@@ -78,7 +78,7 @@ static uint64_t since(const struct model *model, uint32_t index)
 	return 0;
 }
 
-/* The rows' devices and tenants; what the old ones knew of the driver's clock is kept. */
+/* Rebuilds devices and tenants from the rows, but keeps each device's newest sample time. */
 static int arrange(struct model *model, const struct ps_rows *rows)
 {
 	size_t devices = count_rows(rows, WIRE_device_row);
@@ -127,7 +127,7 @@ static unsigned percent_of(const struct gpus_busy *busy, size_t count, unsigned 
 	return 0;
 }
 
-/* Of a device without turns, what the driver's samples give each tenant's processes. */
+/* On a device without turns, a tenant's part is that of its processes by the driver's samples. */
 static void add_samples(struct model *model, uint32_t device, const struct gpus_busy *busy,
 			size_t count)
 {
@@ -192,7 +192,7 @@ static int read_board(struct model *model, struct model_device *device, struct a
 	return r;
 }
 
-/* All are asked before the first answer is read: the API server may be far away. */
+/* Sends all requests before it reads the first answer: the API server may be far away. */
 static int ask_boards_at(struct model *model, struct remote *remote, struct fault *why)
 {
 	owned(free) struct gpus_busy *busy = calloc(BUSY_MOST, sizeof(*busy));
@@ -221,8 +221,8 @@ static void remember(struct model *model)
 	history_end(&model->history);
 }
 
-int model_look(struct model *model, struct remote *remote, const struct ps_filter *filter,
-	       struct fault *why)
+int model_refresh(struct model *model, struct remote *remote, const struct ps_filter *filter,
+		  struct fault *why)
 {
 	struct ps_rows rows = {.filter = filter}, old = model->rows;
 	struct fault trouble = {""};

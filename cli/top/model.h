@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `mete top` knows: meted's rows of the last look, what the boards say of themselves, and what
- * each tenant had look by look.
+ * What `mete top` knows: meted's rows at the last refresh, the boards' own figures, and each
+ * tenant's history.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ struct model_device {
 
 struct model_tenant {
 	const struct wire_tenant_row *row; /* in `rows` */
-	/* Per mille of the last second, HISTORY_UNSAID where nobody says: of a device whose tenants
-	 * take turns by meted's clock; else by the driver's samples, and nothing is due. */
+	/* Per mille of the last second, HISTORY_UNSAID if not known. On a governed device by
+	 * meted's clock; else by the driver's samples, and `due` is 0. */
 	uint16_t had, due;
 };
 
@@ -30,17 +30,17 @@ struct model {
 	struct model_tenant *tenant; /* by tenant, then by device */
 	size_t tenants;
 	struct history history;
-	struct gpus
-		*gpus; /* NULL: no management library here, or of another machine than meted's */
-	bool asked;    /* whether there is one */
-	struct fault trouble; /* why the last look failed: the rest is of the one before; "": it did
-				 not */
+	struct gpus *gpus; /* NULL: there is no management library here, or meted is on another
+			      machine */
+	bool asked;	   /* whether there is one */
+	struct fault
+		trouble; /* why the last refresh failed, and the rest is older; "": it did not */
 };
 
-/* A meted that does not answer is no failure but `trouble`. -ENOMEM: as it was.
- * `filter`: borrowed, of what is shown; it may change between two looks. */
-must_check int model_look(struct model *model, struct remote *remote,
-			  const struct ps_filter *filter, struct fault *why);
+/* A meted that does not answer is no failure but `trouble`. -ENOMEM: nothing has changed. `filter`:
+ * borrowed; which rows are shown; it may change between two refreshes. */
+must_check int model_refresh(struct model *model, struct remote *remote,
+			     const struct ps_filter *filter, struct fault *why);
 void model_free(struct model *model);
 
 /* NULL: there is none. */

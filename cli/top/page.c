@@ -8,10 +8,10 @@
 
 enum {
 	HEAD_LINES = 2,	 /* the first line, and the one before the table */
-	HELP_AROUND = 3, /* lines around the keys' */
+	HELP_AROUND = 3, /* lines around those of the keys */
 	KEY_WIDTH = 14,
 	FOOT_LINES = 1,	  /* the keys, or a question */
-	TABLE_LEAST = 5,  /* tenants that are worth more than what is said of devices */
+	TABLE_LEAST = 5,  /* lines of tenants that go before details of devices */
 	DEVICE_LINES = 3, /* of a device where there is room */
 	DETAIL_LINES = 9,
 	DETAIL_HEIGHT = 24 /* below that many lines there is no detail */
@@ -46,7 +46,7 @@ void page_bar(const struct page *page, unsigned width, double part, const char *
 	part = part < 0 ? 0 : part > 1 ? 1 : part;
 	full = (unsigned)(part * inner + 0.5);
 	if (!full && part > 0)
-		full = 1; /* something is there */
+		full = 1; /* never an empty bar for a little */
 	if (full > inner - said)
 		full = inner - said;
 	fputc('[', page->out);
@@ -57,16 +57,17 @@ void page_bar(const struct page *page, unsigned width, double part, const char *
 	fprintf(page->out, "%*s%s]", (int)(inner - said - full), "", label);
 }
 
-void page_spark(const struct page *page, const struct history_track *track, unsigned looks,
+void page_spark(const struct page *page, const struct history_track *track, unsigned count,
 		unsigned rows, unsigned line)
 {
 	static const char *const fine[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 	static const char *const plain[] = {" ", ".", ".", ":", ":", "=", "=", "#", "#"};
 	const char *const *steps = page->screen.ascii ? plain : fine;
 
-	for (unsigned back = looks; back-- > 0;) {
+	for (unsigned back = count; back-- > 0;) {
 		uint16_t milli = history_at(track, back);
-		/* Eighths of a line, of which those below this one are full already. */
+		/* Eighths of a line that are left for this line: the lines below are full already.
+		 */
 		unsigned eighths = milli == HISTORY_UNSAID ? 0 : (milli * rows * 8 + 999) / 1000;
 		unsigned below = (rows - 1 - line) * 8;
 
@@ -107,7 +108,7 @@ void page_head(const struct page *page, double seconds)
 	fputc('\n', page->out);
 }
 
-/* One below the other, in as many columns as the lines of the screen ask for. */
+/* The keys one below the other, in as many columns as the screen's height requires. */
 void page_help(const struct page *page)
 {
 	unsigned height = page->screen.height > HELP_AROUND ? page->screen.height - HELP_AROUND : 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* More of the selected tenant: why it stands as it does, what it asked for and had, and its last
+/* Details of the selected tenant: its state and the reason, what it asked for and had, and its last
  * minutes. */
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum {
 	PLOT_EDGE = 7, /* columns of its scale */
 };
 
-/* One line, cut: what is said before it may be long. */
+/* Cut to one line, since the text before it may be long. */
 static void put_line(const struct page *page, enum grid_style style, const char *text)
 {
 	grid_begin(page->out, &page->screen, style);
@@ -62,7 +62,7 @@ static void put_plot(const struct page *page, const struct wire_tenant_row *t)
 {
 	const struct history_track *track =
 		history_find(&page->model->history, t->tenant, t->device);
-	unsigned looks = page->screen.width > PLOT_EDGE ? page->screen.width - PLOT_EDGE : 0;
+	unsigned count = page->screen.width > PLOT_EDGE ? page->screen.width - PLOT_EDGE : 0;
 
 	for (unsigned line = 0; line < PLOT_LINES; line++) {
 		if (line == 0 || line == PLOT_LINES - 1)
@@ -72,7 +72,7 @@ static void put_plot(const struct page *page, const struct wire_tenant_row *t)
 			fprintf(page->out, "%*s%s", PLOT_EDGE - 1, "",
 				page->screen.ascii ? "|" : "│");
 		grid_begin(page->out, &page->screen, GRID_GOOD);
-		page_spark(page, track, looks, PLOT_LINES, line);
+		page_spark(page, track, count, PLOT_LINES, line);
 		grid_end(page->out, &page->screen, GRID_GOOD);
 		fputc('\n', page->out);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each device: what its board says, how busy and how full it is, and who had its last second. */
+/* Each device: its board's figures, how busy and how full it is, and which tenants had its last
+ * second. */
 #include <string.h>
 
 #include "base/least.h"
@@ -10,7 +11,7 @@ struct words {
 	char text[256];
 };
 
-/* "52 °C  320/700 W  1980 MHz", as far as the board says. */
+/* "52 °C 320/700 W 1980 MHz", as far as the board reports them. */
 static struct words board(const struct page *page, const struct gpus_gauges *gauges)
 {
 	struct words said = {""};
@@ -118,7 +119,7 @@ static unsigned put_piece(const struct page *page, const struct model_tenant *te
 
 	if (to <= from)
 		return from;
-	/* Its edge is a sign of its own: colours may be missing. */
+	/* Its edge is a character, since there may be no colours. */
 	snprintf(name, sizeof(name), "%s%s %u%%", page->screen.ascii ? "|" : "▌",
 		 tenant->row->name.text, tenant->had / 10);
 	grid_begin(page->out, &page->screen, style);
@@ -127,7 +128,7 @@ static unsigned put_piece(const struct page *page, const struct model_tenant *te
 	return to;
 }
 
-/* Who had the last second, one after the other; what nobody had is at the right. */
+/* The tenants that had the last second, one after the other; unused time is at the right. */
 static void put_strip(const struct page *page, uint32_t device)
 {
 	static const char title[] = "had  ";

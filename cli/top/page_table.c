@@ -6,7 +6,7 @@
 #include "cli/ps_filter.h"
 #include "cli/top/page.h"
 
-enum { SPARK_LOOKS = 20 };
+enum { SPARK_STEPS = 20 };
 
 enum column {
 	ID,
@@ -41,7 +41,7 @@ static const struct grid_column columns[COLUMNS] = {
 	[COMMAND] = {"COMMAND", .least = 12, .may_go = true, .rank = 10},
 };
 
-/* What is not set stays empty. */
+/* Fields that are not set stay empty. */
 struct row {
 	char text[COLUMNS][512];
 	enum grid_style style[COLUMNS];
@@ -88,13 +88,13 @@ static void set_history(struct row *row, const struct page *page, const struct w
 	within.out = open_memstream(&text, &size);
 	if (!within.out)
 		return;
-	page_spark(&within, history_find(&page->model->history, t->tenant, t->device), SPARK_LOOKS,
+	page_spark(&within, history_find(&page->model->history, t->tenant, t->device), SPARK_STEPS,
 		   1, 0);
 	if (fclose(within.out) == 0 && text)
 		set(row, HISTORY, GRID_GOOD, "%s", text);
 }
 
-/* Whoever had less than it was due by 5 points or more. */
+/* Marks a tenant that had at least 5 points less than it was due. */
 static enum grid_style style_of(const struct model_tenant *m)
 {
 	bool lacks = m->due != HISTORY_UNSAID && m->had + 50 <= m->due;
@@ -156,7 +156,7 @@ static void add_outside(struct grid *grid, const struct page *page,
 	add(grid, &row);
 }
 
-/* Below the tenants, where there is room. */
+/* Below the tenants, if there is room. */
 static void add_others(struct grid *grid, const struct page *page, size_t room)
 {
 	const struct ps_rows *rows = &page->model->rows;

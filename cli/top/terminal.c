@@ -10,7 +10,7 @@
 #include <wchar.h>
 
 enum {
-	ESCAPE_MS = 50, /* within that time, what follows an Esc is part of a key */
+	ESCAPE_MS = 50, /* bytes that follow an Esc within this time are part of a key */
 	ESCAPE = 27,
 	PAIR_GOOD = 1,
 	PAIR_WARM,
@@ -34,7 +34,7 @@ int terminal_open(struct fault *why)
 		return fault_set(why, -ENOTTY, "it needs a terminal; `mete ps` prints once");
 	/* Without a locale, characters beyond ASCII would be shown as codes. */
 	if (!setlocale(LC_ALL, "") || MB_CUR_MAX == 1)
-		setlocale(LC_CTYPE, screen_look().ascii ? "C" : "C.UTF-8");
+		setlocale(LC_CTYPE, screen_now().ascii ? "C" : "C.UTF-8");
 	state_screen = newterm(NULL, stdout, stdin);
 	if (!state_screen)
 		return fault_set(
@@ -66,7 +66,7 @@ void terminal_close(void)
 
 struct screen terminal_screen(void)
 {
-	struct screen screen = screen_look();
+	struct screen screen = screen_now();
 
 	screen.width = (unsigned)COLS;
 	screen.height = (unsigned)LINES;
@@ -76,7 +76,7 @@ struct screen terminal_screen(void)
 	return screen;
 }
 
-/* Without colours, what is bad is bold all the same. */
+/* Without colours, bad values are still bold. */
 static attr_t attribute(enum grid_style style)
 {
 	bool colour = wants_colour();
@@ -122,7 +122,7 @@ static void paint_line(int row, const char *text, size_t size, bool selected)
 			next++;
 		addnstr(text + at, (int)(next - at));
 	}
-	/* A line that fills the terminal has left the cursor on the next one. */
+	/* After a line that fills the terminal, the cursor is on the next one. */
 	if (getcury(stdscr) == row && selected)
 		chgat(-1, A_REVERSE, 0, NULL);
 	else if (getcury(stdscr) == row)
@@ -187,7 +187,7 @@ static void paint_question(const char *question, const char *answer)
 	refresh();
 }
 
-/* The last character goes, all of its bytes. */
+/* Removes the last character with all of its bytes. */
 static void take_back(char *text)
 {
 	size_t n = strlen(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The terminal of `mete top`: ncurses, which knows what it can do and draws what has changed.
+ * The terminal of `mete top`, by ncurses, which knows terminals and draws only changes.
  */
 #pragma once
 
@@ -9,12 +9,12 @@
 #include "base/fault.h"
 #include "cli/grid.h"
 
-/* -ENOTTY with a sentence: input or output is none, or of a kind that nobody knows. The terminal is
- * as it was when terminal_close() was called, or the process ends by SIGINT or SIGTERM. */
+/* -ENOTTY with a sentence: input or output is no terminal, or one of an unknown kind.
+ * terminal_close(), and the process's end by SIGINT or SIGTERM, restore the terminal. */
 must_check int terminal_open(struct fault *why);
 void terminal_close(void);
 
-/* As it is now: marked, both sizes known. */
+/* The screen as it is now: marked, both sizes known. */
 struct screen terminal_screen(void);
 
 /* A part of the screen: lines from `row` on, as many as there is room for; the rest of the part is

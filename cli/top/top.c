@@ -14,9 +14,9 @@ struct top {
 	struct remote remote; /* whose tenants they are */
 	struct model model;
 	struct view view;
-	uint64_t interval_ns, next_ns; /* between two looks; when the next one is due */
+	uint64_t interval_ns, next_ns; /* between two refreshes; when the next one is due */
 	bool detail, help;
-	char said[ACTS_SAID]; /* of what was done last */
+	char said[ACTS_SAID]; /* the outcome of the last act */
 	struct screen screen;
 };
 
@@ -174,7 +174,7 @@ static void show_help(struct top *top)
 	top->help = true;
 }
 
-/* How far a key moves; a page is half of the screen. */
+/* How far a key scrolls; a page is half of the screen. */
 static const struct {
 	long lines, pages;
 	bool all;
@@ -200,7 +200,7 @@ static void act_on(struct top *top, enum keys_act act)
 		return;
 	}
 	acts_do(act, &top->remote, line, top->said);
-	top->next_ns = 0; /* what came of it is to be seen */
+	top->next_ns = 0; /* refreshes at once, to show the outcome */
 }
 
 /* 1: it ends. */
@@ -224,21 +224,21 @@ static int press(struct top *top, const char *key)
 	else if (handlers[act])
 		handlers[act](top);
 	else
-		view_move(&top->view,
+		view_step(&top->view,
 			  steps[act].lines * (steps[act].all ? (long)top->view.lines : 1) +
 				  steps[act].pages * (long)top->screen.height / 2);
 	return 0;
 }
 
-static int look_if_due(struct top *top, struct fault *why)
+static int refresh_if_due(struct top *top, struct fault *why)
 {
 	uint64_t now = now_ns();
 	int r;
 
 	if (now < top->next_ns)
 		return 0;
-	r = model_look(&top->model, &top->remote, &top->view.filter, why);
-	/* From now on: a look that took long is not made up for. */
+	r = model_refresh(&top->model, &top->remote, &top->view.filter, why);
+	/* Counted from now: the time that a slow refresh took is not made up for. */
 	top->next_ns = now_ns() + top->interval_ns;
 	return r;
 }
@@ -250,7 +250,7 @@ static int run(struct top *top, struct fault *why)
 	do {
 		uint64_t now;
 
-		if (look_if_due(top, why) < 0 || paint(top, why) < 0)
+		if (refresh_if_due(top, why) < 0 || paint(top, why) < 0)
 			return -1;
 		now = now_ns();
 		key = terminal_key(now < top->next_ns ? (int)((top->next_ns - now) / 1000000) + 1
@@ -296,8 +296,7 @@ int top_main(const struct cli_line *line)
 	if (read_options(line, &top, &why) < 0)
 		return cli_fail(line, CLI_USAGE, &why);
 	r = 0;
-	/* A screen that only said that it cannot be reached would hide the sentence when it ends.
-	 */
+	/* Connects before the screen opens, so that a failure's sentence stays visible. */
 	if (top.remote.node)
 		r = remote_connect(&top.remote, &why);
 	if (r == 0)

@@ -51,7 +51,7 @@ static uint64_t sort_value(enum view_sort sort, const struct model_tenant *m)
 	return 0;
 }
 
-/* Of equals, the older one comes first, whatever the direction: nobody jumps about. */
+/* Of equals, the older one comes first, whatever the direction, so that lines keep their places. */
 static int compare(const void *a, const void *b, void *arg)
 {
 	const struct model_tenant *one = *(const struct model_tenant *const *)a;
@@ -106,8 +106,8 @@ static struct view_choice choice_of(const struct view_line *line)
 				    line->process ? line->process->pid : 0};
 }
 
-/* The line of whoever is chosen; of its tenant, where processes are not shown; or the one that took
- * its place. */
+/* The line of the chosen process or tenant; of its tenant, if processes are not shown; or the line
+ * that took its place. */
 static size_t line_of_choice(const struct view *view)
 {
 	const struct view_choice *wanted = &view->choice;
@@ -159,7 +159,7 @@ int view_make(struct view *view, const struct model *model, size_t height, struc
 	return 0;
 }
 
-void view_move(struct view *view, long lines)
+void view_step(struct view *view, long lines)
 {
 	size_t up = lines < 0 ? (size_t)-lines : 0, down = lines > 0 ? (size_t)lines : 0;
 	size_t last = view->lines ? view->lines - 1 : 0;

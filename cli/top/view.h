@@ -22,7 +22,7 @@ struct view_line {
 	unsigned depth;			      /* in the tree */
 };
 
-/* Who is selected, whatever line it is on. pid 0: the tenant. */
+/* The selected tenant or process, whatever line it is on. pid 0: the tenant. */
 struct view_choice {
 	uint32_t tenant, device, pid;
 };
@@ -42,13 +42,13 @@ const char *view_sort_name(enum view_sort sort);
 /* -EINVAL: there is none of that name; the sentence lists them. */
 must_check int view_sort_find(const char *name, enum view_sort *ret_sort, struct fault *why);
 
-/* Makes the lines anew. Whoever was chosen stays chosen while it is there; else its line's next one
- * is. `height`: so many lines are shown, the selected one among them. The lines point into the
- * model. */
+/* Makes the lines anew. The choice stays while it exists; otherwise the next line is chosen.
+ * `height`: how many lines are shown, the selected one among them. The lines point into the model.
+ */
 must_check int view_make(struct view *view, const struct model *model, size_t height,
 			 struct fault *why);
-/* Selects the line that many below, or above, as far as there are any. */
-void view_move(struct view *view, long lines);
+/* Moves the selection that many lines down (negative: up), as far as there are any. */
+void view_step(struct view *view, long lines);
 /* NULL: there is no line. */
 const struct view_line *view_selected(const struct view *view);
 void view_free(struct view *view);

@@ -106,7 +106,7 @@ int view_add_tree(struct view *view, const struct model *model, const struct mod
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		shown[member[i] - model->tenant] = true;
-	/* From the last on: each is put before its siblings that follow it. */
+	/* Backwards: each is put before the siblings that follow it. */
 	for (size_t i = count; i-- > 0;) {
 		const struct wire_tenant_row *row = member[i]->row;
 		const struct model_tenant *outer =

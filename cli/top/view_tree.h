@@ -10,7 +10,7 @@
 /* -ENOMEM. */
 must_check int view_add(struct view *view, struct view_line line);
 
-/* `member`: the tenants that are shown, sorted. Whose enclosing tenant is not shown stands at the
+/* `member`: the tenants that are shown, sorted. A tenant whose outer one is not shown stands at the
  * left edge. */
 must_check int view_add_tree(struct view *view, const struct model *model,
 			     const struct model_tenant **member, size_t count);

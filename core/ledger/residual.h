@@ -16,7 +16,7 @@
  * A measurement begins (RESIDUAL_BEGINS, with the page's figures at that moment), the driver is
  * asked, and the measurement ends (RESIDUAL_ENDS, with the page's figures then). The driver's
  * figure belongs to a moment between the two. It is compared with the page only if the page is the
- * same at both moments and no move (guest/process/moves.h) was in progress or began: figures of
+ * same at both moments and no change (guest/process/changes.h) was in progress or began: figures of
  * different moments are never subtracted from each other.
  *
  * The page's figures are the guest's claims, including contexts and others. What was granted and

@@ -13,14 +13,15 @@
 #include "guest/process/state.h"
 
 enum {
-	HANDLES = 64, /* that are remembered */
+	HANDLES = 64, /* the most that are remembered */
 	MIB = 1 << 20,
 };
 
 /* NVML's handles live as long as the library is loaded: a handle and its device in one word. */
 static struct {
 	_Atomic uint64_t known[HANDLES];
-	/* Others' whole GPUs, and how many devices the tenant had then: true until it gets more. */
+	/* Whole GPUs of others, with the number of devices that the tenant had then: valid until it
+	 * gets more. */
 	_Atomic uint64_t foreign[HANDLES];
 } nvml;
 
@@ -60,7 +61,7 @@ static int find_device(nvmlDevice_t device)
 	return -1;
 }
 
-/* The first word of the handle's, or NULL. Words are never taken out. */
+/* The first word of the handle, or NULL. Words are never removed. */
 static _Atomic uint64_t *find(_Atomic uint64_t *words, nvmlDevice_t device)
 {
 	for (int i = 0; i < HANDLES; i++) {
@@ -74,7 +75,7 @@ static _Atomic uint64_t *find(_Atomic uint64_t *words, nvmlDevice_t device)
 	return NULL;
 }
 
-/* Nothing where there is no room: then it is looked up each time. */
+/* Without room nothing is stored, and the handle is looked up each time. */
 static void remember(_Atomic uint64_t *words, nvmlDevice_t device, int value)
 {
 	_Atomic uint64_t *at = find(words, device);
@@ -137,7 +138,7 @@ bool nvml_foreign(int index)
 	return index < 0 && index != NVML_WHOLE && state_joined();
 }
 
-/* What of an answer is of others is forgotten. */
+/* Clears an answer about a device of others. */
 static nvmlReturn_t begin(nvmlReturn_t r, nvmlDevice_t device, int *ret_index, void *answer,
 			  size_t bytes)
 {
@@ -149,7 +150,7 @@ static nvmlReturn_t begin(nvmlReturn_t r, nvmlDevice_t device, int *ret_index, v
 	return NVML_ERROR_NO_PERMISSION;
 }
 
-/* The answer's begin: the real one's error, or which device it is. */
+/* Begins an answer: with the real function's error, or with the device. */
 #define BEGIN(device, index, answer, call) begin(call, device, index, answer, sizeof(*(answer)))
 
 static void answer_memory(int index, nvmlMemory_t *memory)
@@ -174,7 +175,7 @@ nvmlReturn_t hook_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *mem
 	return r;
 }
 
-/* The limit is all the tenant's: nothing of it is reserved for the driver. */
+/* The limit belongs to the tenant entirely: no part is reserved for the driver. */
 nvmlReturn_t hook_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
 	struct view_memory seen;
@@ -243,7 +244,7 @@ nvmlReturn_t hook_nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtiliza
 	nvmlReturn_t r = BEGIN(device, &index, utilization,
 			       real_nvml(nvmlDeviceGetUtilizationRates)(device, utilization));
 
-	/* Alone, everything that happens is ours. */
+	/* If the tenant is alone, all use of the device is its own. */
 	if (r != NVML_SUCCESS || index < 0 || state_page(index, rivals) == 0)
 		return r;
 	if (nvml_utilization(device, index, &own) == NVML_SUCCESS)
@@ -251,7 +252,8 @@ nvmlReturn_t hook_nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtiliza
 	return r;
 }
 
-/* Beside others only what is ours; of video and of the bus nothing is known by process. */
+/* With other tenants, only our own use; the use of video engines and of the bus is not known by
+ * process. */
 nvmlReturn_t hook_nvmlDeviceGetDynamicPstatesInfo(nvmlDevice_t device,
 						  nvmlGpuDynamicPstatesInfo_t *pDynamicPstatesInfo)
 {
@@ -281,7 +283,7 @@ static bool is_utilization(nvmlSamplingType_t type)
 	       type == NVML_JPG_UTILIZATION_SAMPLES || type == NVML_OFA_UTILIZATION_SAMPLES;
 }
 
-/* What the tenant used of the device, by the kind of samples. */
+/* The tenant's use of the device, by the kind of samples. */
 static unsigned own_use(const nvmlUtilization_t *own, nvmlSamplingType_t type)
 {
 	if (type == NVML_GPU_UTILIZATION_SAMPLES)
@@ -296,8 +298,8 @@ static void lower_samples(nvmlSample_t *samples, unsigned count, unsigned most)
 			samples[i].sampleValue.uiVal = most;
 }
 
-/* Samples of the device's past are of all tenants together; of ours they show at most what we used
- * of late. Temperatures, clocks and power are the device's own. */
+/* Samples of the device's past cover all tenants together: they are lowered to our own recent use.
+ * Temperatures, clocks and power are the device's own. */
 nvmlReturn_t hook_nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type,
 				       unsigned long long lastSeenTimeStamp,
 				       nvmlValueType_t *sampleValType, unsigned int *sampleCount,
@@ -324,7 +326,7 @@ nvmlReturn_t hook_nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t t
 	return r;
 }
 
-/* None of the fields tells of memory or of other tenants: counters, clocks, power, links. */
+/* The fields are counters, clocks, power and links: none is about memory or other tenants. */
 nvmlReturn_t hook_nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
 					   nvmlFieldValue_t *values)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which devices NVML has: the tenant's, counted from 0, and the GPUs of which the tenant has a
- * part. The others are not there, as in a container that was not given their files. What a program
- * finds by another way (beside which device one lies) is left out too.
+ * The devices that NVML shows: the tenant's, counted from 0, and the GPUs of which the tenant has a
+ * part. The others do not exist for the program, as in a container that was not given their files.
+ * They are also left out of answers about neighbouring devices.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "guest/process/join.h"
 #include "guest/process/state.h"
 
-enum { DEVICES = 64 /* of a machine */ };
+enum { DEVICES = 64 /* the most devices of a machine */ };
 
 /* Is there anything to hide? Joins the daemon. */
 static nvmlReturn_t begin(bool *ret_hides)
@@ -31,7 +31,7 @@ static bool note(int index, uint64_t *found)
 	return index >= 0;
 }
 
-/* Is it the tenant's, or has the tenant parts of it? Adds which ones to *found. */
+/* Is it the tenant's, or does the tenant have parts of it? Adds their indices to *found. */
 static bool is_own(nvmlDevice_t device, uint64_t *found)
 {
 	int index = nvml_own(device);
@@ -60,7 +60,7 @@ static bool visible(nvmlDevice_t device)
 
 /* ---- by number ------------------------------------------------------------------------------- */
 
-/* The two versions number devices each for itself. */
+/* Each of the two versions of the functions has its own numbering. */
 struct numbering {
 	nvmlReturn_t (*count)(unsigned int *deviceCount);
 	nvmlReturn_t (*handle)(unsigned int index, nvmlDevice_t *device);
@@ -78,7 +78,7 @@ static struct numbering numbering_second(void)
 				  real_nvml(nvmlDeviceGetHandleByIndex_v2)};
 }
 
-/* Are some of the tenant's devices not among those that answer? */
+/* Is one of the tenant's devices not among those that answer? */
 static bool misses_one(const struct numbering *all)
 {
 	uint32_t known = atomic_load(&state.devices);
@@ -97,8 +97,9 @@ static bool misses_one(const struct numbering *all)
 	return false;
 }
 
-/* One that was lost answers with an error, and nobody can say whose it is: it is the tenant's where
- * the tenant misses one. Otherwise it stays hidden, so that the others keep their numbers. */
+/* A lost device answers with an error, so its owner cannot be told. If one of the tenant's devices
+ * is missing, the lost one is taken for it. Otherwise it stays hidden, so that the others keep
+ * their numbers. */
 static bool visible_at(const struct numbering *all, unsigned index)
 {
 	nvmlDevice_t device;
@@ -227,7 +228,7 @@ nvmlReturn_t hook_nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsig
 
 /* ---- by place -------------------------------------------------------------------------------- */
 
-/* What NVML is asked: which devices are beside a device, or beside a processor. */
+/* A question to NVML: which devices are near a device, or near a processor? */
 struct place {
 	bool is_processor;
 	unsigned processor;
@@ -242,7 +243,7 @@ static nvmlReturn_t ask(const struct place *at, unsigned *count, nvmlDevice_t *d
 	return real_nvml(nvmlDeviceGetTopologyNearestGpus)(at->device, at->level, count, devices);
 }
 
-/* The visible ones among the devices that are there. */
+/* The visible devices in NVML's answer. */
 static nvmlReturn_t ask_visible(const struct place *at, nvmlDevice_t all[DEVICES],
 				unsigned *ret_kept)
 {
@@ -262,7 +263,8 @@ static nvmlReturn_t ask_visible(const struct place *at, nvmlDevice_t all[DEVICES
 	return NVML_SUCCESS;
 }
 
-/* As NVML does: a count of 0 asks how many there are, another one for so many of them. */
+/* As with NVML: a count of 0 asks for the number of devices, any other count for that many of them.
+ */
 static nvmlReturn_t beside(const struct place *at, unsigned *count, nvmlDevice_t *devices)
 {
 	nvmlDevice_t all[DEVICES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who runs on a device: the tenant's own processes, as the daemon tells. All of them compute; of
- * graphics and of MPS there are none.
+ * The processes on a device: the tenant's own, as the daemon reports them. All of them are compute
+ * processes; there are none of graphics or MPS.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 #include "guest/process/state.h"
 
 enum {
-	NO_INSTANCE = 0xffffffff, /* what NVML says where there is no MIG */
+	NO_INSTANCE = 0xffffffff, /* NVML's value without MIG */
 	SAMPLES = 1024,
 	SAMPLES_MOST = 65536,
 	SAMPLES_TRIES = 4,
@@ -70,7 +70,7 @@ bool nvml_processes_has(const struct nvml_processes *processes, unsigned pid)
 	return false;
 }
 
-/* The forms of a row: of 16 bytes, and of 24. */
+/* A row has two forms: of 16 bytes, and of 24. */
 static void write_row(void *infos, size_t i, bool first_form, const struct wire_process_row *row)
 {
 	if (first_form)
@@ -84,8 +84,8 @@ static void write_row(void *infos, size_t i, bool first_form, const struct wire_
 					    .computeInstanceId = NO_INSTANCE};
 }
 
-/* `r` is what the real function answers to being asked how many there are. Returns it where it is
- * an error, and -1 where there is something to answer in its place. */
+/* `r`: the real function's result, when asked for the number of processes. Returns it if it is an
+ * error, and -1 if we answer instead. */
 static int begin(nvmlDevice_t device, nvmlReturn_t r, int *ret_index)
 {
 	if (r != NVML_SUCCESS && r != NVML_ERROR_INSUFFICIENT_SIZE)
@@ -222,7 +222,7 @@ nvmlReturn_t hook_nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
 	if (r == NVML_SUCCESS && nvml_foreign(index) && utilization) {
 		memset(utilization, 0, *processSamplesCount * sizeof(*utilization));
 		*processSamplesCount = 0;
-		return NVML_ERROR_NOT_FOUND; /* as where nobody computes */
+		return NVML_ERROR_NOT_FOUND; /* as NVML answers if no process computes */
 	}
 	if (r != NVML_SUCCESS || index < 0 || !utilization)
 		return r;
@@ -279,7 +279,8 @@ static void drop_samples(struct samples *samples)
 	*samples = (struct samples){NULL, 0, 0};
 }
 
-/* All tenants'. The driver wants room for all that it may keep, whatever it then writes. */
+/* The samples of all tenants. The driver requires room for all samples that it may keep, even if it
+ * then writes few. */
 static nvmlReturn_t read_samples(nvmlDevice_t device, struct samples *ret_samples)
 {
 	nvmlReturn_t r = NVML_ERROR_INSUFFICIENT_SIZE;
@@ -301,7 +302,8 @@ static nvmlReturn_t read_samples(nvmlDevice_t device, struct samples *ret_sample
 		if (r != NVML_ERROR_INSUFFICIENT_SIZE)
 			return r;
 		real_nvml(nvmlDeviceGetProcessUtilization)(device, NULL, &wanted, 0);
-		room = wanted > room ? wanted + wanted / 8 : 2 * room; /* it may grow */
+		room = wanted > room ? wanted + wanted / 8
+				     : 2 * room; /* with some more, as it may grow */
 	}
 	return r;
 }
@@ -335,7 +337,7 @@ nvmlReturn_t nvml_utilization(nvmlDevice_t device, int index, nvmlUtilization_t 
 	return NVML_SUCCESS;
 }
 
-/* The names of other tenants' programs are theirs. */
+/* The names of other tenants' programs are hidden. */
 nvmlReturn_t hook_nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length)
 {
 	nvmlReturn_t r = real_nvml(nvmlSystemGetProcessName)(pid, name, length);

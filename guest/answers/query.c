@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the driver's functions answer about a device's memory: what the tenant sees of it. */
+/* The driver's functions that report a device's memory: they answer with the tenant's view. */
 #include "guest/contexts/devices.h"
 #include "guest/contexts/memory_place.h"
 #include "guest/credit/view.h"
@@ -55,7 +55,7 @@ CUresult hook_cuMemGetInfo(unsigned int *free, unsigned int *total)
 	return r;
 }
 
-/* Of any device, with or without a context on it. */
+/* Works for any device, with or without a context on it. */
 CUresult hook_cuDeviceTotalMem_v2(size_t *bytes, CUdevice_v1 dev)
 {
 	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program asks about its addresses. Mostly the memory is the driver's own, and so are the
- * answers. Of memory that moves (guest/movable/movable.h) the table answers what the program asked
- * for, on the device or not: the driver would speak of our blocks, or know of nothing.
+ * Questions of a program about its addresses. Mostly the driver answers. For memory that moves
+ * (guest/movable/movable.h) the answers come from our table, whether the memory is on the device or
+ * not: the driver would describe our blocks, or know nothing.
  */
 #include <string.h>
 
@@ -17,9 +17,9 @@
 
 /* ---- whether it may be asked ----------------------------------------------------------------- */
 
-/* The driver knows nothing of an address whose memory is out. Whether it may be asked, here and
- * now, only it can say: libgomp finds out by the refusal that it is in a host function, where
- * nothing can be freed. */
+/* The driver knows nothing of an address whose memory is out. But only the driver can tell whether
+ * it may be called here and now: libgomp learns from the refusal that it is in a host function,
+ * where nothing can be freed. */
 static CUresult unless_refused(CUresult r)
 {
 	return r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : r;
@@ -49,7 +49,7 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr_v2 *pbase, size_t *psize, CUde
 	struct movable_seen seen;
 
 	if (r != CUDA_SUCCESS ||
-	    (!movable_look(dptr, &seen) && !borrow_look(dptr, &seen.base, &seen.bytes)))
+	    (!movable_find(dptr, &seen) && !borrow_find(dptr, &seen.base, &seen.bytes)))
 		return r ? r : driver_call(real(cuMemGetAddressRange_v2)(pbase, psize, dptr));
 	r = may_ask_range(dptr);
 	if (r != CUDA_SUCCESS)
@@ -74,7 +74,7 @@ CUresult hook_cuMemGetAccess(unsigned long long *flags, const CUmemLocation_v1 *
 	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
 	struct movable_seen seen;
 
-	if (r != CUDA_SUCCESS || !flags || !location || !movable_look(ptr, &seen))
+	if (r != CUDA_SUCCESS || !flags || !location || !movable_find(ptr, &seen))
 		return r ? r : driver_call(real(cuMemGetAccess)(flags, location, ptr));
 	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && devices_index(location->id) >= 0)
@@ -90,7 +90,7 @@ union answer {
 	uint8_t flag;
 };
 
-/* Of memory that the program maps itself; the rest is as below. */
+/* Answers that differ for memory that the program maps itself. */
 static size_t answer_mapped(CUpointer_attribute attribute, const struct movable_seen *seen,
 			    union answer *ret)
 {
@@ -183,7 +183,7 @@ CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, C
 	union answer value;
 	size_t bytes;
 
-	if (r != CUDA_SUCCESS || !data || !movable_look(ptr, &seen))
+	if (r != CUDA_SUCCESS || !data || !movable_find(ptr, &seen))
 		return r ? r : driver_call(real(cuPointerGetAttribute)(data, attribute, ptr));
 	r = may_ask_attribute(ptr);
 	if (r != CUDA_SUCCESS)
@@ -195,7 +195,7 @@ CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, C
 	return CUDA_SUCCESS;
 }
 
-/* What it has not is zero here, and no error: the host has no pointer to it. */
+/* Here a host pointer is zero, and no error: the host has no pointer to the memory. */
 CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
 				     void **data, CUdeviceptr_v2 ptr)
 {
@@ -205,7 +205,7 @@ CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
 	size_t bytes;
 
 	if (r != CUDA_SUCCESS || !attributes || !data || numAttributes == 0 ||
-	    !movable_look(ptr, &seen))
+	    !movable_find(ptr, &seen))
 		return r ? r
 			 : driver_call(real(cuPointerGetAttributes)(numAttributes, attributes, data,
 								    ptr));
@@ -225,8 +225,8 @@ CUresult hook_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
 
 /* ---- what reaches beyond the process --------------------------------------------------------- */
 
-/* A handle of this kind is of cuMemAlloc()'s own memory; memory that moves gets one of ours. Where
- * the driver cannot export memory, the process allocates plainly from now on. */
+/* The driver makes such handles only for memory of its own cuMemAlloc(); memory that moves gets one
+ * of ours. If the driver cannot export memory, the process allocates plainly from now on. */
 CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 {
 	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
@@ -234,7 +234,7 @@ CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!movable_look(dptr, &seen) || seen.mapped) {
+	if (!movable_find(dptr, &seen) || seen.mapped) {
 		if (!seen.mapped)
 			movable_why(WIRE_UNMOVABLE_SHARED);
 		return driver_call(real(cuIpcGetMemHandle)(pHandle, dptr));
@@ -243,12 +243,12 @@ CUresult hook_cuIpcGetMemHandle(CUipcMemHandle_v1 *pHandle, CUdeviceptr_v2 dptr)
 	if (r != CUDA_ERROR_NOT_SUPPORTED)
 		return r;
 	say("cuIpcGetMemHandle: memory that can move cannot be given to other processes this way; "
-	    "what is allocated from now on can. Or start with swap=off");
+	    "memory that is allocated from now on can. Or start with swap=off");
 	movable_no_more();
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* It must stay where the other end finds it. */
+/* The memory must stay where the other end finds it. */
 CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr_v2 dptr, size_t size,
 					    CUmemRangeHandleType handleType,
 					    unsigned long long flags)
@@ -262,7 +262,7 @@ CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr_v2 dptr, s
 		real(cuMemGetHandleForAddressRange)(handle, dptr, size, handleType, flags));
 }
 
-/* Tokens and synchronous operations are for devices that reach it by themselves. */
+/* Tokens and synchronous operations serve devices that reach the memory by themselves. */
 CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 				    CUdeviceptr_v2 ptr)
 {

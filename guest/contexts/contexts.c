@@ -32,7 +32,7 @@ struct place {
 	uint8_t complete;
 };
 
-/* Places in a row. One that was added stays, so that readers need no lock. */
+/* An array of places. A chunk that was added stays, so that readers need no lock. */
 struct chunk {
 	_Atomic(struct chunk *) next;
 	unsigned places;
@@ -53,14 +53,14 @@ static struct {
 	_Atomic uint32_t leaving;    /* contexts being destroyed */
 	_Atomic uint32_t unlisted;   /* contexts for which there was no memory */
 	_Atomic uint32_t waited_for; /* the agent waits in `waits_in`, without the lock */
-	struct futex_lock lock;	     /* of what follows, and of the driver's handles in it */
+	struct futex_lock lock;	     /* of the following, and of the driver's handles in it */
 	struct stream first_stream[STREAMS_FIRST];
-	struct stream *more; /* instead of these, where they do not do */
+	struct stream *more; /* instead of `first_stream`, if that is too small */
 	uint32_t streams;    /* places in use are below this */
 	uint32_t room;	     /* in `more` */
 	bool no_tail;	     /* the driver has no event of a whole context */
-	uint32_t last_busy;  /* the stream that had work when it was looked at last */
-	CUcontext waits_in;  /* by the agent, which writes it */
+	uint32_t last_busy;  /* the last stream that was seen to have work */
+	CUcontext waits_in;  /* the agent's; written by it alone */
 } contexts;
 
 static unsigned places_of(const struct chunk *chunk)
@@ -68,7 +68,7 @@ static unsigned places_of(const struct chunk *chunk)
 	return chunk == &contexts.first ? (unsigned)CONTEXTS_FIRST : chunk->places;
 }
 
-/* All places; `continue` and `break` do what they say, the latter for one chunk. */
+/* A loop over all chunks. */
 #define each_chunk(chunk)                                                                          \
 	for (struct chunk *chunk = &contexts.first; chunk; chunk = atomic_load(&chunk->next))
 
@@ -171,12 +171,12 @@ void contexts_add(CUcontext context, int device)
 			place->tail = NULL;
 			place->recorded = place->all = place->complete = 0;
 		} else {
-			/* Nobody can say whether its work is done. */
+			/* We cannot tell whether its work is done. */
 			atomic_fetch_add(&contexts.unlisted, 1);
 		}
 	}
 	if (place && atomic_exchange(&place->known, PACK(context, device)) == 0)
-		current_changed(); /* no other one is the only one any more */
+		current_changed(); /* no context is the only one any more */
 	futex_lock_give(&contexts.lock);
 }
 
@@ -185,7 +185,7 @@ static struct stream *streams_(void)
 	return contexts.more ? contexts.more : contexts.first_stream;
 }
 
-/* With the lock held. The event died, or dies, with its context. */
+/* With the lock held. The event ends with its context. */
 static void drop(struct place *place)
 {
 	CUcontext context = CONTEXT_OF(atomic_load(&place->known));
@@ -197,8 +197,8 @@ static void drop(struct place *place)
 	atomic_store(&place->known, 0);
 }
 
-/* With the lock held. Destroying a context waits for what is under way in it; so may we, for the
- * agent that does. */
+/* With the lock held. Waits until the agent no longer waits in the context. This may take long, but
+ * destroying a context waits for its work anyway. */
 static void wait_for_agent(CUcontext context)
 {
 	while (context && contexts.waits_in == context) {
@@ -281,7 +281,7 @@ void contexts_stream_remove(CUstream stream)
 	futex_lock_give(&contexts.lock);
 }
 
-/* Is it a context of the device, or of one that is not known? */
+/* Is it a context of the device, or of an unknown device? */
 static bool concerns(const struct place *place, int device)
 {
 	uint64_t word = atomic_load(&place->known);
@@ -302,7 +302,7 @@ void contexts_drain_start(int device)
 	futex_lock_give(&contexts.lock);
 }
 
-/* From CUDA 12.5 on a driver can say when all that a context has so far is done. */
+/* From CUDA 12.5 on a driver can tell when all work so far of a context is done. */
 static bool record_all(struct place *place, CUcontext context)
 {
 	CUresult r;
@@ -324,7 +324,7 @@ static int tail_busy(struct place *place, CUcontext context, bool capturing)
 	if (!place->tail)
 		r = real(cuEventCreate)(&place->tail, CU_EVENT_DISABLE_TIMING);
 	if (r == CUDA_SUCCESS && !place->recorded) {
-		/* Not an event of the whole context: that is more than a capture lets. */
+		/* Not an event of the whole context, which a capture does not allow. */
 		place->all = !capturing && record_all(place, context);
 		if (!place->all)
 			r = real(cuEventRecord)(place->tail, CU_STREAM_LEGACY);
@@ -335,8 +335,8 @@ static int tail_busy(struct place *place, CUcontext context, bool capturing)
 	return r == CUDA_ERROR_NOT_READY;
 }
 
-/* A stream that is captured cannot be asked. What one had to do before is complete, if its capture
- * is known; of one that came in by waiting for a captured one nobody knows. */
+/* A stream that is being captured cannot be queried. If its capture is known, its earlier work is
+ * complete; a stream that joined a capture by waiting for a captured one counts as busy. */
 static bool passed_over(CUstream stream, contexts_known *known, bool *ret_busy)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -362,7 +362,7 @@ static bool stream_busy(uint32_t i, CUcontext context, contexts_known *known)
 	return busy;
 }
 
-/* First the one that was busy before: while it is the others are not asked. */
+/* Asks first the stream that was busy before: while it is, the others are not asked. */
 static int streams_busy(CUcontext context, contexts_known *known)
 {
 	if (contexts.last_busy < contexts.streams &&
@@ -374,10 +374,10 @@ static int streams_busy(CUcontext context, contexts_known *known)
 	return 0;
 }
 
-/* All that we know of is complete: this waits only for what nobody told us of, where the driver has
- * no event that tells when that is done. It may take long,
- * so it is done without the lock; the context stays until it is over. Its place stays, too, but is
- * another one's if the program has left it in a way that no hook saw. */
+/* All work that we know of is complete. If the driver has no event of a whole context, this waits
+ * for work that no hook saw. It may take long, so it is done without the lock; the context stays
+ * meanwhile. Its place stays, too, but belongs to another context if the program destroyed this one
+ * in a way that no hook saw. */
 static void wait_for_rest(struct place *place, CUcontext context)
 {
 	CUcontext popped;
@@ -394,7 +394,7 @@ static void wait_for_rest(struct place *place, CUcontext context)
 		place->complete = 1;
 }
 
-/* With the lock held, so that nobody destroys what is looked at. */
+/* With the lock held, so that no thread destroys the context meanwhile. */
 static int context_busy(struct place *place, contexts_known *known)
 {
 	CUcontext context = CONTEXT_OF(atomic_load(&place->known)), popped;
@@ -421,7 +421,7 @@ int contexts_drain_step(int device, contexts_known *known)
 	int busy;
 
 	futex_lock_take(&contexts.lock);
-	/* A context that may be ending is not looked into: contexts_still(). */
+	/* A context that may be ending is not checked: contexts_still(). */
 	busy = atomic_load(&contexts.leaving) != 0;
 	each_chunk(chunk)
 	{
@@ -436,7 +436,7 @@ int contexts_drain_step(int device, contexts_known *known)
 }
 
 /* With the lock held. The legacy stream is ready when the blocking ones are. */
-static bool looks_busy(struct place *place)
+static bool seems_busy(struct place *place)
 {
 	CUcontext context = CONTEXT_OF(atomic_load(&place->known)), popped;
 	bool busy;
@@ -458,7 +458,7 @@ bool contexts_busy(int device)
 	{
 		for (unsigned i = 0; i < places_of(chunk) && !busy; i++)
 			if (concerns(&chunk->place[i], device))
-				busy = looks_busy(&chunk->place[i]);
+				busy = seems_busy(&chunk->place[i]);
 	}
 	futex_lock_give(&contexts.lock);
 	return busy || atomic_load(&contexts.leaving) || atomic_load(&contexts.unlisted);

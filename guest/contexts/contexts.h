@@ -23,7 +23,7 @@ void contexts_still(CUcontext context);
 void contexts_drop(CUcontext context);
 void contexts_gone(void);
 
-/* The device of a context, or -2 where it is not known. */
+/* The device of a context, or -2 if it is not known. */
 int contexts_device(CUcontext context);
 
 /* Has the process no other context, as far as is known? Takes no lock. */
@@ -32,8 +32,8 @@ bool contexts_only(CUcontext context);
 /* A context of the device that is not about to be destroyed, or NULL. Takes no lock. */
 CUcontext contexts_some(int device);
 
-/* Adds a stream that does not synchronise with the legacy stream. false: there is no memory to
- * record it, and so no way to know when its work is complete. */
+/* Adds a stream that does not synchronise with the legacy stream. false: there is no memory for it,
+ * so its work could not be waited for. */
 must_check bool contexts_stream_add(CUstream stream);
 void contexts_stream_remove(CUstream stream);
 
@@ -49,6 +49,6 @@ typedef bool contexts_known(CUstream stream);
 /* `known`: captures are open, as CAPTURE_QUIET says; NULL: there are none. */
 must_check int contexts_drain_step(int device, contexts_known *known);
 
-/* Is work in flight on the device, as far as can be told without adding anything to a stream? If
- * not, a drain checks again. */
+/* Is work in flight on the device, as far as this can be told without adding anything to a stream?
+ * A drain checks again if the answer is no. */
 must_check bool contexts_busy(int device);

@@ -9,15 +9,15 @@
 _Atomic uint32_t current_era;
 static _Atomic uint32_t never;
 
-/* Where memory moves the quick way to the driver is not for it. */
+/* NULL also if the device's memory moves: then the quick way to the driver must not be taken. */
 static struct state_device *home_of(int device)
 {
 	return device < 0 || atomic_load(&state.device[device].moves) ? NULL
 								      : &state.device[device];
 }
 
-/* Need the driver not be asked again before something changes? Where private tables were asked for,
- * only if there is but one context, of the only device: whatever they make current, it is this one.
+/* Does the answer stay true until something changes? If the program has private tables, only if
+ * there is a single context and a single device: then the tables can make no other context current.
  */
 static bool lasts(CUcontext context)
 {
@@ -26,7 +26,7 @@ static bool lasts(CUcontext context)
 
 int current_ask(CUcontext *ret_context)
 {
-	/* First: what ends meanwhile makes it a thing of the past. */
+	/* Read first: if a context ends meanwhile, the answer is outdated at once. */
 	uint32_t era = atomic_load(&current_era) + 1;
 	CUcontext context = NULL;
 	uint32_t turn = ++current_.turn;
@@ -43,7 +43,7 @@ int current_ask(CUcontext *ret_context)
 	current_.context = context;
 	current_.device = device;
 	current_.home = home_of(device);
-	/* A handler of signals that asks in between finds nothing, and leaves its own answer. */
+	/* A signal handler that asks in between finds nothing, and stores its own answer. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (current_.turn == turn) {
 		current_.known = era;
@@ -77,8 +77,8 @@ void current_never(void)
 		current_changed();
 }
 
-/* Forgotten before the call, in case that it is left by longjmp(), and after it, in case that a
- * handler asked meanwhile. */
+/* Forgets before the call, in case it is left by longjmp(), and after it, in case a handler asked
+ * meanwhile. */
 #define SWITCH(call)                                                                               \
 	({                                                                                         \
 		CUresult switched_;                                                                \

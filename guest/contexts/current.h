@@ -3,8 +3,8 @@
  * The calling thread's current context and its device, without asking the driver each time. The
  * result is cached until a call of this thread may have changed it, or a call of any thread has
  * destroyed a context. A process that obtained one of the driver's private tables
- * (cuGetExportTable) may change it unseen; from then on the driver is asked each time which context
- * is current, unless there is only one, and only what is known of that context is remembered
+ * (cuGetExportTable) may change it unseen. From then on the driver is asked each time which context
+ * is current, unless there is only one; only the context's device and the like are remembered
  * (decision 64).
  */
 #pragma once
@@ -31,7 +31,7 @@ must_check struct state_device *current_ask_home(CUcontext *ret_context);
 /* After current_never(): asks the driver whether it is still the context that is remembered. */
 must_check bool current_confirm(void);
 
-/* Is what is remembered true? */
+/* Is the cached answer still true? */
 must_check static inline_ bool current_holds(void)
 {
 	uint32_t era = atomic_load_explicit(&current_era, memory_order_relaxed) + 1;
@@ -48,8 +48,8 @@ static inline int current_find(CUcontext *ret_context)
 	return current_.device;
 }
 
-/* The device as an object; NULL: the tenant has none, it is not known, or its memory moves, which
- * the quick way to the driver is not for. */
+/* The device as an object; NULL: it is not the tenant's, it is not known, or its memory moves, so
+ * that the quick way to the driver must not be taken. */
 static inline struct state_device *current_home(CUcontext *ret_context)
 {
 	if (unlikely(!current_holds()))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the tenant's devices (struct state) something is about: a CUDA ordinal, or a context. */
+/* Finds the tenant's device (struct state) of a CUDA ordinal or of a context. */
 #pragma once
 
 #include "cuda/types.h"

@@ -14,11 +14,11 @@
 /* Addresses are multiples of this, on every device so far. */
 #define STEP 256
 
-/* The context of a block that went with one. */
+/* The context of a block whose context has ended. */
 #define GONE UINT64_MAX
 
-/* Of a size: a thread is about to free it, and may not have. It is found by its address no more,
- * and no gap yet. */
+/* Flag of a size: a thread is freeing the allocation. It is no longer found by its address, and not
+ * yet a gap. */
 #define DETACHED 0x8000u
 
 enum {
@@ -29,17 +29,18 @@ enum {
 	NO_BASE = 1, /* of a record that is not in use */
 };
 
-/* Fields that are marked are written under the lock, and read without it for a guess. */
+/* "Guessed" fields are written under the lock, and also read without it for a guess. */
 struct block {
 	uint64_t base;
-	uint64_t context; /* marked */
-	uint32_t count;	  /* allocations in it; marked */
-	/* Below zero while what was freed is had again and not yet said to be free; marked. */
+	uint64_t context; /* guessed */
+	uint32_t count;	  /* allocations in it; guessed */
+	/* Below zero while the driver has given out freed memory again before blocks_freed() was
+	 * called; guessed. */
 	int32_t free_steps;
 	uint32_t gap; /* no gap is larger */
 	int16_t device;
 	bool paid;
-	struct block *next;   /* of the records that are not in use */
+	struct block *next;   /* in the list of unused records */
 	uint16_t size[STEPS]; /* of the allocation that begins at this step, in steps; else 0 */
 };
 
@@ -48,8 +49,8 @@ static struct {
 	struct block *chunk[CHUNKS];
 	uint32_t made; /* records that exist */
 	struct block *unused_;
-	struct block *recent[STATE_DEVICES]; /* last put to or taken from; marked */
-	struct block *near[NEAR];	     /* where a block is looked for first */
+	struct block *recent[STATE_DEVICES]; /* the last block that was changed; guessed */
+	struct block *near[NEAR];	     /* a cache of by_base */
 	struct pointers by_base;	     /* owner: the record's address */
 } blocks;
 
@@ -98,8 +99,8 @@ bool blocks_fit_likely(int device, uint64_t context, uint64_t bytes)
 	       __atomic_load_n(&block->context, __ATOMIC_RELAXED) == context;
 }
 
-/* With the lock held. What was given anew before it was said to be free may lie across what was
- * there. A failed search is remembered until something in the block is freed. */
+/* With the lock held. An allocation may overlap an older one whose blocks_freed() is still due. A
+ * failed search is remembered until something in the block is freed. */
 static bool has_gap(struct block *block, int32_t steps)
 {
 	uint32_t wanted = (uint32_t)steps, run = 0, most = 0, end = 0;
@@ -196,7 +197,7 @@ static struct block *add(int device, uint64_t context, uint64_t base)
 	return block;
 }
 
-/* Not where it was looked for first. */
+/* The slow path: it is not in the cache. */
 static noinline_ struct block *find(uint64_t base)
 {
 	struct block *block = NULL;
@@ -220,7 +221,7 @@ static noinline_ struct block *find_or_add(int device, uint64_t context, uint64_
 	return block;
 }
 
-/* It is no longer found by its address, which another one may have. */
+/* Removes it from the index, as another block may have its address now. */
 static void unfind(struct block *block)
 {
 	struct pointer entry;
@@ -233,7 +234,7 @@ static void unfind(struct block *block)
 	block->base = NO_BASE;
 }
 
-/* The last allocation in it is gone. */
+/* The last allocation in the block is gone. */
 static noinline_ int end(struct block *block)
 {
 	unfind(block);
@@ -241,7 +242,7 @@ static noinline_ int end(struct block *block)
 	return block->paid ? BLOCKS_EMPTY : 0;
 }
 
-/* Of those that are counted, and that no thread has detached. */
+/* Counts the allocations that no thread has detached. */
 static uint32_t begun_in(const struct block *block)
 {
 	uint32_t count = 0;
@@ -251,10 +252,10 @@ static uint32_t begun_in(const struct block *block)
 	return count;
 }
 
-/* The driver took it back, and gave it to another context, before it was said that all of it was
- * freed, or that its context is gone. In the latter case, and where it is another device's memory
- * now, what is said of it from now on is said of a record that is no longer found by its address.
- * NULL: another record is needed. */
+/* The driver took the block back and gave it to another context, before we heard that all of it was
+ * freed or that its context is gone. If its context is ending, or the memory is another device's
+ * now, the old record leaves the index and waits for the calls that are due; then NULL: another
+ * record is needed. */
 static noinline_ struct block *hand_over(struct block *block, int device, uint64_t context)
 {
 	if ((block->context & BLOCKS_LEAVING) || block->device != device) {
@@ -285,7 +286,7 @@ int blocks_put(int device, uint64_t context, uint64_t address, uint64_t bytes,
 		block = find_or_add(device, context, base);
 	if (likely(block)) {
 		size = size_at(block, address);
-		/* Otherwise it was freed in a way that nobody told us of. */
+		/* Otherwise the older one was freed in a way that no hook saw. */
 		if (likely(!is_begun(*size)))
 			set(&block->count, block->count + 1);
 		else
@@ -332,7 +333,7 @@ struct block *blocks_detach(uint64_t address, unsigned *ret_units)
 			block = NULL;
 		}
 	} else {
-		block = NULL; /* none, or what was in it went with its context */
+		block = NULL; /* no block, or one whose context is ending */
 	}
 	futex_lock_give(&blocks.lock);
 	return block;
@@ -360,14 +361,14 @@ int blocks_freed(struct block *block, uint64_t address, unsigned units)
 void blocks_attach(struct block *block, uint64_t address, unsigned units)
 {
 	futex_lock_take(&blocks.lock);
-	/* If another thread was given the address, it had been freed after all: as that allocation
-	 * was counted, this one is counted out. So it is where its context is gone. */
+	/* If another thread was given the address, this allocation had been freed after all, and is
+	 * not counted any more. The same applies if its context is gone. */
 	if (!is_begun(*size_at(block, address)) && block->context != GONE)
 		*size_at(block, address) = (uint16_t)units;
 	else
 		set(&block->count, block->count - 1);
 	if (unlikely(block->count == 0))
-		best_effort(end(block)); /* was not paid for any more */
+		best_effort(end(block)); /* a block of an ended context is not paid for */
 	futex_lock_give(&blocks.lock);
 }
 
@@ -388,8 +389,8 @@ void blocks_rename(uint64_t context, uint64_t leaving)
 	futex_lock_give(&blocks.lock);
 }
 
-/* What threads have detached they have yet to say that it is freed: so long the record is theirs.
- */
+/* Threads that have detached allocations will still call blocks_freed(): until then the record
+ * stays for them. */
 static void leave_to_threads(struct block *block, uint32_t detached)
 {
 	unfind(block);
@@ -412,7 +413,7 @@ void blocks_context_gone(uint64_t context, void (*gone)(int device))
 		memset(block->size, 0, sizeof(block->size));
 		if (detached == 0) {
 			set(&block->count, 0);
-			best_effort(end(block)); /* as `paid` says */
+			best_effort(end(block)); /* `paid` has its result */
 		} else {
 			leave_to_threads(block, detached);
 		}

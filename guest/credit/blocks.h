@@ -22,7 +22,7 @@
 #define BLOCKS_SMALL (BLOCKS_BYTES / 2) /* larger allocations get blocks of their own */
 #define BLOCKS_UNIT  512ull		/* what a small allocation is rounded up to */
 
-/* In no handle of a context. */
+/* A bit that no handle of a context has. */
 #define BLOCKS_LEAVING (1ull << 63)
 
 struct block;
@@ -33,7 +33,7 @@ enum {
 	BLOCKS_EMPTY,	   /* return BLOCKS_BYTES */
 };
 
-/* Would an allocation of this size fit? _likely is quick and checks only one block. */
+/* Would an allocation of this size fit? The quick form, _likely, checks only one block. */
 bool blocks_fit_likely(int device, uint64_t context, uint64_t bytes);
 bool blocks_fit(int device, uint64_t context, uint64_t bytes);
 

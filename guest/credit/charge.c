@@ -28,7 +28,7 @@ CUresult memory_refuse_device(CUdevice ordinal)
 	return memory_charge(-1, 1, CREDIT_ASK);
 }
 
-bool memory_looks_short(int device, uint64_t bytes)
+bool memory_seems_short(int device, uint64_t bytes)
 {
 	struct view_memory seen;
 
@@ -37,13 +37,13 @@ bool memory_looks_short(int device, uint64_t bytes)
 }
 
 /* Rarely run: once in many allocations there is no credit left. */
-static noinline_ void look_for_bytes(int device, uint64_t bytes)
+static noinline_ void find_bytes(int device, uint64_t bytes)
 {
 	parts_spare(device, bytes);
-	/* Where there is nothing to find the daemon is asked at once, and once. */
+	/* If there is nothing to take back, the daemon is asked at once, and only once. */
 	if (credit_unused(device) >= bytes || !parts_recount(device))
 		return;
-	if (credit_unused(device) < bytes && memory_looks_short(device, bytes))
+	if (credit_unused(device) < bytes && memory_seems_short(device, bytes))
 		parts_trim(device, bytes);
 }
 
@@ -54,7 +54,7 @@ int memory_charge_outcome(int device, uint64_t bytes, enum credit_how how)
 	if (bytes == 0)
 		return 0;
 	if (unlikely(device >= 0 && credit_unused(device) < bytes))
-		look_for_bytes(device, bytes);
+		find_bytes(device, bytes);
 	return credit_take(device, bytes, how);
 }
 

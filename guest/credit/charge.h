@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Charges what is about to be allocated, and finds bytes for it where there is no credit left. */
+/* Charges an allocation in advance, and finds bytes for it if there is no credit left. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +9,8 @@
 #include "cuda/types.h"
 #include "guest/credit/credit.h"
 
-/* Moves bytes from credit to allocated. Returns CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. Before
- * it fails, it takes back what our own pools do not need. CREDIT_WAIT is CREDIT_ASK while a
+/* Moves bytes from credit to allocated. Returns CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. Before it
+ * fails, it takes back memory that our own pools do not need. CREDIT_WAIT is CREDIT_ASK while a
  * capture is open. */
 must_check CUresult memory_charge(int device, uint64_t bytes, enum credit_how how);
 
@@ -18,7 +18,7 @@ must_check CUresult memory_charge(int device, uint64_t bytes, enum credit_how ho
 must_check int memory_charge_outcome(int device, uint64_t bytes, enum credit_how how);
 
 /* Would the daemon refuse so much more, as far as its page says? */
-must_check bool memory_looks_short(int device, uint64_t bytes);
+must_check bool memory_seems_short(int device, uint64_t bytes);
 
 /* CUDA_SUCCESS if the device is the tenant's, or does not exist (the driver refuses that);
  * otherwise the result that the call must return. */

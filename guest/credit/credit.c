@@ -9,7 +9,7 @@
 #include "guest/credit/amounts.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
@@ -20,8 +20,8 @@ static uint64_t round_up(uint64_t bytes, uint64_t step)
 	return bytes > UINT64_MAX - step ? bytes : (bytes + step - 1) / step * step;
 }
 
-/* In the end the page shows the truth, whichever thread writes last: each reads again after it has
- * stored. */
+/* Each thread reads again after it has stored: so the page shows the truth in the end, whichever
+ * thread writes last. */
 static void show(_Atomic uint64_t *truth, uint64_t *place)
 {
 	uint64_t value;
@@ -50,10 +50,10 @@ void credit_publish(int device)
 	show(&d->loose, &guest_own_page.loose_bytes[w]);
 	show(&d->stocked, &guest_own_page.stocked_bytes[w]);
 	show(&d->oversize, &guest_own_page.oversize_bytes[w]);
-	moves_raise(&guest_own_page.others[w], atomic_load(&d->others) + 1);
+	changes_raise(&guest_own_page.others[w], atomic_load(&d->others) + 1);
 }
 
-/* What is given back is granted no longer. Returns how much of `bytes` there was. */
+/* Takes up to `bytes` of unused credit off what was granted. Returns how many bytes. */
 static uint64_t ungrant(struct state_device *d, uint64_t bytes)
 {
 	uint64_t have = amounts_read(&d->credit), some;
@@ -66,7 +66,8 @@ static uint64_t ungrant(struct state_device *d, uint64_t bytes)
 	return some;
 }
 
-/* Whether to say why there is none: once, and only if something is refused. */
+/* Whether to explain that there is no memory: once, and only if the program is refused something.
+ */
 static bool says_why(struct state_device *d, enum credit_how how)
 {
 	return how != CREDIT_SPARE && !guest_thread.hushed &&
@@ -88,7 +89,7 @@ struct ask_word {
 	bool movable;
 };
 
-/* What another thread has freed since we looked serves as well. */
+/* Moot if another thread has freed enough meanwhile. */
 static int write_ask(struct link_word *word, struct wire_message *message)
 {
 	const struct ask_word *about = container_of(word, struct ask_word, word);
@@ -110,7 +111,7 @@ static int64_t now_ms(void)
 	return (int64_t)(now_ns() / 1000000);
 }
 
-/* What went back a moment ago is wanted again: it should have stayed. */
+/* Credit that was returned a moment ago is wanted again: from now on so much is kept. */
 static void learn_from_asking(struct state_device *d)
 {
 	uint64_t bytes = atomic_exchange(&d->gave_back, 0);
@@ -128,8 +129,8 @@ static int away(struct state_device *d, uint64_t bytes, enum credit_how how)
 	return CREDIT_AWAY;
 }
 
-/* A thread that waits for the daemon changes nothing, and the daemon may be about to measure before
- * it answers: that is no move. What was granted becomes allocated in one. */
+/* A thread that waits for the daemon changes nothing, and the daemon may measure before it answers:
+ * so the wait is not part of a change. Granted bytes become allocated in one change. */
 static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how, bool movable)
 {
 	struct ask_word about = {{write_ask, NULL}, d, bytes, how, movable};
@@ -143,10 +144,10 @@ static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how h
 	learn_from_asking(d);
 	do {
 		if (pauses)
-			moves_pause();
+			changes_pause();
 		r = link_ask(&about.word, patience, NULL, &answer);
 		if (pauses)
-			moves_go_on();
+			changes_go_on();
 		if (r == 0 && answer.code == WIRE_credit_grant &&
 		    answer.credit_grant.bytes >= bytes) {
 			amounts_allocate(d, (int64_t)bytes);
@@ -185,7 +186,7 @@ struct return_word {
 	uint32_t recall;
 };
 
-/* What is given back is no longer ours before anybody can hear of it. */
+/* The returned credit is taken off before the daemon can hear of it. */
 static int write_return(struct link_word *word, struct wire_message *message)
 {
 	const struct return_word *about = container_of(word, struct return_word, word);
@@ -210,7 +211,7 @@ static void unsent_return(struct link_word *word, const struct wire_message *mes
 	show_credit(about->d);
 }
 
-/* There is more unused credit than is kept beside others: if there are any. */
+/* Returns the surplus of unused credit, if there are other guests. */
 noinline_ void credit_surplus(int device, uint64_t credit)
 {
 	struct state_device *d = &state.device[device];
@@ -267,7 +268,7 @@ void credit_unstocked(int device, uint64_t bytes, bool allocated)
 	show_stocked(d);
 }
 
-/* As much credit as is worth keeping, beside others. */
+/* With other guests, stock and credit together are limited to what is worth keeping. */
 bool credit_may_stock(int device, uint64_t bytes)
 {
 	struct state_device *d = &state.device[device];
@@ -327,7 +328,7 @@ uint64_t credit_idle(int device)
 				    amounts_read(&state.device[device].stocked);
 }
 
-/* Odd: one is being answered, by the agent or by the mover. */
+/* Odd: a recall is being answered, by the agent or by the mover. */
 static _Atomic uint32_t recalls;
 static struct futex_lock answering;
 
@@ -345,7 +346,7 @@ int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
 	if (device < 0)
 		return 0;
 	about.d = &state.device[device];
-	/* Others need it: what was thought worth keeping is not. */
+	/* Others need memory: nothing beyond CREDIT_KEPT is worth keeping any more. */
 	atomic_store(&about.d->kept, 0);
 	atomic_store(&about.d->gave_back, 0);
 	futex_lock_take(&answering);
@@ -358,7 +359,8 @@ int credit_recall(uint32_t wire_device, uint64_t bytes, uint32_t recall_id)
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
-/* Twice: in the first round somebody may still write where another device is shown now. */
+/* Two rounds: during the first one a thread may still write to the place that now shows another
+ * device. */
 void credit_new_page(void)
 {
 	uint32_t devices = atomic_load(&state.devices);
@@ -367,9 +369,9 @@ void credit_new_page(void)
 		credit_publish((int)(i % devices));
 }
 
-/* The asker's bytes go to it, not through the common credit, where another thread could take them
- * and send it asking again. In the order of the answers, so that a later refusal is also seen
- * later. */
+/* The asking thread gets its bytes directly. From the common credit another thread could take them,
+ * and the first would have to ask again. Called in the order of the answers, so that a later
+ * refusal is also seen later. */
 uint64_t credit_granted(const struct wire_credit_grant *grant, uint64_t asked)
 {
 	int device = state_of_wire(grant->device);
@@ -396,7 +398,8 @@ void credit_unclaimed(const struct wire_credit_grant *grant, uint64_t kept)
 	show_credit(&state.device[device]);
 }
 
-/* Credit that is being stated. Nobody may take it: it may be void. The agent's. */
+/* Credit that is being stated. No thread may take it, as the daemon may not grant it. The agent's.
+ */
 static uint64_t frozen[STATE_DEVICES];
 
 void credit_state(int device, struct wire_inventory *inventory)

@@ -3,8 +3,9 @@
  * Credit is the number of bytes that the daemon has promised to this process on a device. Within
  * the credit an allocation costs one atomic subtraction; beyond it, the guest asks the daemon.
  * Freed memory becomes credit again. While no other guest is on the device, it stays until the
- * daemon recalls it. With other guests, a guest keeps CREDIT_KEPT plus what it was seen to take
- * again soon after it had returned it, until a recall says that others need it (decision 62).
+ * daemon recalls it. With other guests, a guest keeps CREDIT_KEPT. It keeps more if it was seen to
+ * ask for credit again soon after it had returned it, until a recall says that others need it
+ * (decision 62).
  *
  * Use it in this order. Memory is then never used before it is promised, and never promised to
  * others before the driver has released it:
@@ -52,42 +53,43 @@ enum credit_how {
 
 /* Moves `bytes` from credit to allocated, and asks the daemon if the credit does not suffice.
  * `device` is devices_index()'s index; -1 (not the tenant's device) is refused with CREDIT_LIMIT.
- * Reports once per device why memory was refused. It is part of a move (guest/process/moves.h). The
- * move ends while the daemon is asked, except for CREDIT_OWED, and begins again with the answer. */
+ * Reports once per device why memory was refused. It is part of a change (guest/process/changes.h).
+ * The change ends while the daemon is asked, except for CREDIT_OWED, and begins again with the
+ * answer. */
 must_check int credit_take(int device, uint64_t bytes, enum credit_how how);
 
 /* Moves `bytes` from allocated to credit, at most what was taken. */
 void credit_give(int device, uint64_t bytes);
 
-/* The credit is now `credit` bytes, more than is kept next to others: part of it is returned if
- * there are others. */
+/* The credit is now `credit` bytes, more than a guest keeps if there are others. Returns part of it
+ * if there are. */
 void credit_surplus(int device, uint64_t credit);
 
 /* Memory was freed, but stays mapped: it is neither allocated nor credit
- * (guest/movable/movable_stock.h). And it is no longer in stock, but allocated, or credit. Part of
- * a move. */
+ * (guest/movable/movable_stock.h). And: it is no longer in stock, but allocated, or credit. Part of
+ * a change. */
 void credit_stocked(int device, uint64_t bytes);
 void credit_unstocked(int device, uint64_t bytes, bool allocated);
 
-/* Is so much more to stay, beside others that are there? */
+/* May so many more bytes stay in stock, with the other guests that are there? */
 must_check bool credit_may_stock(int device, uint64_t bytes);
 
-/* Changes the part of the allocated memory that the driver may or may not attribute to us:
- * managed memory, or memory that was exported and is no longer held here. Part of a move. */
+/* Changes the part of the allocated memory that the driver may or may not attribute to us: managed
+ * memory, or memory that was exported and is no longer held here. Part of a change. */
 void credit_adrift(int device, int64_t change);
 
-/* Changes the part that this process holds and others may hold, too: before anybody else can, and
- * after it has been freed here. */
+/* Changes the part that other processes may hold, too: before they can, and after it has been freed
+ * here. */
 void credit_outgoing(int device, int64_t change);
 
 /* The part of the allocated memory that the driver may release without telling us. Part of a
- * move. */
+ * change. */
 void credit_loose(int device, uint64_t bytes);
 
 /* Bytes in use on a device by this process, as charged. */
 uint64_t credit_allocated(int device);
 
-/* Unused credit, at hand; and with what is in stock. */
+/* Unused credit: alone, and together with the stock. */
 uint64_t credit_unused(int device);
 uint64_t credit_idle(int device);
 
@@ -100,6 +102,6 @@ uint32_t credit_recalls(void);
 /* Writes the amounts into the own page. */
 void credit_publish(int device);
 
-/* Has credit been returned since the last time this was asked? The daemon's page may not show it
- * yet: link_processes() comes back after it does. */
+/* Has credit been returned since the last call? The daemon's page may not show it yet:
+ * link_processes() comes back after it does. */
 bool credit_returned(int device);

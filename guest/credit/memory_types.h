@@ -21,7 +21,7 @@ enum memory_kind {
 
 enum {
 	MEMORY_MANAGED =
-		1, /* `detail` of a large one: how much of it is on the device is unknown */
+		1, /* `detail` of a large allocation: how much of it is on the device is unknown */
 };
 
 /* One allocation. `call` calls the driver and sets `address` and `bytes`. */
@@ -29,7 +29,7 @@ struct memory_request {
 	CUresult (*call)(struct memory_request *request);
 	uint64_t bytes;	  /* the expected size, then the actual size */
 	uint64_t address; /* 0: nothing to remember */
-	bool shares;	  /* small ones share blocks */
+	bool shares;	  /* small allocations share blocks */
 	bool movable;	  /* it may be served from guest/movable/movable.h */
 	bool managed;
 	bool nested; /* driver_nested() of the hook */

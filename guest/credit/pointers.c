@@ -103,9 +103,9 @@ void pointers_sweep(struct pointers *table, int (*gone)(const struct pointer *en
 
 		futex_lock_take(&shard->lock);
 		while (shard->places && i <= shard->mask) {
-			/* What moves into the place is looked at next; what wraps around from the
-			 * beginning was looked at already, and once more does no harm, as it stays.
-			 */
+			/* The entry that takes the place is checked next. An entry that wraps
+			 * around from the beginning was checked before; checking it again does no
+			 * harm. */
 			if (shard->places[i].address && gone(&shard->places[i], context))
 				pointers_remove(shard, i);
 			else

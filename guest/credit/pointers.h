@@ -24,7 +24,7 @@ enum {
 struct pointer {
 	uint64_t address;
 	uint64_t bytes; /* as charged */
-	uint64_t owner; /* whose end is its end: a context, a pool's index */
+	uint64_t owner; /* the object with which it ends: a context, a pool's index */
 	union {
 		struct {
 			uint32_t detail; /* the kind's own */
@@ -72,7 +72,7 @@ must_check int pointers_find(struct pointers *table, uint64_t address, struct po
 void pointers_sweep(struct pointers *table, int (*gone)(const struct pointer *entry, void *context),
 		    void *context);
 
-/* Whoever had `owner` has `now`. */
+/* Gives all entries of `owner` to `now`. */
 void pointers_rename(struct pointers *table, uint64_t owner, uint64_t now);
 
 size_t pointers_count(struct pointers *table);

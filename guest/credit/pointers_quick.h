@@ -38,7 +38,7 @@ static inline size_t pointers_index(const struct pointers_shard *shard, uint64_t
 	return i;
 }
 
-/* Empties a place and moves back the entries that follow only because the place was taken. */
+/* Empties a place, and shifts back the entries that were displaced because it was taken. */
 static inline void pointers_remove(struct pointers_shard *shard, size_t hole)
 {
 	struct pointer *places = shard->places;
@@ -48,7 +48,7 @@ static inline void pointers_remove(struct pointers_shard *shard, size_t hole)
 		i = (i + 1) & mask;
 		if (likely(places[i].address == 0))
 			break;
-		/* As far from its home as from the hole, or farther: it may move there. */
+		/* Its home is not behind the hole: it may take the hole. */
 		if (((i - pointers_home(shard, pointers_hash(places[i].address))) & mask) >=
 		    ((i - hole) & mask)) {
 			places[hole] = places[i];

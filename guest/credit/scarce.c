@@ -5,7 +5,7 @@
 #include "guest/process/parts.h"
 
 enum {
-	LOOK_MS = 100, /* or earlier: a signal ends a wait */
+	CHECK_MS = 100, /* or earlier, as a signal ends a wait */
 };
 
 static const uint64_t patience_ns = 1000000000;
@@ -17,7 +17,7 @@ static bool is_over(uint32_t ticket)
 	return (int32_t)(atomic_load(&scarce.ended) - ticket) >= 0;
 }
 
-/* That one, and all before it, are over. */
+/* Marks that section, and all before it, as ended. */
 static void raise_ended(uint32_t ticket)
 {
 	uint32_t ended = atomic_load(&scarce.ended);
@@ -34,9 +34,9 @@ uint32_t scarce_begin(void)
 	uint64_t since = now_ns();
 
 	while (atomic_exchange(&scarce.lock.word, 2) != 0 && now_ns() - since < patience_ns) {
-		futex_wait(&scarce.lock.word, 2, LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&scarce.lock.word, 2, CHECK_MS, FUTEX_PRIVATE_FLAG);
 		now_ended = atomic_load(&scarce.ended);
-		/* Many may be before us. */
+		/* Many threads may be before us. */
 		if (now_ended != ended)
 			since = now_ns();
 		ended = now_ended;
@@ -49,19 +49,19 @@ void scarce_end(uint32_t ticket)
 {
 	guest_thread.scarce = 0;
 	raise_ended(ticket);
-	/* Whoever did not wait for us has the lock now. */
+	/* A thread that did not wait for us has the lock now. */
 	if (atomic_load(&scarce.begun) == ticket)
 		futex_lock_give(&scarce.lock);
 }
 
 noinline_ void scarce_wait(void)
 {
-	/* The one that is at it now; those after it see what we have done. */
+	/* Waits for the section that is open now; later ones see what we have done. */
 	uint32_t ticket = atomic_load(&scarce.begun);
 	uint64_t since = now_ns();
 
 	while (!guest_thread.scarce && !is_over(ticket) && now_ns() - since < patience_ns)
-		futex_wait(&scarce.ended, atomic_load(&scarce.ended), LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&scarce.ended, atomic_load(&scarce.ended), CHECK_MS, FUTEX_PRIVATE_FLAG);
 	if (!guest_thread.scarce)
 		raise_ended(ticket);
 }

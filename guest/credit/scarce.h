@@ -21,20 +21,20 @@
 
 struct scarce {
 	struct futex_lock lock;
-	_Atomic uint32_t begun, ended; /* of those who had it; `ended` is a futex */
+	_Atomic uint32_t begun, ended; /* sections; `ended` is a futex */
 };
 
 extern struct scarce scarce;
 
-/* If a thread has held this for a second, it left by a jump or the driver is slow: it is not
+/* A thread that has held this for a second has left by a jump, or the driver is slow. It is not
  * waited for any longer, and the guarantee above does not cover it. */
 must_check uint32_t scarce_begin(void);
-/* With what the former returned. */
+/* Takes the result of scarce_begin(). */
 void scarce_end(uint32_t ticket);
 
 void scarce_wait(void);
 
-/* Of the one between the two: does nothing. */
+/* Does nothing for the thread that is itself between the two. */
 static inline_ void scarce_over(void)
 {
 	if (unlikely(atomic_load(&scarce.lock.word) != 0))

@@ -23,9 +23,9 @@ static int write_settle(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* `bytes`: what RESIDUAL_ASK was answered for what is there now; 0: nothing. Others may be about
- * to make contexts that they reserved for. While the daemon is away nothing is to be said: what
- * there is, is stated when it is back. */
+/* `bytes`: what RESIDUAL_ASK had reserved for the object that exists now; 0: nothing. Other threads
+ * may have reservations for contexts that they are about to make. While the daemon is away nothing
+ * is sent: the inventory states everything when it is back. */
 void settle_made(int device, uint64_t bytes)
 {
 	struct settle_word about = {{write_settle, NULL}, device, bytes};

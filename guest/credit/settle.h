@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells the daemon to measure again what the driver holds of a device beside what is charged (the
- * residual): something came or went whose size only a measurement shows.
+ * Tells the daemon to measure the residual of a device again: something was made or freed whose
+ * size only a measurement shows.
  */
 #pragma once
 
@@ -13,5 +13,5 @@ void settle_device(int device);
 /* The same for all devices, if the device is unknown. */
 void settle_all(void);
 
-/* The same, where `bytes` were reserved for what is there now, by RESIDUAL_ASK. 0: none. */
+/* The same, if RESIDUAL_ASK had reserved `bytes` for the object that exists now. 0: none. */
 void settle_made(int device, uint64_t bytes);

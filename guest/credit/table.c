@@ -8,7 +8,7 @@
 #include "guest/credit/pointers.h"
 #include "guest/credit/scarce.h"
 #include "guest/driver/nested.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 struct pointers memory_table;
@@ -55,7 +55,7 @@ int memory_remember_odd(struct pointer entry)
 	struct pointer old;
 	int r = pointers_put(&memory_table, &entry, &old);
 
-	/* It was freed in a way that nobody told us of. */
+	/* The older one was freed in a way that no hook saw. */
 	if (r == POINTERS_REPLACED) {
 		drop(&old);
 		r = 0;
@@ -106,24 +106,25 @@ CUresult memory_freed(const struct pointer *entry, CUresult r)
 	}
 	if (pointers_put(&memory_table, entry, &newer) != POINTERS_REPLACED)
 		return r;
-	/* Another thread was given the address meanwhile: so it had been freed after all. */
+	/* Another thread was given the address meanwhile: so this allocation had been freed after
+	 * all. */
 	if (memory_remember(&newer) < 0)
 		drop(&newer);
 	return r;
 }
 
-/* Small allocations do not count as moves, except where a whole block comes or goes. */
+/* Small allocations are no changes, except where a whole block comes or goes. */
 noinline_ void memory_block_gone(int device)
 {
-	moves_begin();
+	changes_begin();
 	credit_give(device, BLOCKS_BYTES);
-	moves_end();
+	changes_end();
 }
 
 void memory_forget(void)
 {
 	current_changed();
 	pointers_forget(&memory_table);
-	memset(&moves_own, 0, sizeof(moves_own));
+	memset(&changes_own, 0, sizeof(changes_own));
 	driver_inside = 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of linear and pooled addresses, with a quick way for the hooks that are to be quick;
- * and what ends with an entry of it: its charge, and what its kind has besides
- * (guest/memory/ends.c).
+ * The table of linear and pooled addresses, with inline functions for the quick hooks. With an
+ * entry end its charge and its kind's own account (guest/memory/ends.c).
  */
 #pragma once
 
@@ -26,8 +25,8 @@ static inline struct pointer memory_small_entry(struct block *block, uint64_t ad
 				.device = (int16_t)blocks_device(block)};
 }
 
-/* What is done with an entry whose kind has an account of its own: it is about to be freed, and the
- * driver has freed it. Either may be NULL. By kind. */
+/* Functions for kinds that have an account of their own: the allocation is about to be freed, and
+ * the driver has freed it. Either may be NULL. By kind. */
 struct memory_end {
 	void (*leaves)(const struct pointer *entry);
 	void (*freed)(const struct pointer *entry);
@@ -37,10 +36,10 @@ extern const struct memory_end memory_ends[MEMORY_KINDS];
 /* A charged block was returned to the driver unexpectedly. */
 void memory_block_gone(int device);
 
-/* Of a block that was charged: a gap was filled instead, or the block went with its gaps. */
+/* Returns the charge of a block: the allocation filled a gap instead, or the block is gone. */
 void memory_block_back(int device);
 
-/* One with blocks of its own is the driver's again. */
+/* Returns the charge of an allocation with blocks of its own, which the driver has back. */
 void memory_large_back(const struct pointer *entry);
 
 /* The parts of the next two that are rarely needed. */
@@ -53,8 +52,8 @@ must_check static inline_ int memory_remember_quick(struct pointer entry)
 	return likely(pointers_put_new(&memory_table, entry)) ? 0 : memory_remember_odd(entry);
 }
 
-/* The part of memory_take() for large allocations. An allocation that just went with its context
- * is not the one that may be at the same address now. */
+/* The part of memory_take() for large allocations. An allocation that has just ended with its
+ * context must not be confused with a new one at the same address. */
 must_check static inline_ int memory_take_remembered(uint64_t address, struct pointer *ret_entry)
 {
 	if (unlikely(!pointers_take_known(&memory_table, address, ret_entry)))

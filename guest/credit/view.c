@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program is told of its memory: a device of the size of its limit, of which it and its
- * siblings use some.
+ * What a program is told about its memory: a device of the size of its limit, of which it and its
+ * siblings use a part.
  *
  *	total = min(limit, the device's memory)
  *	free  = min(limit - what the tenant has been granted, the device's room) + unused credit
  *
- * Both are the daemon's figures, in the tenant's page. What this process allocates from its credit
- * shows at once, as the credit shrinks; nothing here can fall below zero. Unused credit of
- * siblings and of neighbours is free as well: it is recalled when it is needed. Only they know it,
- * so the daemon is asked to look; alone a process is not held up.
+ * Both are the daemon's figures, in the tenant's page. An allocation from this process's credit
+ * shows at once, as the credit shrinks; no figure can fall below zero. Unused credit of siblings
+ * and of neighbours is free as well: it is recalled when it is needed. Only they know it, so the
+ * daemon is asked to look. A process that is alone does not wait for that.
  */
 #include "guest/credit/view.h"
 
@@ -24,8 +24,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* What the tenant was promised and does not use: ours, and its other processes', where the daemon
- * has looked just now. */
+/* The tenant's unused credit: ours, and its other processes', if the daemon has looked just now. */
 static uint64_t idle_bytes(int device, uint64_t granted, bool looked)
 {
 	uint64_t own = credit_idle(device), used = state_page(device, used_bytes);
@@ -42,7 +41,7 @@ static uint64_t free_bytes(int device, uint64_t total, bool looked)
 	uint64_t idle = idle_bytes(device, granted, looked);
 	uint64_t used = granted > idle ? granted - idle : 0;
 
-	/* A daemon of before that field. */
+	/* An older daemon, without that field. */
 	if (granted == 0)
 		used = state_page(device, used_bytes);
 	if (used < credit_allocated(device))
@@ -76,7 +75,7 @@ void view_memory(int device, uint64_t physical_bytes, struct view_memory *ret_me
 	bool looked = false;
 	size_t rows;
 
-	/* What was returned a moment ago is free, and shall be seen to be. */
+	/* Credit that was returned a moment ago must be seen as free. */
 	if (credit_returned(device) || state_page(device, guests) > 1 ||
 	    (state_page(device, guests) && state_page(device, rivals)))
 		looked = link_processes(device, NULL, 0, &rows) == 0;

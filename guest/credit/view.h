@@ -10,11 +10,11 @@ struct view_memory {
 	uint64_t total, free;
 };
 
-/* `physical_bytes`: the device's memory. Never more than it, never below zero. */
+/* `physical_bytes`: the device's memory. The figures are between 0 and that. */
 void view_memory(int device, uint64_t physical_bytes, struct view_memory *ret_memory);
 
-/* The total alone, and what is free as far as the page says: both without asking the daemon. */
+/* The total alone, and the free bytes by the page: both without asking the daemon. */
 uint64_t view_total(int device, uint64_t physical_bytes);
-/* What is left of the tenant's limit, whatever room the device has. */
+/* The rest of the tenant's limit, regardless of the device's room. */
 uint64_t view_left(int device);
 uint64_t view_free_seen(int device);

@@ -19,7 +19,8 @@ _Static_assert((int)TABLE_CUDA <= (int)ADDRESSES_MAX, "the hash has room for eve
 
 struct entry {
 	const void *address;
-	int32_t owner; /* a row; NO_ROW; or below it, unnamed(): a symbol that nobody asked for */
+	int32_t owner; /* a row; NO_ROW; or below it, unnamed(): a symbol that was not asked for yet
+			*/
 };
 
 static struct {
@@ -34,8 +35,8 @@ static inline int32_t unnamed(uint32_t symbol)
 	return NO_ROW - 1 - (int32_t)symbol;
 }
 
-/* These bits differ most for functions that lie one behind the other: of NVIDIA's driver and of
- * ours one question in ten looks at a second slot. */
+/* These bits differ most for functions that lie one behind the other: with NVIDIA's driver and with
+ * ours, one look-up in ten needs a second slot. */
 static unsigned hash_of(const void *address)
 {
 	return (unsigned)(((uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15)) >> 40) &
@@ -49,7 +50,7 @@ static int row_of(int32_t owner)
 		       : symbols_row(&addresses.symbols, (uint32_t)unnamed((uint32_t)owner));
 }
 
-/* Apart, so that whoever asks again saves no registers. */
+/* A function of its own, so that later look-ups save no registers. */
 static __attribute__((noinline, cold)) int name(struct entry *entry)
 {
 	int row = row_of(__atomic_load_n(&entry->owner, __ATOMIC_RELAXED));
@@ -84,14 +85,15 @@ static bool two_versions_of_one(unsigned a, unsigned b)
 	       (low == API_cuCtxPopCurrent && high == API_cuCtxPopCurrent_v2);
 }
 
-/* May the two share an address: does a look-up that answers the one serve for the other as well? */
+/* May the two share an address? They may if one hook serves both. */
 static bool interchangeable(unsigned a, unsigned b)
 {
 	return table_kind[a] == table_kind[b] &&
 	       (table_kind[a] != TRAMPOLINE_HOOK || two_versions_of_one(a, b));
 }
 
-/* Two symbols have one address. It is the lower row's; names that are in no table do not count. */
+/* Two symbols have one address. It belongs to the lower row; names that are in no table do not
+ * count. */
 static int share(struct entry *entry, int32_t owner)
 {
 	int a = row_of(entry->owner), b = row_of(owner), low, high;
@@ -128,7 +130,7 @@ void addresses_clear(void)
 
 int addresses_take(const struct symbols *symbols)
 {
-	/* A copy that nothing points to stays in registers. */
+	/* A copy to which nothing points stays in registers. */
 	struct symbols s = *symbols;
 
 	addresses.symbols = s;

@@ -2,10 +2,10 @@
 /*
  * Which function of the driver is at an address: what symbols_find() answers, the other way round.
  *
- * When the driver is opened its addresses alone are noted, and two functions that share one are
- * found. Whose they are, which takes a comparison of names, is found when somebody asks for the
- * first time: most programs ask for few. Any number of threads may, and signal handlers, and
- * children of fork(): there is no lock, and all find the same.
+ * When the driver is opened, only its addresses are noted, and functions that share one are found.
+ * The function of an address, which takes a comparison of names, is found at the first question:
+ * most programs ask for few. Any number of threads may ask, and signal handlers, and children of
+ * fork(): there is no lock, and all find the same.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ enum {
 	ADDRESSES_MAX = 1536, /* symbols of a driver; NVIDIA's have about 700 */
 };
 
-/* Forgets everything: for whoever opens a driver. */
+/* Forgets everything: before a driver is opened. */
 void addresses_clear(void);
 
 /* Notes every function of the object, of which there are ADDRESSES_MAX symbols at most. 0; -1 after

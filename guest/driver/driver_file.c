@@ -16,7 +16,7 @@
 #include "guest/say.h"
 #include "guest/socket.h"
 
-/* Where a node mounts the driver, this one is there. */
+/* If a node mounts the driver, this file exists. */
 #define MOUNTED PLACE_DRIVER "/libcuda.so.1"
 
 enum {
@@ -45,7 +45,7 @@ static bool is_there(const char *path)
 
 /* ---- by descriptor --------------------------------------------------------------------------- */
 
-/* Neither will change in a few seconds: others may. */
+/* These errors last; others may be gone in a few seconds. */
 static bool is_final(uint32_t refusal)
 {
 	return refusal == WIRE_REFUSED_UNKNOWN || refusal == WIRE_REFUSED_IDENTITY;
@@ -91,7 +91,7 @@ static int ask(enum wire_library library, int *ret_fd, wire_text *ret_sentence)
 	return r;
 }
 
-/* A meted that is replaced, or that has more of us than it serves at once, is asked again. */
+/* Asks again: meted may be being replaced, or have too many connections at once. */
 static int ask_in_time(enum wire_library library, int *ret_fd, wire_text *ret_sentence)
 {
 	static const struct timespec pause = {0, PAUSE_MS * 1000000};
@@ -103,19 +103,19 @@ static int ask_in_time(enum wire_library library, int *ret_fd, wire_text *ret_se
 	return r;
 }
 
-/* glibc takes what it has loaded under the same name before: the next library may get the same
- * number, and a program may load what it has made under such a number. Nobody else writes the path
- * like that.
+/* glibc returns a library that it has loaded under the same name before: the next library may get
+ * the same descriptor's number, and a program may load a library of its own by such a number. No
+ * other code writes the path in this form.
  *
- * A debugger opens the names of what a program has loaded, in its own process: to it a descriptor
- * of /proc/self is one of its own, which may be a pipe that it then waits at for ever. A thread of
- * ours it does not have. */
+ * A debugger opens the paths of loaded libraries in its own process. There, /proc/self would name
+ * one of its own descriptors, perhaps a pipe on which it waits for ever; our thread's number does
+ * not exist there. */
 static void name_descriptor(enum wire_library library, int fd, char *path, size_t size)
 {
 	const char *apart = library == WIRE_LIBRARY_NVML ? "/" : "";
 
 	say_format(path, size, "/proc//self//task/%d/fd/%s%d", (int)syscall(SYS_gettid), apart, fd);
-	/* Not where /proc is that of another container. */
+	/* Not if /proc belongs to another container. */
 	if (!is_there(path))
 		say_format(path, size, "/proc//self//fd/%s%d", apart, fd);
 }
@@ -139,8 +139,8 @@ static int from_daemon(enum wire_library library, struct driver_file *file)
 
 static int from_environment(const char *name, struct driver_file *file)
 {
-	/* Not for a program that runs with other rights than its caller's: it would load what the
-	 * caller names. */
+	/* Not for a program that runs with other rights than its caller's: it would load a library
+	 * that the caller names. */
 	const char *given = secure_getenv("METE_DRIVER");
 	size_t folder;
 

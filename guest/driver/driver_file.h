@@ -4,7 +4,7 @@
  *
  *  1. /usr/lib/mete/driver/ (a container whose node mounts them);
  *  2. meted hands them out as descriptors (a container with a guest.sock): no path leads to them,
- * so that neither LD_PRELOAD nor dlopen() can name what has no limit;
+ * so that neither LD_PRELOAD nor dlopen() can name the driver that has no limit;
  *  3. METE_DRIVER (a directory, or the path of libcuda.so.1; absolute), which `mete run` sets.
  *
  * In a container (1 or 2) the environment is ignored.
@@ -22,5 +22,5 @@ struct driver_file {
 /* 0; -1 after reporting what is wrong. May wait for a meted that is being restarted. */
 must_check int driver_file_find(enum wire_library library, struct driver_file *ret_file);
 
-/* After it was loaded. */
+/* To be called after it was loaded. */
 void driver_file_done(struct driver_file *file);

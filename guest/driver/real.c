@@ -44,9 +44,9 @@ struct library {
 	_Atomic uint32_t opening; /* enum opening; a futex */
 	_Atomic uint32_t opener;  /* its thread */
 	void *handle;
-	int error;		/* what calls answer when it could not be opened */
-	struct symbols symbols; /* of the library; of use if it is plain: */
-	bool plain; /* its own table says what dlsym() says, which is slow and takes locks */
+	int error;		/* the result of calls if it could not be opened */
+	struct symbols symbols; /* of the library; used if it is plain: */
+	bool plain; /* its own table answers as dlsym() does, which is slow and takes locks */
 };
 
 static struct {
@@ -97,8 +97,8 @@ static void *find(unsigned index)
 			      : dlsym(library->handle, name_of(index));
 }
 
-/* What is called for a function whose library is open. Whoever comes first looks it up: others find
- * the same meanwhile, and what real_between() puts there stays. */
+/* The address to call for a function whose library is open. The first caller looks it up; threads
+ * that do so at the same time find the same, and an address that real_between() stored stays. */
 static void *called(unsigned index)
 {
 	void *stub = (void *)(uintptr_t)(guest_stubs + (size_t)STUB_BYTES * index);
@@ -117,7 +117,7 @@ static void *called(unsigned index)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Is what was opened this library, or another copy of it? */
+/* Is the opened library this one, or another copy of it? */
 static bool is_guest(void)
 {
 	api_fn_cuGetProcAddress *look_up = (api_fn_cuGetProcAddress *)find(API_cuGetProcAddress);
@@ -137,7 +137,8 @@ bool real_is_driver(const void *address)
 	return (uintptr_t)address >= driver.begin && (uintptr_t)address < driver.end;
 }
 
-/* How its functions are found: by its own table, if that says the same as dlsym() of `known`. */
+/* Chooses how functions are found: by the library's own table, if that agrees with dlsym() about
+ * `known`. */
 static void library_take(struct library *library, unsigned known)
 {
 	void *there = dlsym(library->handle, name_of(known));
@@ -147,7 +148,7 @@ static void library_take(struct library *library, unsigned known)
 	library->plain = library->plain && find(known) == there;
 }
 
-/* dlsym() is no call for any thread at any time: then all are found now. */
+/* dlsym() may not be called by any thread at any time: so all functions are found now. */
 static void take_all(unsigned begin, unsigned end)
 {
 	for (unsigned i = begin; i < end && !library_of(i)->plain; i++)
@@ -239,7 +240,7 @@ static int nvml_open(struct library *library)
 	return 0;
 }
 
-/* The opener is a thread of the parent's, in a child of fork(): then it is opened anew. */
+/* Was it opened by a thread of the parent, before fork()? Then it is opened anew. */
 static bool opener_gone(struct library *library)
 {
 	uint32_t opener = atomic_load(&library->opener), was = OPENING_NOW;
@@ -249,8 +250,8 @@ static bool opener_gone(struct library *library)
 	return atomic_compare_exchange_strong(&library->opening, &was, OPENING_NEW);
 }
 
-/* Once, whoever comes first. A call from inside the opening (a constructor of the driver that
- * calls CUDA) is answered as if there were no driver yet. */
+/* Opened once, by the first caller. A call from inside the opening (a constructor of the driver
+ * that calls CUDA) is answered as if there were no driver yet. */
 static int library_open(struct library *library, int (*open)(struct library *))
 {
 	uint32_t was = OPENING_NEW;
@@ -312,7 +313,7 @@ void real_between(unsigned index, void *function)
 		__atomic_store_n(&guest_real[index], function, __ATOMIC_RELEASE);
 }
 
-/* What calls answer while there is no driver, or none yet. */
+/* The result of calls while there is no driver, or none yet. */
 static int answer_cuda(void)
 {
 	int r = (int)real_open();

@@ -38,7 +38,8 @@ static inline void *guest_export(unsigned index)
 #define real(symbol)                                                                               \
 	((api_fn_##symbol *)__atomic_load_n(&guest_real[API_##symbol], __ATOMIC_ACQUIRE))
 
-/* What real(x) calls, for whoever puts something before it (real_between): never a stub. */
+/* The address that real(x) calls, for code that inserts a function of its own (real_between): never
+ * a stub. */
 #define real_function(symbol) ((api_fn_##symbol *)real_resolve(API_##symbol))
 
 /* NVML's functions, likewise; their library is opened by the first call. */
@@ -56,14 +57,14 @@ int real_exists(unsigned index);
  * return. */
 must_check CUresult real_open(void);
 
-/* cuDriverGetVersion's figure (12090), 0 where there is no driver. */
+/* cuDriverGetVersion's figure (12090), 0 if there is no driver. */
 int real_version(void);
 
 /* Is the address in the driver? The caller's address distinguishes a call by the driver from one
  * by a signal handler of the program. */
 bool real_is_driver(const void *address);
 
-/* The driver handed out `address` as function `index`, which it does not export. */
+/* Notes that the driver handed out `address` as function `index`, which it does not export. */
 void real_adopt(unsigned index, void *address);
 
 /* From now on the trampolines and real() call `function` instead of the driver's, with presence

@@ -13,7 +13,7 @@ enum {
 
 _Static_assert((int)TABLE_CUDA * 2 <= (int)TABLE_SLOTS, "the hash has room");
 
-/* The loader has made addresses of them, but for some objects that are the system's. */
+/* The loader has turned these into addresses, except for some objects of the system. */
 static const void *at(const struct symbols *s, uintptr_t address)
 {
 	return (const void *)(address < s->base ? address + s->base : address);
@@ -41,8 +41,8 @@ static void read_dynamic(struct symbols *s, const ElfW(Dyn) * entry)
 	}
 }
 
-/* Of dl_iterate_phdr(): `begin` is the address that is looked for. */
-static int look_at(struct dl_phdr_info *object, size_t size, void *context)
+/* For dl_iterate_phdr(): `begin` is the address to find. */
+static int visit(struct dl_phdr_info *object, size_t size, void *context)
 {
 	struct symbols *s = context;
 	const ElfW(Dyn) *dynamic = NULL;
@@ -68,7 +68,7 @@ static int look_at(struct dl_phdr_info *object, size_t size, void *context)
 	return 1;
 }
 
-/* How many symbols there are is nowhere said: the last one is the end of the last bucket. */
+/* The number of symbols is stored nowhere: the last symbol is the end of the last bucket. */
 static void measure(struct symbols *s)
 {
 	uint32_t buckets = s->hash[0], last = 0;
@@ -89,7 +89,7 @@ static void measure(struct symbols *s)
 int symbols_open(struct symbols *ret_symbols, const void *inside)
 {
 	*ret_symbols = (struct symbols){.begin = (uintptr_t)inside};
-	if (!dl_iterate_phdr(look_at, ret_symbols) || !ret_symbols->hash || !ret_symbols->table ||
+	if (!dl_iterate_phdr(visit, ret_symbols) || !ret_symbols->hash || !ret_symbols->table ||
 	    !ret_symbols->strings || ret_symbols->hash[0] == 0)
 		return SYMBOLS_UNUSUAL;
 	measure(ret_symbols);

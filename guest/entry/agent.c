@@ -33,10 +33,10 @@
 #include "guest/time/turns.h"
 
 enum {
-	LOOK_US = 20,	/* between two looks at a close, or ... */
-	LOOK_PART = 16, /* of the time that it has taken so far */
-	LOOK_LAST_US = 500,
-	PAGE_US = 5000, /* between two looks at a page that is not visible yet */
+	CHECK_US = 20,	 /* between two checks of a close, or ... */
+	CHECK_PART = 16, /* of the time that it has taken so far */
+	CHECK_LAST_US = 500,
+	PAGE_US = 5000, /* between two checks of a page that is not visible yet */
 };
 
 enum phase {
@@ -44,7 +44,7 @@ enum phase {
 	PHASE_THREADS,	/* until no thread is inside a call that submits */
 	PHASE_CAPTURES, /* until no capture is open that a drain would disturb */
 	PHASE_WORK,	/* until what was submitted is complete */
-	PHASE_SAY,	/* until the daemon reads our message that it is */
+	PHASE_TELL,	/* until the daemon reads our message that all is complete */
 };
 
 struct close {
@@ -76,7 +76,7 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 	presence_walk_start(&close->walk);
 }
 
-/* meted learns from it whether the process has submitted anything since it asked last. */
+/* meted learns from this whether the process has submitted anything since its last question. */
 static void count_submissions(void)
 {
 	__atomic_store_n(&guest_own_page.submissions, presence_submissions(), __ATOMIC_RELAXED);
@@ -121,17 +121,17 @@ static int write_drained(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* If the connection comes up later, the gates are looked at again. */
+/* If the connection comes up later, the gates are checked again. */
 static void acknowledge(uint32_t wire_device, int device, struct close *close)
 {
 	struct drained_word about = {{write_drained, NULL}, wire_device, close->epoch};
 
 	count_submissions();
 	flight_complete(device);
-	close->phase = link_try(&about.word) == -EAGAIN ? PHASE_SAY : PHASE_NONE;
+	close->phase = link_try(&about.word) == -EAGAIN ? PHASE_TELL : PHASE_NONE;
 }
 
-/* Not before the connection is up; if it is lost, nobody waits for the answer any more. */
+/* Only once the connection is up; if it is lost, meted does not wait for the answer any more. */
 static void answer_recall(uint32_t wire_device, struct recall *recall)
 {
 	int r;
@@ -194,7 +194,7 @@ static void close_step(uint32_t wire_device)
 	int device = state_of_wire(wire_device);
 
 	if (!still_closed(wire_device)) {
-		/* Reopened: nobody relies on a message that was not sent. */
+		/* Reopened: meted does not rely on a message that was not sent. */
 		close->phase = PHASE_NONE;
 		return;
 	}
@@ -205,8 +205,8 @@ static void close_step(uint32_t wire_device)
 		close->phase = PHASE_WORK;
 	}
 	if (close->phase == PHASE_WORK && work_complete(close, device))
-		close->phase = PHASE_SAY;
-	if (close->phase == PHASE_SAY)
+		close->phase = PHASE_TELL;
+	if (close->phase == PHASE_TELL)
 		acknowledge(wire_device, device, close);
 }
 
@@ -224,17 +224,17 @@ static bool walking(void)
 	return false;
 }
 
-/* The device is idle from the end of its work until the next look. */
+/* The device is idle from the end of its work until the next check. */
 static int close_wait_us(const struct close *close)
 {
 	uint64_t us;
 
-	if (close->phase == PHASE_NONE || close->phase == PHASE_SAY)
+	if (close->phase == PHASE_NONE || close->phase == PHASE_TELL)
 		return -1;
-	us = (now_ns() - close->since_ns) / 1000 / LOOK_PART;
-	if (us < LOOK_US)
-		return LOOK_US;
-	return us < LOOK_LAST_US ? (int)us : LOOK_LAST_US;
+	us = (now_ns() - close->since_ns) / 1000 / CHECK_PART;
+	if (us < CHECK_US)
+		return CHECK_US;
+	return us < CHECK_LAST_US ? (int)us : CHECK_LAST_US;
 }
 
 static int watch(uint32_t wire_device)
@@ -247,7 +247,7 @@ static int watch(uint32_t wire_device)
 }
 
 /* How long the agent may wait for a message: for ever, unless a close or watched work is in
- * progress. *ret_writes: it has a message for which the daemon has no room yet. */
+ * progress. *ret_writes: a message is pending for which the daemon had no room. */
 static int work(bool *ret_writes)
 {
 	uint32_t devices = __atomic_load_n(&guest_tenant_page.devices, __ATOMIC_RELAXED);
@@ -263,7 +263,7 @@ static int work(bool *ret_writes)
 			answer_recall(w, &agent.recall[w]);
 		if (close->phase != PHASE_NONE)
 			close_step(w);
-		*ret_writes |= agent.recall[w].id || close->phase == PHASE_SAY;
+		*ret_writes |= agent.recall[w].id || close->phase == PHASE_TELL;
 		sooner(&wait_us, close_wait_us(close));
 	}
 	for (uint32_t w = 0; w < devices && w < WIRE_DEVICES; w++)
@@ -274,8 +274,8 @@ static int work(bool *ret_writes)
 void agent_up(void)
 {
 	memset(agent.close, 0, sizeof(agent.close));
-	/* Until the daemon's page is visible, the other page has gates and epochs of a daemon that
-	 * is gone. A daemon that closes a gate from here on sends a message. */
+	/* Until the new daemon's page is visible, the page has gates and epochs of a daemon that is
+	 * gone. If the new one closes a gate from here on, it sends a message. */
 	if (pages_wait())
 		return;
 	for (uint32_t w = 0; w < WIRE_DEVICES && w < guest_tenant_page.devices; w++)

@@ -15,16 +15,16 @@
 #include "guest/say.h"
 #include "guest/tables.h"
 
-/* Outside of the tables' cases: rare, or never. CUDA_ERROR_NOT_FOUND: the share is strict. */
+/* Functions that the tables do not have: rare. CUDA_ERROR_NOT_FOUND: the share is strict. */
 static CUresult unlisted(const char *name, void **address, int version, uint64_t flags)
 {
 	static _Atomic uint32_t said;
 	enum api_index row;
 	int of = real_version();
 
-	/* A version asked for that is above the driver's is as good as the driver's. Up to the
-	 * table's own version the table says which interface this is; beyond it, what a function
-	 * takes as arguments is not known. */
+	/* A request for a newer version than the driver's counts as one for the driver's. Up to the
+	 * table's own version the table says which interface this is; beyond it, a function's
+	 * arguments are not known. */
 	if (of == 0 || of > version)
 		of = version;
 	if (resolve_symbol(name, of, flags, of, &row) != 0 || table_kind[row] == TRAMPOLINE_PASS)
@@ -53,8 +53,8 @@ static bool is_probe(const char *name, void **address)
 	return true;
 }
 
-/* Which of our functions the program gets for the driver's. A function that is only passed on stays
- * the driver's own: nothing is gained by a detour. */
+/* Our function that the program gets instead of the driver's. If ours would only pass the call on,
+ * the program gets the driver's own: a detour gains nothing. */
 static inline CUresult replace(const char *name, void **address, int version, uint64_t flags)
 {
 	int row;
@@ -95,7 +95,7 @@ CUresult hook_cuGetProcAddress_v2(const char *symbol, void **pfn, int driverVers
 	return CUDA_SUCCESS;
 }
 
-/* Private tables of the driver: what they do is not known, and so it is passed on. */
+/* Private tables of the driver: their functions are not known, so calls are passed on. */
 CUresult hook_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
 	CUresult r = real(cuGetExportTable)(ppExportTable, pExportTableId);

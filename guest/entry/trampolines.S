@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One entry per exported function; which kind, and with which index, is guest/generate.py's. The
- * index is that of guest_real[] and guest_export[].
+ * One entry per exported function; guest/generate.py sets its kind and index. The index is that of
+ * guest_real[] and guest_export[].
  *
- * LAUNCH is the fast path of guest.md: sixteen instructions around the driver's, no stack argument
- * copied, so that any prototype is served. The return address waits in the thread's slot instead of
- * on the stack; %rbx, which the driver preserves, holds the slot, and its old value waits there
- * too. The CFI says so in terms of %rbx, so that backtrace() finds its way from inside the driver.
+ * LAUNCH is the fast path (docs/decisions/0001-one-gate-word.md): sixteen instructions around the
+ * driver's, no stack argument copied, so that any prototype is served. The return address waits in
+ * the thread's slot instead of on the stack; %rbx, which the driver preserves, holds the slot, and
+ * its old value waits there too. The CFI says so in terms of %rbx, so that backtrace() finds its
+ * way from inside the driver.
  *
  * A signal handler may launch anywhere in between: until the slot is taken it finds it empty, then
  * taken, and after it was cleared nothing here reads it any more (%rbx is restored before).
@@ -129,8 +130,9 @@
 	test %eax, %eax
 	jz 1b
 	ret
-	/* The driver called itself: we have been here. Or a handler interrupted a launch, or one was
-	 * left by a jump: that is a call like any other, with another slot. */
+	/* The driver called itself, inside a call that is already counted. Or a handler interrupted
+	 * a launch, or a launch was left by a jump: then this is a call like any other, with
+	 * another slot. */
 6:	call guest_again
 	test %eax, %eax
 	jz 1b
@@ -211,8 +213,8 @@ guest_entries:
 	.hidden guest_entries_end
 guest_entries_end:
 
-	/* One for each row, 16 bytes each; where the first call of a function goes. They are one
-	 * procedure to unwinders, which may ask at any instruction. */
+	/* The targets of each function's first call: one for each row, 16 bytes each. They are one
+	 * procedure for unwinders, which may ask at any instruction. */
 	.section .text.lazy, "ax", @progbits
 	.p2align 4
 	.globl guest_stubs
@@ -315,7 +317,7 @@ guest_again:
 	.cfi_endproc
 	.size guest_again, . - guest_again
 
-	/* What a driver without the function answers. */
+	/* The answer for a function that the driver lacks. */
 	.globl guest_absent
 	.hidden guest_absent
 	.type guest_absent, @function

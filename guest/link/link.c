@@ -37,8 +37,8 @@ static bool is_up(void)
 	return atomic_load(&link_.phase) == LINK_UP;
 }
 
-/* The program took our descriptor. The agent may be waiting on what it was before, and we cannot
- * wake it. The daemon can: when a process connects again, its former connection ends. */
+/* The program took our descriptor's number. The agent may be waiting on the former file, and we
+ * cannot wake it. The daemon can: when a process connects again, its former connection ends. */
 static void nudge(void)
 {
 	struct wire_message hello;
@@ -57,13 +57,13 @@ static void nudge(void)
 }
 
 /* With the lock held. */
-static int say_now(struct link_word *word, struct wire_message *message, uint32_t id)
+static int send_message(struct link_word *word, struct wire_message *message, uint32_t id)
 {
 	int r;
 
 	message->id = id;
 	r = socket_send(&link_.socket, message);
-	/* With the lock held: the page belongs to this connection. */
+	/* Counted with the lock held, as the page belongs to this connection. */
 	if (r == 0 && message->code == WIRE_residual_settle)
 		__atomic_fetch_add(&guest_own_page.settles, 1, __ATOMIC_SEQ_CST);
 	if (r < 0 && word->unsent)
@@ -88,7 +88,7 @@ int link_try(struct link_word *word)
 	link_lock(&before);
 	if (is_up())
 		r = word->write(word, &message) != 0 ? LINK_MOOT
-						     : say_now(word, &message, link_new_id());
+						     : send_message(word, &message, link_new_id());
 	link_unlock(&before);
 	return r == LINK_MOOT ? r : outcome(r);
 }
@@ -120,7 +120,7 @@ int link_tell(struct link_word *word)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* The asking thread left by longjmp(), or has ended: nobody will fetch the answer. On the same
+/* The asking thread left by longjmp(), or has ended, and will not fetch the answer. On the same
  * stack, a later call is not above an earlier one that is still in progress. */
 static bool is_abandoned(const struct link_ask_slot *slot, uint32_t me, const void *frame)
 {
@@ -146,7 +146,7 @@ static void close_fd_of(struct link_ask_slot *slot)
 		close(fd);
 }
 
-/* With the lock held. What an answer brought becomes common. */
+/* With the lock held. An answer's grant becomes common credit, its descriptor is closed. */
 static void drop(struct link_ask_slot *slot)
 {
 	close_fd_of(slot);
@@ -214,7 +214,7 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 		r = LINK_MOOT;
 	if (r == 0) {
 		*ret_id = link_new_id();
-		r = say_now(word, &message, *ret_id);
+		r = send_message(word, &message, *ret_id);
 	}
 	if (r == 0) {
 		slot->id = *ret_id;
@@ -231,7 +231,8 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 	return r == LINK_MOOT || r == -EBUSY ? r : outcome(r);
 }
 
-/* 0; -ENOTCONN: lost, or considered abandoned; -ETIMEDOUT. The slot is free afterwards. */
+/* 0; -ENOTCONN: the connection was lost, or the slot taken for abandoned; -ETIMEDOUT. The slot is
+ * free afterwards. */
 static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end, bool for_room, int *ret_fd,
 		 struct wire_message *ret_answer)
 {
@@ -288,7 +289,7 @@ static bool wait_up(uint32_t failed, uint64_t end)
 		seen = atomic_load(&link_.generation);
 		if (is_up() && seen != failed)
 			return true;
-		if (atomic_load(&link_.barred) || link_now_ms() >= end)
+		if (atomic_load(&link_.unwanted) || link_now_ms() >= end)
 			return false;
 		atomic_fetch_add(&link_.knocks, 1);
 		futex_wake_all(&link_.knocks);

@@ -41,7 +41,7 @@ enum {
 
 /* How long to wait for an answer, besides LINK_ANSWER_MS. */
 enum link_patience {
-	LINK_HERE, /* not at all if the daemon is away, or leaves: -ENOTCONN */
+	LINK_HERE, /* not at all if the daemon is away, or goes away: -ENOTCONN */
 	LINK_AT_ONCE,
 	LINK_FOR_ROOM,	 /* as long as the share may wait for room, and LINK_ROOM_MS */
 	LINK_FOR_A_TURN, /* LINK_TURN_MS: for memory that can move, for which others leave */
@@ -56,8 +56,8 @@ struct link_word {
 	void (*unsent)(struct link_word *word, const struct wire_message *message);
 };
 
-/* The number of this connection, among those that came up. For `write`: what is known of one daemon
- * must not be sent to the next one. */
+/* The number of this connection, among those that came up. For `write`: facts about one daemon must
+ * not be sent to the next one. */
 uint32_t link_connection(void);
 
 /* Outcomes. */

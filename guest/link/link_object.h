@@ -49,7 +49,7 @@ struct link_object {
 	_Atomic uint32_t generation; /* counts how often it came up; a futex */
 	_Atomic uint32_t knocks;     /* for threads that wait for it to come up; a futex */
 	_Atomic uint64_t nudged_ms;  /* when the agent was last told of a stolen descriptor */
-	_Atomic uint32_t barred;     /* the daemon no longer wants this process */
+	_Atomic uint32_t unwanted;   /* the daemon no longer wants this process */
 	_Atomic uint32_t next_id;
 	_Atomic int verdict; /* of joining; a futex: 0 not yet, 1 joined, <0 -errno */
 	struct link_ask_slot ask[LINK_ASKS];
@@ -60,11 +60,11 @@ struct link_object {
 	int wait_ms;	      /* between two attempts */
 	int tries;	      /* joining: daemons that went away after HELLO */
 	uint32_t heard_knocks;
-	uint32_t hello_id, first_id; /* of the inventories, which are numbered on from there */
-	bool told;		     /* what stands between the inventories and their end */
-	uint32_t minor;		     /* the daemon's version */
-	uint64_t out;		     /* was stated: bytes that are in the store */
-	uint32_t said; /* inventories of this transaction that were sent; then the end */
+	uint32_t hello_id, first_id; /* of the inventories; they are numbered from `first_id` on */
+	bool told;	/* the messages between the inventories and their end were sent */
+	uint32_t minor; /* the daemon's version */
+	uint64_t out;	/* bytes in the store, as stated */
+	uint32_t sent;	/* inventories of this transaction that were sent; then the end */
 };
 
 extern struct link_object link_;

@@ -17,7 +17,7 @@ enum {
 	RETRY_JOIN_MS = 20,
 	RETRY_FIRST_MS = 10, /* a daemon that is replaced is away for a few of these */
 	RETRY_LAST_MS = 5000,
-	COUNTS_MINOR = 3, /* of a daemon that says what it counts */
+	COUNTS_MINOR = 3, /* of the first daemon that says what it counts */
 	AT_ONCE = 64,	  /* frames, before the agent looks at its other work */
 };
 
@@ -78,10 +78,9 @@ static void lose(void)
 {
 	uint32_t phase = atomic_load(&link_.phase);
 
-	/* From now on nothing else begins to move. */
+	/* From now on no further block begins to move. */
 	parts_down();
-	/* Before anybody is told: a thread that is woken must find the page of a guest without a
-	 * daemon. */
+	/* Before threads are woken: they must find the page of a guest without a daemon. */
 	if (phase >= LINK_STATING)
 		pages_lost();
 	futex_lock_take(&link_.lock);
@@ -100,7 +99,7 @@ static void lose(void)
 		link_.wait_ms = 0;
 }
 
-/* The reason was reported. -errno while joining, which fails with it. */
+/* The reason was reported. Returns -errno while joining, which then fails. */
 static int give_up(int error)
 {
 	if (!joining()) {
@@ -138,7 +137,7 @@ static int refused(const char *sentence, int error)
 
 	if (joining() || atomic_exchange(&said, 1) == 0)
 		say("the daemon refuses this program: %s", sentence);
-	atomic_store(&link_.barred, 1);
+	atomic_store(&link_.unwanted, 1);
 	lose();
 	return give_up(error);
 }
@@ -150,7 +149,7 @@ static int other_version(void)
 	if (joining() || atomic_exchange(&said, 1) == 0)
 		say("the daemon speaks another protocol version: update mete's library or its "
 		    "daemon");
-	atomic_store(&link_.barred, 1);
+	atomic_store(&link_.unwanted, 1);
 	lose();
 	return give_up(-EPROTO);
 }
@@ -196,11 +195,11 @@ static int connect_now(void)
 	link_write_hello(&hello);
 	link_.hello_id = hello.id;
 	r = socket_send(&made, &hello);
-	/* A daemon that cannot let us in has said why before it ended the connection. */
+	/* If the daemon ended the connection, its reason can still be read. */
 	return r < 0 && r != -EPIPE && r != -ECONNRESET ? broken(false) : 0;
 }
 
-/* Waits until the next attempt is due, or somebody knocks. */
+/* Waits until the next attempt is due, or a thread knocks. */
 static int step_down(int wait_us)
 {
 	uint32_t knocks = atomic_load(&link_.knocks);
@@ -240,8 +239,8 @@ static int welcomed(const struct wire_message *answer, const int *fds)
 		lose();
 		return give_up(-EINVAL);
 	}
-	atomic_store(&link_.barred, 0);
-	link_.said = 0;
+	atomic_store(&link_.unwanted, 0);
+	link_.sent = 0;
 	link_.minor = answer->welcome.minor;
 	link_.out = 0;
 	link_.told = false;
@@ -262,7 +261,7 @@ static void write_inventory(struct wire_message *message, int device)
 	*inventory = (struct wire_inventory){.device = atomic_load(&d->wire_index),
 					     .contexts = (uint32_t)atomic_load(&d->contexts)};
 	parts_state(device, inventory);
-	/* Of one device alone, and perhaps again. */
+	/* Only one device has any, and may be stated again. */
 	if (inventory->out)
 		link_.out = inventory->out;
 	/* Includes grants that arrived meanwhile. */
@@ -290,11 +289,11 @@ static int state_more(void)
 	struct wire_message message;
 	int r;
 
-	for (; link_.said <= devices; link_.said++) {
-		if (link_.said < devices && atomic_load(&state.device[link_.said].gone))
+	for (; link_.sent <= devices; link_.sent++) {
+		if (link_.sent < devices && atomic_load(&state.device[link_.sent].gone))
 			continue;
-		if (link_.said < devices) {
-			write_inventory(&message, (int)link_.said);
+		if (link_.sent < devices) {
+			write_inventory(&message, (int)link_.sent);
 		} else {
 			r = state_others();
 			if (r < 0)
@@ -302,7 +301,7 @@ static int state_more(void)
 			message.code = WIRE_inventory_end;
 			message.inventory_end.devices = devices;
 		}
-		message.id = (link_.first_id + link_.said) & 0x7fffffffu;
+		message.id = (link_.first_id + link_.sent) & 0x7fffffffu;
 		r = socket_send(&link_.socket, &message);
 		if (r == -EAGAIN)
 			return 0;
@@ -325,7 +324,7 @@ static void come_up(const struct wire_message *answer)
 	link_.wait_ms = 0;
 	atomic_store(&state.lost, 0);
 	parts_up();
-	/* Before anybody may send: everything that is sent belongs to this connection. */
+	/* Before any thread may send: everything that is sent belongs to this connection. */
 	atomic_fetch_add(&link_.generation, 1);
 	set_phase(LINK_UP);
 	parts_connected();
@@ -339,10 +338,10 @@ static void stated(const struct wire_message *answer)
 	uint32_t devices = atomic_load(&state.devices);
 	uint32_t index = (answer->id - link_.first_id) & 0x7fffffffu;
 
-	if (index < devices && index < link_.said)
+	if (index < devices && index < link_.sent)
 		parts_stated((int)index, answer->code != WIRE_refused);
 	/* A daemon that does not know the message does not object. */
-	if (index == devices && link_.said > devices)
+	if (index == devices && link_.sent > devices)
 		come_up(answer);
 }
 
@@ -388,7 +387,7 @@ static void deliver(const struct wire_message *message, int *fd)
 
 /* ---- all phases ------------------------------------------------------------------------------ */
 
-/* Of HELLO. A daemon that has not heard it can refuse it nonetheless. */
+/* Is it the answer to HELLO? A daemon may refuse a connection before it has read HELLO. */
 static bool is_answer(const struct wire_message *message, uint32_t hello_id)
 {
 	return message->id == hello_id || (message->code == WIRE_refused && message->id <= 1);
@@ -409,7 +408,7 @@ static int heard(const struct wire_message *message, int *fds)
 	return 0;
 }
 
-/* Closes descriptors that nobody wanted. */
+/* Closes descriptors that were not taken. */
 static void close_all(const int *fds)
 {
 	for (int i = 0; i < 2; i++)
@@ -424,7 +423,7 @@ static int read_some(void)
 
 	for (int i = 0; i < AT_ONCE && r == 0; i++) {
 		bool hello = atomic_load(&link_.phase) == LINK_HELLO;
-		uint32_t hello_id = link_.hello_id; /* another agent's after we gave up */
+		uint32_t hello_id = link_.hello_id; /* after we gave up it may be another agent's */
 		int fds[2] = {-1, -1};
 
 		failed = socket_receive(&link_.socket, &message, fds);
@@ -457,7 +456,7 @@ int link_step(int wait_us, bool writes)
 			return broken(true);
 		if (wait_us < 0 || wait_us > left_us)
 			wait_us = left_us;
-		writes = phase == LINK_STATING && link_.said <= atomic_load(&state.devices);
+		writes = phase == LINK_STATING && link_.sent <= atomic_load(&state.devices);
 	}
 	r = socket_wait(&link_.socket, (short)(POLLIN | (writes ? POLLOUT : 0)), wait_us);
 	if (r < 0)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much an array takes follows from its shape and the driver's padding. Its rows are charged as
- * padded, and where they come to more than half a block in whole blocks, as with linear memory.
- * Only of smaller ones, which share blocks, the device's free memory before and after shows whether
- * there was room in a block that is there. Others may allocate and free meanwhile, so that this is
- * believed between the padded rows and one block, and no further: the rest is found by measuring.
+ * How much memory an array takes follows from its shape and the driver's padding. Its rows are
+ * charged as padded; if that is more than half a block, in whole blocks, as with linear memory.
+ * Smaller arrays share blocks: the device's free memory before and after shows whether an existing
+ * block had room. Since others may allocate and free meanwhile, this only decides between the
+ * padded rows and one block: the rest is found by measuring.
  *
- * A sparse array, and one whose mapping is deferred, has no memory: what is mapped into it was
- * created, and is charged, elsewhere.
+ * A sparse array, and one whose mapping is deferred, has no memory: the memory that is mapped into
+ * it was created, and is charged, elsewhere.
  */
 #include "guest/memory/arrays.h"
 
@@ -25,12 +25,12 @@
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 static struct {
 	struct pointers table;	 /* arrays and mipmapped arrays: handles are addresses */
-	struct driver_lock lock; /* around the two looks at free memory */
+	struct driver_lock lock; /* around the two readings of free memory */
 } arrays;
 
 /* One array as it was asked for. `call` calls the driver. */
@@ -43,7 +43,7 @@ struct request {
 	uint64_t bytes; /* of the rows as padded */
 };
 
-/* 32 bits where it is not here, and of block compression and video: at most as much. */
+/* Formats that are not listed count as 32 bits, which is enough for block compression and video. */
 static unsigned element_bytes(CUarray_format format)
 {
 	static const struct {
@@ -152,9 +152,9 @@ static CUresult allocate(const struct request *q)
 		return r;
 	if (!place.tracked || !q->handle || q->bytes == 0)
 		return driver_call(q->call(q));
-	moves_begin();
+	changes_begin();
 	r = allocate_in(&place, q);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -273,9 +273,9 @@ CUresult hook_cuArrayDestroy(CUarray hArray)
 
 	if (driver_nested() || pointers_take(&arrays.table, (uintptr_t)hArray, &entry) != 0)
 		return driver_call(real(cuArrayDestroy)(hArray));
-	moves_begin();
+	changes_begin();
 	r = freed(&entry, driver_call(real(cuArrayDestroy)(hArray)));
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -287,9 +287,9 @@ CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 	if (driver_nested() ||
 	    pointers_take(&arrays.table, (uintptr_t)hMipmappedArray, &entry) != 0)
 		return driver_call(real(cuMipmappedArrayDestroy)(hMipmappedArray));
-	moves_begin();
+	changes_begin();
 	r = freed(&entry, driver_call(real(cuMipmappedArrayDestroy)(hMipmappedArray)));
-	moves_end();
+	changes_end();
 	return r;
 }
 

@@ -19,7 +19,7 @@ static void sink(struct gaps_piece *pieces, size_t from, size_t count)
 	pieces[from] = moved;
 }
 
-/* A heap, as qsort() may allocate. */
+/* Heapsort, as qsort() may allocate. */
 static void sort(struct gaps_piece *pieces, size_t count)
 {
 	for (size_t i = count / 2; i-- > 0;)
@@ -44,7 +44,7 @@ static uint64_t end_of(const struct gaps_piece *piece)
 bool gaps_fit(struct gaps_piece *pieces, size_t count, uint64_t bytes)
 {
 	uint64_t units = (bytes + BLOCKS_UNIT - 1) / BLOCKS_UNIT * BLOCKS_UNIT;
-	uint64_t end = 0; /* of what is taken so far, in the block at hand */
+	uint64_t end = 0; /* of the taken part of this block so far */
 
 	sort(pieces, count);
 	for (size_t i = 0; i < count; i++) {

@@ -19,7 +19,7 @@
 #include "guest/futex.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
@@ -32,11 +32,12 @@ enum {
 
 struct exec {
 	uint32_t used;
-	uint32_t backed_at; /* launched after this trim: its memory is there. 0: never */
+	uint32_t backed_at; /* the number of trims when it was launched: while it is unchanged, its
+			       memory exists. 0: never */
 	uint64_t bytes[STATE_DEVICES];
 };
 
-/* The driver's functions that graphs.c stands before. */
+/* The driver's functions before which graphs.c is inserted. */
 #define BETWEEN(X)                                                                                 \
 	X(cuGraphInstantiate)                                                                      \
 	X(cuGraphInstantiate_v2)                                                                   \
@@ -52,7 +53,7 @@ struct exec {
 static struct {
 	_Atomic uint32_t begun;
 	struct futex_lock begin_lock;
-	struct driver_lock lock; /* of what follows; held while the driver launches */
+	struct driver_lock lock; /* of the following; held while the driver launches */
 	uint32_t trims;		 /* that released anything so far, + 1 */
 	uint64_t charged[STATE_DEVICES];
 	struct pointers by_handle; /* detail: the index below */
@@ -64,7 +65,7 @@ static struct {
 	} driver;
 } graphs;
 
-/* As driver_nested(); behind a launch trampoline the caller's address is in the slot. */
+/* As driver_nested(). Called through a launch trampoline, the caller's address is in the slot. */
 #define nested_between()                                                                           \
 	(unlikely(driver_inside) &&                                                                \
 	 (real_is_driver(__builtin_return_address(0)) ||                                           \
@@ -72,8 +73,8 @@ static struct {
 
 /* ---- what the driver holds ------------------------------------------------------------------- */
 
-/* With the lock held. What is held beyond the charge and cannot be had stays owing. Returns what
- * the driver holds. */
+/* With the lock held. Corrects the charge to what the driver holds, which is returned. An increase
+ * for which there is no credit stays owed. */
 static uint64_t reread(int device)
 {
 	int ordinal = devices_ordinal(device);
@@ -94,8 +95,8 @@ static uint64_t reread(int device)
 	return holds;
 }
 
-/* With the lock held. Graphs whose memory a trim has left alone, because they run, need not be
- * charged again: so a trim that released nothing does not count. */
+/* With the lock held. A trim does not touch memory of running graphs, which must not be charged
+ * again: so a trim that released nothing does not count. */
 static CUresult trim_now(int device, CUdevice ordinal)
 {
 	uint64_t before = reread(device);
@@ -119,7 +120,7 @@ static void trim_one(int device)
 		best_effort(trim_now(device, ordinal));
 }
 
-/* The holder of the lock settles by itself. */
+/* A thread that holds the lock settles by itself. */
 static bool lock_if_free(void)
 {
 	return atomic_load(&graphs.begun) && driver_lock_try(&graphs.lock);
@@ -129,11 +130,11 @@ static void each(int device, void (*what)(int device))
 {
 	if (!lock_if_free())
 		return;
-	moves_begin();
+	changes_begin();
 	for (int i = 0; i < (int)atomic_load(&state.devices); i++)
 		if (device < 0 || device == i)
 			what(i);
-	moves_end();
+	changes_end();
 	driver_lock_give(&graphs.lock, true);
 }
 
@@ -205,11 +206,11 @@ static bool any_bytes(const uint64_t *bytes)
 
 /* ---- charging -------------------------------------------------------------------------------- */
 
-/* With the lock held. What no graph uses is kept for later launches as long as there is other
- * room. */
+/* With the lock held. Memory that no graph uses is kept for later launches as long as there is
+ * other room. */
 static bool charge(int device, uint64_t bytes)
 {
-	bool room = credit_unused(device) >= bytes || !memory_looks_short(device, bytes);
+	bool room = credit_unused(device) >= bytes || !memory_seems_short(device, bytes);
 
 	if (room && credit_take(device, bytes, CREDIT_SPARE) == 0)
 		return true;
@@ -217,8 +218,8 @@ static bool charge(int device, uint64_t bytes)
 	return credit_take(device, bytes, CREDIT_ASK) == 0;
 }
 
-/* With the lock held. Charges up to bytes[] in advance; what cannot be had even after trimming is
- * refused if it is `needed`. */
+/* With the lock held. Charges up to bytes[] in advance. If there is not enough even after trimming,
+ * fails if it is `needed`. */
 static CUresult prepare(const uint64_t *bytes, bool needed)
 {
 	for (int i = 0; i < STATE_DEVICES; i++) {
@@ -239,9 +240,8 @@ static void reread_all(void)
 		(void)reread(i);
 }
 
-/* With the lock held, behind prepare(): calls the driver, and settles. A launch reserves all that
- * the graph asks for. Whether an upload does is the driver's affair: it did if it took all that was
- * charged. */
+/* With the lock held, after prepare(): calls the driver, and settles. A launch reserves all memory
+ * of the graph. An upload may or may not: it did if the driver took all that was charged. */
 static CUresult carry_out(struct exec *exec, CUgraphExec handle, CUstream stream,
 			  CUresult (*driver)(CUgraphExec, CUstream), bool upload)
 {
@@ -271,7 +271,7 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 
 	if (nested || pointers_find(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return driver_call(driver(handle, stream));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&graphs.lock);
 	exec = &graphs.exec[entry.detail];
 	r = prepare(exec->backed_at == graphs.trims ? nothing : exec->bytes, true);
@@ -280,11 +280,12 @@ static CUresult launch(CUgraphExec handle, CUstream stream,
 	else
 		reread_all();
 	driver_lock_give(&graphs.lock, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
-/* With the lock held. Whether its launches will be charged. */
+/* With the lock held. Notes an executable graph, so that its launches are charged. false: no room.
+ */
 static bool note(CUgraphExec handle, const uint64_t *bytes)
 {
 	struct pointer entry = {.address = (uintptr_t)handle}, old;
@@ -316,7 +317,7 @@ static void begin_instantiation(CUgraph graph, struct instantiation *q, bool nes
 		add_graph(graph, q->bytes, 0);
 	if (!any_bytes(q->bytes))
 		return;
-	moves_begin();
+	changes_begin();
 	q->mine = driver_lock_take(&graphs.lock);
 	best_effort(prepare(q->bytes, false));
 }
@@ -325,7 +326,7 @@ static CUresult end_instantiation(CUgraphExec *handle, const struct instantiatio
 {
 	if (!any_bytes(q->bytes))
 		return r;
-	/* What cannot be followed cannot be given out: nothing would stop its launches. */
+	/* A graph that cannot be noted is destroyed: its launches would not be charged. */
 	if (r == CUDA_SUCCESS && handle && *handle && !note(*handle, q->bytes)) {
 		best_effort(driver_call(graphs.driver.cuGraphExecDestroy(*handle)));
 		*handle = NULL;
@@ -333,7 +334,7 @@ static CUresult end_instantiation(CUgraphExec *handle, const struct instantiatio
 	}
 	reread_all();
 	driver_lock_give(&graphs.lock, q->mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -402,7 +403,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 
 	if (nested_between() || pointers_take(&graphs.by_handle, (uintptr_t)handle, &entry) != 0)
 		return driver_call(graphs.driver.cuGraphExecDestroy(handle));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&graphs.lock);
 	r = driver_call(graphs.driver.cuGraphExecDestroy(handle));
 	if (r == CUDA_SUCCESS) {
@@ -414,7 +415,7 @@ static CUresult between_cuGraphExecDestroy(CUgraphExec handle)
 	}
 	reread_all();
 	driver_lock_give(&graphs.lock, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -470,12 +471,12 @@ CUresult hook_cuDeviceGraphMemTrim(CUdevice device)
 
 	if (index < 0)
 		return driver_call(real(cuDeviceGraphMemTrim)(device));
-	moves_begin();
-	/* A launch in between would take its memory for backed. */
+	changes_begin();
+	/* With the lock: a launch in between would take its memory for existing. */
 	mine = driver_lock_take(&graphs.lock);
 	r = trim_now(index, device);
 	driver_lock_give(&graphs.lock, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 

@@ -2,10 +2,10 @@
 /*
  * Memory of graphs. A memory node's address exists as soon as the node is created. Its memory
  * exists from the first launch (or upload) of an executable graph with that node until
- * cuDeviceGraphMemTrim(), also when the graph has gone: graphs reuse it. The charge is the device's
+ * cuDeviceGraphMemTrim(), even after the graph's end: graphs reuse it. The charge is the device's
  * RESERVED_MEM_CURRENT, which the driver reports. Before a launch that may increase it, the nodes'
- * requests are charged; afterwards the charge becomes the actual increase. Where the charge cannot
- * be had, of a launch or of any other allocation, what no graph uses is trimmed before it is
+ * requests are charged; afterwards the charge becomes the actual increase. If there is no credit,
+ * for a launch or any other allocation, memory that no graph uses is trimmed before anything is
  * refused.
  *
  * It costs nothing until the first memory node is created: only then is this module inserted

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes of graphs that allocate and free memory: what is refused when a program adds one. */
+/* Graph nodes that allocate and free memory: the checks when a program adds one. */
 #include "guest/credit/charge.h"
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"

@@ -14,21 +14,21 @@
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/hooks.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 static struct {
 	struct driver_lock lock; /* from the charge to the driver's answer */
-	struct pointers table;	 /* `detail`: blocks that there were without a charge */
+	struct pointers table;	 /* `detail`: blocks that it had from the start, without a charge */
 } heaps;
 
-/* Contexts are objects of the driver's, and further apart than the two. */
+/* A key for each of the two limits: handles of contexts are further apart than 2. */
 static uint64_t key_of(CUcontext context, CUlimit limit)
 {
 	return (uint64_t)(uintptr_t)context + (limit == CU_LIMIT_MALLOC_HEAP_SIZE ? 1 : 2);
 }
 
-/* With the lock held. What is known of it, or what there is now. */
+/* With the lock held. The noted entry, or else one with the present size. */
 static struct pointer entry_of(const struct memory_place *place, CUlimit limit)
 {
 	struct pointer entry;
@@ -72,14 +72,14 @@ CUresult hook_cuCtxSetLimit(CUlimit limit, size_t value)
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (place.device >= 0)
-		moves_other(place.device);
+		changes_other(place.device);
 	if (place.tracked && place.device >= 0 &&
 	    (limit == CU_LIMIT_MALLOC_HEAP_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE)) {
-		moves_begin();
+		changes_begin();
 		mine = driver_lock_take(&heaps.lock);
 		r = set(&place, limit, value);
 		driver_lock_give(&heaps.lock, mine);
-		moves_end();
+		changes_end();
 	} else {
 		r = driver_call(real(cuCtxSetLimit)(limit, value));
 	}

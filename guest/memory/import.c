@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of others: IPC handles, and external memory of graphics interfaces. Its owner pays, here
- * nothing is charged. But the driver may count it as ours as well, and does where its owner has
- * ended: so the daemon measures after each that came or went. What is mapped is remembered all the
- * same, so that an address that the driver uses again is not taken for what it was before.
+ * Memory of others: IPC handles, and external memory of graphics interfaces. Its owner pays; here
+ * nothing is charged. But the driver may count it as ours as well, and does so when its owner has
+ * ended: so the daemon measures after each import and each end of one. Mapped addresses are
+ * remembered nevertheless, so that an older entry of the same address is replaced.
  */
 #include "guest/credit/memory_types.h"
 #include "guest/credit/pointers.h"
@@ -14,7 +14,7 @@
 #include "guest/hooks.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/process/join.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 
 static CUresult begin(bool nested)
@@ -22,11 +22,11 @@ static CUresult begin(bool nested)
 	CUresult r = nested ? CUDA_SUCCESS : state_ready();
 
 	if (r == CUDA_SUCCESS && !nested && state_joined())
-		moves_other(-1); /* the driver may count it as ours, too */
+		changes_other(-1); /* the driver may count it as ours, too */
 	return r;
 }
 
-/* Something came, or went: on which device is not said. */
+/* Something was imported or freed, on an unknown device. */
 static CUresult settled(CUresult r, bool nested)
 {
 	if (r == CUDA_SUCCESS && !nested)
@@ -45,7 +45,8 @@ static CUresult imported(CUresult r, const CUdeviceptr *address, bool nested)
 	return settled(r, nested);
 }
 
-/* Of memory that moves. It is remembered by guest/movable/movable_borrow.c, and free here, too. */
+/* Opens memory that moves: guest/movable/movable_borrow.c remembers it. It is not charged either.
+ */
 static CUresult open_borrowed(CUdeviceptr *ret_address, const CUipcMemHandle_v1 *handle,
 			      unsigned flags, bool nested)
 {

@@ -23,7 +23,7 @@
 #include "guest/memory/oversize.h"
 #include "guest/memory/pools.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/thread.h"
 
@@ -31,15 +31,14 @@ enum {
 	ATTEMPTS = 2,
 };
 
-/* Outcomes of keeping what the driver gave: it went back. */
+/* Outcomes of keep() if the allocation was returned to the driver. */
 enum {
-	KEEP_SHORT = 1, /* it was more than was charged, and than there is credit for */
+	KEEP_SHORT = 1, /* the driver took more than was charged, and there is no credit for it */
 	KEEP_FULL,	/* it cannot be remembered */
 };
 
-/* Charges what the driver took beyond the `taken` bytes that were charged before, as far as that is
- * at hand. The daemon is not asked with memory in hand that is not paid for: it would be beyond the
- * limit until the answer. */
+/* Corrects a charge of `taken` bytes to `need`, if the credit suffices. The daemon is not asked:
+ * the memory exists already, and would be beyond the limit until the answer. */
 static bool pay(int device, uint64_t need, uint64_t taken)
 {
 	if (need < taken)
@@ -74,7 +73,7 @@ static noinline_ int keep_small(int device, uint64_t address, struct block *bloc
 	return 0;
 }
 
-/* Likewise, of one that counted on a gap: between scarce_begin() and scarce_end(). */
+/* Likewise, for an allocation that relied on a gap: between scarce_begin() and scarce_end(). */
 static int keep_gap(int device, uint64_t address, struct block *block, int put)
 {
 	if (put == 0)
@@ -88,7 +87,7 @@ static int keep_gap(int device, uint64_t address, struct block *block, int put)
 	return put < 0 ? KEEP_FULL : KEEP_SHORT;
 }
 
-/* Remembers one with blocks of its own, which is paid for. */
+/* Remembers an allocation with blocks of its own, which is charged. */
 static int keep_large(const struct pointer *entry)
 {
 	if (unlikely(entry->detail == MEMORY_MANAGED))
@@ -101,7 +100,7 @@ static int keep_large(const struct pointer *entry)
 }
 
 /* Corrects the charge of `taken` bytes to what the driver took, and remembers the address. 0 bytes:
- * it counts on a gap. */
+ * the allocation relies on a gap. */
 static int keep(const struct memory_place *place, const struct memory_request *q, uint64_t taken)
 {
 	struct pointer entry = {.address = q->address,
@@ -126,8 +125,8 @@ static int keep(const struct memory_place *place, const struct memory_request *q
 		     : keep_gap(place->device, q->address, block, put);
 }
 
-/* With `taken` bytes charged. If they do not do, once more with what it really comes to; but not
- * who counted on a gap. */
+/* Calls the driver, with `taken` bytes charged. If they do not suffice, tries once more with the
+ * real amount, unless the allocation relied on a gap. */
 static CUresult attempt(const struct memory_place *place, struct memory_request *q, uint64_t taken,
 			enum credit_how how)
 {
@@ -155,7 +154,8 @@ static CUresult attempt(const struct memory_place *place, struct memory_request 
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* There is no credit for another block. What fits into a block that we hold costs nothing. */
+/* There is no credit for another block. An allocation that fits into a block that we hold costs
+ * nothing. */
 static CUresult allocate_scarce(const struct memory_place *place, struct memory_request *q)
 {
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -249,7 +249,7 @@ static inline struct pointer large_entry(CUdeviceptr address, uint64_t bytes, CU
 				.about = POINTER_ABOUT(0, MEMORY_LARGE, home - state.device)};
 }
 
-/* The table has to grow, or knows the address. */
+/* The slow path: the table has to grow, or has the address already. */
 static noinline_ CUresult keep_odd(CUdeviceptr address, uint64_t bytes, CUcontext context,
 				   const struct state_device *home)
 {
@@ -258,7 +258,7 @@ static noinline_ CUresult keep_odd(CUdeviceptr address, uint64_t bytes, CUcontex
 	return keep_large(&entry) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Blocks of their own, within the credit. */
+/* Allocations with blocks of their own, within the credit. */
 static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes, const void *caller)
 {
 	uint64_t whole = (bytes + BLOCKS_BYTES - 1) & ~(BLOCKS_BYTES - 1);
@@ -276,10 +276,10 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes, const 
 		me->inside = 0;
 		return allocate_linear(dptr, bytes, false);
 	}
-	moves_begin();
+	changes_begin();
 	if (unlikely(!amounts_take(home, whole))) {
 		me->inside = 0;
-		moves_end();
+		changes_end();
 		return allocate_linear(dptr, bytes, false);
 	}
 	r = real(cuMemAlloc_v2)(dptr, bytes);
@@ -289,25 +289,25 @@ static noinline_ CUresult allocate_large(CUdeviceptr *dptr, size_t bytes, const 
 	else if (unlikely(!pointers_put_new(&memory_table,
 					    large_entry(*dptr, whole, context, home))))
 		r = keep_odd(*dptr, whole, context, home);
-	moves_end();
+	changes_end();
 	return r;
 }
 
-/* It did not fit: another thread was faster, or the driver chose otherwise. The block that is held
- * for it is allocated now. */
+/* The allocation did not fit: another thread was faster, or the driver chose another block. Now the
+ * credit that is held for a block is charged. */
 static noinline_ CUresult keep_held(int device, CUdeviceptr address, struct block *block, int put)
 {
 	int kept;
 
-	moves_begin();
+	changes_begin();
 	amounts_allocate(&state.device[device], (int64_t)BLOCKS_BYTES);
 	kept = keep_small(device, address, block, put);
-	moves_end();
+	changes_end();
 	return kept == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The usual case in a few instructions: it fits into a block that was paid for. Should it not,
- * there is credit for another one, which nobody else can take meanwhile. */
+/* The usual case in a few instructions: the allocation fits into a block that is charged. In case
+ * it does not, credit for another block is held meanwhile. */
 static noinline_ CUresult allocate_small(CUdeviceptr *dptr, size_t bytes, const void *caller)
 {
 	struct guest_thread *me = &guest_thread;

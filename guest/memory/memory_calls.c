@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rarer calls that allocate: of old versions, managed memory, rows with a pitch. The usual one,
- * and freeing, are in guest/memory/memory.c.
+ * The rarer calls that allocate: of old versions, managed memory, rows with a pitch. The usual one
+ * is in guest/memory/memory.c, freeing in guest/memory/memory_free.c.
  */
 #include "guest/contexts/memory_place.h"
 #include "guest/credit/blocks.h"
@@ -11,7 +11,7 @@
 #include "guest/hooks.h"
 #include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 
 CUresult memory_request(struct memory_request *q)
 {
@@ -22,9 +22,9 @@ CUresult memory_request(struct memory_request *q)
 		return r;
 	if (unlikely(!place.tracked || q->bytes == 0 || !q->place))
 		return driver_call(q->call(q));
-	moves_begin();
+	changes_begin();
 	r = memory_allocate(&place, q);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -92,8 +92,8 @@ CUresult hook_cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytesize)
 	return memory_request(&q);
 }
 
-/* Managed memory may be larger than the device, and move; it is charged whole all the same, as the
- * driver may bring all of it to the device. */
+/* Managed memory may be larger than the device, and the driver may page it. It is charged whole, as
+ * the driver may bring all of it to the device. */
 CUresult hook_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned int flags)
 {
 	struct memory_request q = {.call = call_managed,
@@ -106,7 +106,7 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr_v2 *dptr, size_t bytesize, unsigned 
 	return memory_request(&q);
 }
 
-/* Of both versions: their pointers are of different widths. */
+/* For both versions, whose pointers have different widths. */
 static CUresult allocate_pitch(CUresult (*call)(struct memory_request *request), bool nested,
 			       void *place, void *pitch, size_t width, size_t height,
 			       unsigned element)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Freeing linear memory. The usual ways are short: a small one, and one with blocks of its own. */
+/* Freeing linear memory. The usual ways are short: for a small allocation, and for one with blocks
+ * of its own. */
 #include "guest/credit/amounts.h"
 #include "guest/credit/blocks.h"
 #include "guest/credit/credit.h"
@@ -11,7 +12,7 @@
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/thread.h"
 
@@ -21,26 +22,26 @@ static noinline_ CUresult free_unknown(CUdeviceptr address)
 	return driver_call(real(cuMemFree_v2)(address));
 }
 
-/* The last in its block, which will go: that is a move. */
+/* The last allocation in its block: the block will go, which is a change. */
 static noinline_ CUresult free_last(CUdeviceptr address, struct block *block, unsigned units)
 {
 	struct pointer entry = memory_small_entry(block, address, units);
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	r = memory_freed(&entry, driver_call(real(cuMemFree_v2)(address)));
-	moves_end();
+	changes_end();
 	return r;
 }
 
-/* It was the last after all. */
+/* It was the last in its block after all. */
 static noinline_ void last_gone(int device)
 {
 	scarce_over();
 	memory_block_gone(device);
 }
 
-/* One that shares a block. false: it does not. */
+/* Frees an allocation that shares a block. false: it does not. */
 static inline_ bool free_small(CUdeviceptr address, CUresult *ret_result)
 {
 	unsigned units;
@@ -64,20 +65,20 @@ static inline_ bool free_small(CUdeviceptr address, CUresult *ret_result)
 	return true;
 }
 
-/* One that was in the table, not a plain large one. */
+/* Frees an allocation from the table that is not a plain large one. */
 static noinline_ CUresult free_odd(struct pointer entry)
 {
 	CUresult r;
 
 	if (memory_ends[entry.kind].leaves)
 		memory_ends[entry.kind].leaves(&entry);
-	moves_begin();
+	changes_begin();
 	if (entry.kind == MEMORY_MOVABLE)
 		r = movable_free(&entry);
 	else
 		r = driver_call(real(cuMemFree_v2)(entry.address));
 	r = memory_freed(&entry, r);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -86,7 +87,7 @@ static noinline_ void refused(struct pointer entry, CUresult r)
 	best_effort(memory_freed(&entry, r));
 }
 
-/* One that was in the table. */
+/* Frees an allocation that was in the table. */
 static inline_ CUresult free_taken(struct pointer entry)
 {
 	struct guest_thread *me = &guest_thread;
@@ -98,7 +99,7 @@ static inline_ CUresult free_taken(struct pointer entry)
 		return free_unknown(entry.address);
 	if (unlikely(entry.about << 16 != POINTER_ABOUT(0, MEMORY_LARGE, 0) << 16))
 		return free_odd(entry);
-	moves_begin();
+	changes_begin();
 	me->inside = 1;
 	r = real(cuMemFree_v2)(entry.address);
 	me->inside = 0;
@@ -109,7 +110,7 @@ static inline_ CUresult free_taken(struct pointer entry)
 	} else {
 		refused(entry, r);
 	}
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -132,7 +133,7 @@ static noinline_ CUresult free_large_first(CUdeviceptr address)
 								    : free_small_first(address);
 }
 
-/* The thread is in a call of ours, or left one by a jump. */
+/* The slow path: the thread is in a call of ours, or left one by a jump. */
 static noinline_ CUresult free_inside(CUdeviceptr address, const void *caller)
 {
 	if (real_is_driver(caller))
@@ -140,7 +141,7 @@ static noinline_ CUresult free_inside(CUdeviceptr address, const void *caller)
 	return free_large_first(address);
 }
 
-/* Large ones begin with a block, few small ones do. */
+/* Large allocations begin with a block; few small ones do. */
 CUresult hook_cuMemFree_v2(CUdeviceptr_v2 dptr)
 {
 	if (unlikely(driver_inside))
@@ -155,10 +156,10 @@ CUresult hook_cuMemFree(CUdeviceptr_v1 dptr)
 
 	if (unlikely(driver_nested() || memory_take(dptr, &entry) != 0))
 		return driver_call(real(cuMemFree)(dptr));
-	moves_begin();
+	changes_begin();
 	r = entry.kind == MEMORY_MOVABLE ? movable_free(&entry)
 					 : driver_call(real(cuMemFree)(dptr));
 	r = memory_freed(&entry, r);
-	moves_end();
+	changes_end();
 	return r;
 }

@@ -25,12 +25,13 @@
 #include "guest/say.h"
 
 enum {
-	WINDOW = 8,	 /* a part of the limit: for managed pages */
-	LOOKS = 16,	 /* at the room, before a request is refused */
-	UNIT = 64 << 10, /* of what is the host's: small requests are not whole blocks there */
+	WINDOW = 8, /* the part of the limit that is kept for managed pages: an eighth */
+	TRIES = 16, /* at charging what there is room for */
+	UNIT = 64
+	       << 10, /* the unit of the host's part: small requests are not whole blocks there */
 };
 
-/* Bytes of the host's, of all devices; and whether a device's driver pages on faults. */
+/* Bytes in the host's memory, for all devices; and whether a device's driver pages on faults. */
 static _Atomic uint64_t host_total;
 static _Atomic uint32_t pages[STATE_DEVICES];
 
@@ -40,15 +41,15 @@ enum { PAGES_UNKNOWN = 0, PAGES_YES, PAGES_NO };
 
 bool oversize_exceeds(int device, uint64_t bytes, bool small)
 {
-	/* Small ones share a block; as managed memory, each would have pages of its own. */
+	/* Small requests share a block; as managed memory, each would have pages of its own. */
 	uint64_t window = small ? 0 : state_page(device, limit_bytes) / WINDOW;
-	/* Others' memory leaves for what can move itself. */
+	/* For memory that can move, others' memory leaves. */
 	uint64_t room = movable_on(device) ? view_left(device) : view_free_seen(device);
 
 	return bytes > room || window > room - bytes;
 }
 
-/* Without that, managed memory cannot be larger than the device. */
+/* Does the driver page on faults? If not, managed memory cannot be larger than the device. */
 static bool driver_pages(int device)
 {
 	uint32_t known = atomic_load(&pages[device]);
@@ -71,7 +72,7 @@ static bool driver_pages(int device)
 
 /* ---- the host's memory ----------------------------------------------------------------------- */
 
-/* What the host has left, by its own account; 0 if it does not say. */
+/* The host's available memory; 0 if it is not known. */
 static uint64_t host_available(void)
 {
 	static const char name[] = "MemAvailable:";
@@ -96,7 +97,7 @@ static uint64_t host_available(void)
 	return kib << 10;
 }
 
-/* Pages appear when they are touched: so what was promised before counts whole. */
+/* Pages appear only when they are touched: so earlier promises count whole. */
 static bool host_take(int device, uint64_t bytes)
 {
 	static _Atomic uint32_t said;
@@ -130,7 +131,7 @@ static CUresult call(const struct memory_place *place, struct memory_request *q)
 	CUdevice ordinal = devices_ordinal(place->device);
 	CUresult r;
 
-	/* As cuMemAllocPitch() accepts. */
+	/* The element sizes that cuMemAllocPitch() accepts. */
 	if (q->pitch && q->element != 4 && q->element != 8 && q->element != 16)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = driver_call(real(cuMemAllocManaged)(q->place, q->bytes,
@@ -140,29 +141,29 @@ static CUresult call(const struct memory_place *place, struct memory_request *q)
 	q->address = *(CUdeviceptr *)q->place;
 	if (q->pitch)
 		*(size_t *)q->pitch = q->bytes / q->height;
-	/* The program knows nothing of it, so no advice of its own comes. */
+	/* The program does not know that the memory is managed, and gives no advice itself. */
 	if (!q->managed && real_has(cuMemAdvise))
 		best_effort(driver_call(real(cuMemAdvise)(
 			q->address, q->bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, ordinal)));
 	return r;
 }
 
-/* As much as there is room for is charged. Others may take it before we do, and we look again: what
- * is refused because it would strand a tenant, whatever room there is, is refused here as well. A
- * daemon that does not answer is asked only once more. */
+/* Charges as much as there is room for. Others may take the room first, so this tries again. If the
+ * daemon refuses the request for another reason than room, it is refused here as well. A daemon
+ * that does not answer is asked only once more. */
 static int charge(int device, uint64_t bytes, uint64_t *ret_charged)
 {
 	int r = CREDIT_FULL;
 
-	for (int i = 0; i < LOOKS && r != 0; i++) {
+	for (int i = 0; i < TRIES && r != 0; i++) {
 		uint64_t room = view_free_seen(device) & ~(BLOCKS_BYTES - 1);
 
 		if (r == CREDIT_AWAY)
-			i = LOOKS - 1;
+			i = TRIES - 1;
 		*ret_charged = bytes < room ? bytes : room;
-		/* The last refusal is explained. */
+		/* Only the last refusal is explained. */
 		r = memory_charge_outcome(device, *ret_charged,
-					  i + 1 < LOOKS ? CREDIT_SPARE : CREDIT_ASK);
+					  i + 1 < TRIES ? CREDIT_SPARE : CREDIT_ASK);
 	}
 	return r;
 }
@@ -172,8 +173,9 @@ static void say_once(uint64_t bytes)
 	static _Atomic uint32_t said;
 
 	if (atomic_exchange(&said, 1) == 0)
-		say("the device cannot hold all of this program's memory: %lu bytes, and what "
-		    "follows, are managed memory, which moves by page faults (oversize=managed)",
+		say("the device cannot hold all of this program's memory: %lu bytes, and "
+		    "further memory that does not fit, are managed memory, which moves by page "
+		    "faults (oversize=managed)",
 		    (unsigned long)bytes);
 }
 
@@ -214,7 +216,7 @@ CUresult oversize_allocate(const struct memory_place *place, struct memory_reque
 void oversize_freed(const struct pointer *entry)
 {
 	host_give(entry->device, (uint64_t)entry->detail * UNIT);
-	credit_adrift(entry->device, -(int64_t)entry->bytes); /* shows both */
+	credit_adrift(entry->device, -(int64_t)entry->bytes); /* publishes both amounts */
 	credit_give(entry->device, entry->bytes);
 }
 

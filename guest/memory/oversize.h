@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the device cannot hold (share option oversize=managed; decision 91). A request that finds no
- * room is served with managed memory, which the driver moves between host and device by page
- * faults. Of it, as much as there is room for is charged as other memory is; the rest is the
- * program's own host memory, as what it gets from malloc() is, and counts towards its control
- * group.
+ * Memory that the device cannot hold (share option oversize=managed; decision 91). A request that
+ * finds no room is served with managed memory, which the driver pages between host and device. As
+ * much of it as there is room for is charged as other memory is. The rest is the program's own host
+ * memory, as from malloc(), and counts towards its control group.
  *
  * An eighth of the limit is kept for managed pages: plain memory cannot be pushed out, and if it
  * filled the device, each kernel would wait for every page. So a program that needs no more than
@@ -21,7 +20,7 @@
 #include "guest/credit/pointers.h"
 #include "guest/process/state.h"
 
-/* Does the tenant's share say so? */
+/* Does the tenant's share allow it? */
 static inline bool oversize_allowed(void)
 {
 	return __atomic_load_n(&guest_tenant_page.oversize, __ATOMIC_RELAXED) != 0;

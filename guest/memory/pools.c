@@ -11,7 +11,7 @@
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
@@ -27,7 +27,8 @@ static struct {
 	struct pool pool[POOLS];
 } pools;
 
-_Atomic uint32_t pools_due; /* counts what was freed in a stream's order; 0: nothing is loose */
+_Atomic uint32_t
+	pools_due; /* counts frees in stream order, and lowered thresholds; 0: nothing is loose */
 
 static bool used(void)
 {
@@ -81,8 +82,8 @@ uint64_t pools_attribute(CUmemoryPool handle, CUmemPool_attribute which, uint64_
 	return value;
 }
 
-/* The unused memory of a pool: the driver may release it whenever something is waited for,
- * and we hear of it after that. It does so by blocks; so what is said changes by blocks, too. */
+/* The unused memory of a pool, which the driver may release whenever something is waited for,
+ * before we hear of it. The driver does so by blocks; so the figure changes by blocks, too. */
 static uint64_t loose(const struct pool *pool)
 {
 	uint64_t charged = pool->charged, live = pool->live & ~(BLOCKS_BYTES - 1);
@@ -109,7 +110,7 @@ void pools_show_loose(int device)
 /* With the lock held. */
 static void charge(struct pool *pool, uint64_t holds)
 {
-	moves_begin();
+	changes_begin();
 	if (holds < pool->charged)
 		credit_give(pool->device, pool->charged - holds);
 	else if (holds > pool->charged &&
@@ -119,7 +120,7 @@ static void charge(struct pool *pool, uint64_t holds)
 	if (holds)
 		movable_why(WIRE_UNMOVABLE_POOL);
 	pools_show_loose(pool->device);
-	moves_end();
+	changes_end();
 }
 
 bool pools_grew(struct pool *pool, uint64_t holds, uint64_t held)
@@ -150,7 +151,7 @@ void pools_recharge(struct pool *pool)
 	holds = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, pool->charged);
 	kept = pools_attribute(pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
 	other = atomic_exchange(&pool->kept, kept) != kept;
-	/* What it keeps no longer it lets go of while something is waited for. */
+	/* The driver releases memory that it no longer keeps while something is waited for. */
 	if (other)
 		atomic_fetch_add(&pools_due, 1);
 	if (holds != pool->charged) {
@@ -165,8 +166,8 @@ void pools_recharge(struct pool *pool)
 	atomic_store(&pool->handle, NULL);
 }
 
-/* A thread that does not get the lock leaves word that there is something to settle, and the one
- * that gives it back does that. */
+/* If a thread does not get the lock, it notes that there is something to settle, and the thread
+ * that gives the lock back settles it. */
 static bool lock_if_free(struct pool *pool)
 {
 	atomic_store(&pool->owing, 1);
@@ -218,7 +219,8 @@ static bool any_loose(void)
 	return false;
 }
 
-/* While anything is loose every wait looks again: it may be the one that lets go of it. */
+/* While anything is loose, each wait rereads the pools: the driver may have released it during that
+ * wait. */
 void pools_waited(void)
 {
 	uint32_t due = atomic_load_explicit(&pools_due, memory_order_relaxed);
@@ -242,7 +244,7 @@ void pools_freed(struct pool *pool, uint64_t bytes)
 	atomic_fetch_sub(&pool->alive, 1);
 	pools_show_change(pool, before, before - bytes);
 	atomic_fetch_add(&pools_due, 1);
-	/* The driver lets go of it when something is waited for, and we look then. */
+	/* The driver releases it when something is waited for, and pools_waited() rereads then. */
 	if (unlikely(pool->ended) && lock_if_free(pool))
 		pools_unlock(pool, true);
 }

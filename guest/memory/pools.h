@@ -37,7 +37,7 @@ void pools_waited(void);
 
 struct pool;
 
-/* The one of an entry of kind MEMORY_POOLED. */
+/* The pool of an entry of kind MEMORY_POOLED. */
 static inline struct pool *memory_pool_of(const struct pointer *entry)
 {
 	return (struct pool *)(uintptr_t)entry->owner;
@@ -47,7 +47,7 @@ static inline struct pool *memory_pool_of(const struct pointer *entry)
 void pools_leaves(struct pool *pool);
 void pools_freed(struct pool *pool, uint64_t bytes);
 
-/* The same, as of an entry of the table. */
+/* The same, for an entry of the table. */
 void pools_entry_leaves(const struct pointer *entry);
 void pools_entry_freed(const struct pointer *entry);
 

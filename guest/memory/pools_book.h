@@ -19,13 +19,13 @@
 #include "guest/thread.h"
 
 enum {
-	POOLS_FIRM = 64,      /* blocks that are known so */
-	POOLS_FIRM_BITS = 20, /* of the count; 43 are of the number */
+	POOLS_FIRM = 64,      /* the most blocks that are remembered as firm */
+	POOLS_FIRM_BITS = 20, /* bits of the count; the block's number has 43 */
 	POOLS_FIRM_MOST = (1 << POOLS_FIRM_BITS) - 1,
 };
 
 struct pool {
-	struct driver_lock lock;      /* of what follows; held while the driver allocates */
+	struct driver_lock lock;      /* of the following; held while the driver allocates */
 	_Atomic(CUmemoryPool) handle; /* NULL: a free place */
 	int device;		      /* -1: not device memory, or not ours to pay */
 	bool ended;		      /* destroyed by the program; really destroyed when empty */
@@ -34,15 +34,15 @@ struct pool {
 	_Atomic uint64_t kept;		   /* the driver does not release this much by itself */
 	uint64_t step;			   /* it grows by multiples of this, as observed so far */
 	_Atomic uint32_t alive;		   /* allocations, ... */
-	_Atomic uint64_t live;		   /* ... of so many bytes */
+	_Atomic uint64_t live;		   /* ... and their bytes */
 	_Atomic uint32_t owing;		   /* there is something to settle */
 	uint32_t shorts, in_vain;	   /* see want_credit() */
 	_Atomic uint64_t firm[POOLS_FIRM]; /* see pools_firm_has() */
 };
 
-/* Where a block of the pool stands that is known to be charged, as at least one allocation in it
- * has been alive ever since the driver was asked what the pool holds: its number, and how many such
- * allocations are known. Further allocations in it take no more memory, so the driver need not
+/* The word of a firm block: its number, and how many allocations in it are known. A block is firm,
+ * that is known to be charged, if an allocation in it has been alive ever since the driver was
+ * asked what the pool holds. Further allocations in it take no more memory, so the driver need not
  * be asked. */
 static inline _Atomic uint64_t *pools_firm_place(struct pool *pool, uint64_t address)
 {
@@ -74,8 +74,8 @@ static inline void pools_firm_is(struct pool *pool, uint64_t address)
 		atomic_store(place, address / BLOCKS_BYTES << POOLS_FIRM_BITS | 1);
 }
 
-/* Call it before an allocation is freed. If it was not counted, or is not freed after all, this
- * does no harm: the driver is only asked sooner. */
+/* Call it before an allocation is freed. If the allocation was not counted, or is not freed after
+ * all, this does no harm: the driver is only asked sooner. */
 static inline void pools_firm_loses(struct pool *pool, uint64_t address)
 {
 	_Atomic uint64_t *place = pools_firm_place(pool, address);
@@ -88,7 +88,7 @@ static inline void pools_firm_loses(struct pool *pool, uint64_t address)
 	} while (!atomic_compare_exchange_weak(place, &firm, firm - 1));
 }
 
-/* Nothing is known any more. */
+/* Forgets all firm blocks. */
 static inline void pools_firm_forget(struct pool *pool)
 {
 	for (int i = 0; i < POOLS_FIRM; i++)
@@ -124,7 +124,7 @@ static inline void pools_unheld(struct pool *pool, uint64_t held)
 	pool->held -= held;
 }
 
-/* Does the work that other threads left because the lock was taken. */
+/* Settles what other threads left, because the lock was taken. */
 void pools_do_owed(struct pool *pool);
 
 /* Gives the lock back. */
@@ -135,7 +135,7 @@ static inline void pools_unlock(struct pool *pool, bool mine)
 		pools_do_owed(pool);
 }
 
-/* Updates how much of a device's pools the driver may release. Part of a move. */
+/* Updates how much of a device's pools the driver may release. Part of a change. */
 void pools_show_loose(int device);
 
 /* The live bytes now and before: the loose amount changes if the number of blocks in use
@@ -175,9 +175,8 @@ static inline struct pool *pools_remembered(const struct pools_request *q, CUmem
 }
 
 /* Finds the pool and caches it. NULL: the driver has none, and the allocation is charged on its
- * own. The call must return any result that is not CUDA_SUCCESS. A pool that we have not seen is
- * a device's default one. `place` is where the thread is, and becomes where the stream's work
- * runs. */
+ * own. The call must return any result that is not CUDA_SUCCESS. A pool that we have not seen is a
+ * device's default one. `place` is the thread's, and becomes that of the stream's work. */
 must_check CUresult pools_find_place(const struct pools_request *q, struct memory_place *place,
 				     struct pool **ret_pool);
 

@@ -21,14 +21,14 @@
 #include "guest/memory/memory.h"
 #include "guest/memory/pools_book.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
 
 enum {
 	POOLS_STEP = 64 << 20, /* the largest step by which a driver is believed to grow a pool */
-	SHORTS_FIRST = 16,     /* of allocations without credit, before some is asked for ... */
-	SHORTS_DOUBLED = 12,   /* ... and so often twice as many, where there is none */
+	SHORTS_FIRST = 16,     /* allocations without credit before credit is asked for ... */
+	SHORTS_DOUBLED = 12,   /* ... which doubles up to so many times, if there is none */
 };
 
 static inline CUresult call(const struct pools_request *q)
@@ -42,7 +42,8 @@ static inline CUresult call(const struct pools_request *q)
 		      : real(cuMemAllocAsync)(q->address, q->bytes, q->stream);
 }
 
-/* The pool that is charged, by its name: which one is current another thread may have changed. */
+/* Allocates from the pool that is charged, by its handle: another thread may have made another one
+ * current. */
 static inline CUresult call_from(const struct pool *pool, const struct pools_request *q)
 {
 	return q->own ? real(cuMemAllocFromPoolAsync_ptsz)(q->address, q->bytes, pool->handle,
@@ -69,7 +70,7 @@ static bool capturing(CUstream stream, bool own)
 	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Grown by more than was thought: the next request expects it. */
+/* The pool grew by more than expected: the next request expects that. */
 static void learn_step(struct pool *pool, uint64_t before, uint64_t expected)
 {
 	uint64_t grown = pool->charged - before;
@@ -78,8 +79,7 @@ static void learn_step(struct pool *pool, uint64_t before, uint64_t expected)
 		pool->step = grown;
 }
 
-/* With the lock held, after the driver has allocated where nothing is known: charges what the pool
- * has grown by. */
+/* With the lock held, after an allocation outside of all firm blocks: charges the pool's growth. */
 static noinline_ bool settle(struct pool *pool, const struct pools_request *q, uint64_t held)
 {
 	uint64_t before = pool->charged;
@@ -88,7 +88,7 @@ static noinline_ bool settle(struct pool *pool, const struct pools_request *q, u
 
 	pool->held -= held;
 	if (holds == 0)
-		holds = before; /* the driver does not say */
+		holds = before; /* the driver does not report it */
 	if (holds == before)
 		amounts_release(&state.device[pool->device], held);
 	else if (!pools_grew(pool, holds, held))
@@ -116,8 +116,8 @@ static inline CUresult keep(struct pool *pool, const struct pools_request *q)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* With the lock held, and `held` bytes of credit kept aside: the worst case, until it is known
- * better. */
+/* With the lock held, and `held` bytes of credit set aside: the worst case, until the real amount
+ * is known. */
 static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64_t held)
 {
 	CUresult r;
@@ -143,7 +143,7 @@ static CUresult attempt(struct pool *pool, const struct pools_request *q, uint64
 	return r;
 }
 
-/* What is allocated from one pool. */
+/* The allocations from one pool. */
 struct collection {
 	uint64_t owner;
 	struct gaps_piece *pieces;
@@ -160,8 +160,7 @@ static int collect(const struct pointer *entry, void *context)
 }
 
 /* With the lock held: would the driver find room in what the pool holds? Exact for small requests
- * where it fills gaps; of a driver that grows pools in large steps, all that is known is the sum.
- */
+ * if the driver fills gaps. If it grows pools in large steps, only the sum is known. */
 static bool fits(const struct pool *pool, uint64_t bytes)
 {
 	uint64_t in_use =
@@ -189,7 +188,7 @@ static bool fits(const struct pool *pool, uint64_t bytes)
 	return fit;
 }
 
-/* So much the driver may take for a request. */
+/* The most that the driver may take for a request. */
 static uint64_t worst_case(const struct pool *pool, uint64_t bytes)
 {
 	if (likely(bytes <= pool->step))
@@ -197,8 +196,8 @@ static uint64_t worst_case(const struct pool *pool, uint64_t bytes)
 	return (memory_round(bytes) + pool->step - 1) / pool->step * pool->step;
 }
 
-/* With the lock held: for want of credit, room was looked for in what the pool holds, which costs
- * more the more is allocated. After some times credit is worth asking for. */
+/* With the lock held, after a search for room in what the pool holds, for want of credit. The
+ * search costs more the more is allocated: after some searches it is worth asking for credit. */
 static void want_credit(struct pool *pool, uint64_t need)
 {
 	if (++pool->shorts < (uint32_t)SHORTS_FIRST << pool->in_vain)
@@ -212,7 +211,7 @@ static void want_credit(struct pool *pool, uint64_t need)
 	}
 }
 
-/* There is not so much credit. Gives the lock back. */
+/* There is not enough credit. Gives the lock back. */
 static noinline_ CUresult allocate_short(struct pool *pool, const struct pools_request *q,
 					 uint64_t need, bool mine)
 {
@@ -220,7 +219,8 @@ static noinline_ CUresult allocate_short(struct pool *pool, const struct pools_r
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
 	pools_recharge(pool);
-	/* What fits into what it holds costs nothing, and must not be refused. */
+	/* An allocation that fits into what the pool holds costs nothing, and must not be refused.
+	 */
 	if (amounts_hold(d, need)) {
 		r = attempt(pool, q, need);
 	} else if (fits(pool, q->bytes)) {
@@ -250,16 +250,17 @@ static CUresult allocate_from(struct pool *pool, CUmemoryPool handle, struct poo
 	CUresult r;
 	bool mine;
 
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	need = worst_case(pool, q->bytes);
-	/* Somebody left the section by a jump. */
+	/* A call left the section by a jump. */
 	if (unlikely(mine && pool->held))
 		pools_unheld(pool, pool->held);
 	if (unlikely(pool->handle != handle || pool->ended)) {
 		pools_unlock(pool, mine);
-		moves_end();
-		/* Another thread has just destroyed it: there may be a current one all the same. */
+		changes_end();
+		/* Another thread has just destroyed the pool, but there may be another current one.
+		 */
 		return q->pool ? CUDA_ERROR_INVALID_VALUE : allocate_asking(q);
 	}
 	if (likely(amounts_hold(&state.device[pool->device], need))) {
@@ -268,11 +269,11 @@ static CUresult allocate_from(struct pool *pool, CUmemoryPool handle, struct poo
 	} else {
 		r = allocate_short(pool, q, need, mine);
 	}
-	moves_end();
+	changes_end();
 	return r;
 }
 
-/* By the allocation, as if it were linear memory. */
+/* Without a pool: charged by the allocation, like linear memory. */
 static CUresult call_uncounted(struct memory_request *request)
 {
 	const struct pools_request *q = (const struct pools_request *)request->pitch;
@@ -283,7 +284,7 @@ static CUresult call_uncounted(struct memory_request *request)
 	return r;
 }
 
-/* Nothing is remembered that would do, or it is not the usual case. */
+/* The slow path: no pool is cached for the request, or it is an unusual case. */
 static noinline_ CUresult allocate_asking(struct pools_request *q)
 {
 	struct memory_request uncounted = {.call = call_uncounted, .bytes = q->bytes, .pitch = q};
@@ -360,26 +361,28 @@ CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr_v2 *dptr, size_t bytesize
 	return allocate(&q);
 }
 
-/* In a capture this becomes a node, which may only free what a node allocated: the driver refuses
- * what we know of, and the entry goes back. */
+/* In a capture this becomes a node, which may only free memory of nodes: for an allocation in our
+ * table the driver refuses it, and the entry goes back. */
 static noinline_ CUresult free_async_odd(struct pointer entry, const struct pools_request *q)
 {
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	if (entry.kind == MEMORY_MOVABLE)
 		r = movable_free(&entry);
-	/* For the program it is plain memory; the driver may refuse to free managed memory so. */
+	/* For the program this is plain memory, but the driver may refuse to free managed memory in
+	 * this way. */
 	else if (entry.kind == MEMORY_OVERSIZE && !capturing(q->stream, q->own))
 		r = driver_call(real(cuMemFree_v2)(entry.address));
 	else
 		r = driver_call(call_free(q, entry.address));
 	r = memory_freed(&entry, r);
-	moves_end();
+	changes_end();
 	return r;
 }
 
-/* What is not in the table is a small allocation, or the driver's to judge. */
+/* An address that is not in the table is a small allocation, or unknown to us, and the driver
+ * decides. */
 static noinline_ CUresult free_async_unknown(CUdeviceptr address, const struct pools_request *q)
 {
 	struct pointer entry;
@@ -409,14 +412,14 @@ static inline_ CUresult free_async(CUdeviceptr address, CUstream stream, bool ow
 	if (unlikely(entry.kind != MEMORY_POOLED))
 		return free_async_odd(entry, &q);
 	pool = (struct pool *)(uintptr_t)entry.owner;
-	moves_begin();
+	changes_begin();
 	pools_firm_loses(pool, address);
 	r = driver_call(call_free(&q, address));
 	if (likely(r == CUDA_SUCCESS))
 		pools_freed(pool, entry.bytes);
 	else
 		refused(entry, r);
-	moves_end();
+	changes_end();
 	return r;
 }
 

@@ -10,7 +10,7 @@
 #include "guest/hooks.h"
 #include "guest/memory/pools_book.h"
 #include "guest/process/join.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 
 static int located(const CUmemLocation *location)
@@ -31,7 +31,7 @@ CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolP
 		r = driver_call(real(cuMemPoolCreate)(pool, poolProps));
 	if (r == CUDA_SUCCESS && !driver_nested() && pool && *pool && poolProps &&
 	    !pools_add(*pool, located(&poolProps->location))) {
-		/* What cannot be followed cannot be given out. */
+		/* A pool that cannot be tracked is not given to the program. */
 		best_effort(driver_call(real(cuMemPoolDestroy)(*pool)));
 		*pool = NULL;
 		r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -39,7 +39,7 @@ CUresult hook_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps_v1 *poolP
 	return r;
 }
 
-/* The driver's own: it refuses to destroy that. */
+/* A default pool: the driver refuses to destroy it. */
 static bool is_default(const struct pool *pool)
 {
 	int ordinal = devices_ordinal(pool->device);
@@ -50,14 +50,15 @@ static bool is_default(const struct pool *pool)
 	       other == pool->handle;
 }
 
-/* With the lock held. To the program it is destroyed; to the driver it is when it holds nothing. */
+/* With the lock held. For the program the pool is destroyed; the driver destroys it when it is
+ * empty. */
 static void end_pool(struct pool *pool)
 {
 	int ordinal = devices_ordinal(pool->device);
 	cuuint64_t keep = 0;
 	CUmemoryPool other;
 
-	/* The default one takes its place, as with the driver. */
+	/* The default pool takes its place, as with the driver. */
 	if (ordinal >= 0 &&
 	    driver_call(real(cuDeviceGetMemPool)(&other, ordinal)) == CUDA_SUCCESS &&
 	    other == pool->handle &&
@@ -81,8 +82,8 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 		pools_changed();
 		return r;
 	}
-	/* The driver may let go of what it kept as soon as it is told to keep nothing. */
-	moves_begin();
+	/* The driver may release what it kept as soon as the threshold is lowered. */
+	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	if (pool->ended || atomic_load(&pool->handle) != handle) {
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -96,11 +97,11 @@ CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 	}
 	pools_changed();
 	pools_unlock(pool, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
-/* What it is to keep no longer the driver lets go of by itself. */
+/* The driver releases memory beyond the new threshold by itself. */
 CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
 {
 	struct pool *pool = NULL;
@@ -111,14 +112,14 @@ CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute att
 		pool = pools_find(handle);
 	if (!pool)
 		return driver_call(real(cuMemPoolSetAttribute)(handle, attr, value));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
 			: driver_call(real(cuMemPoolSetAttribute)(handle, attr, value));
 	if (atomic_load(&pool->handle))
 		pools_recharge(pool);
 	pools_unlock(pool, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -130,14 +131,14 @@ CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 
 	if (!pool)
 		return driver_call(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&pool->lock);
 	r = pool->ended ? CUDA_ERROR_INVALID_VALUE
 			: driver_call(real(cuMemPoolTrimTo)(handle, minBytesToKeep));
 	if (atomic_load(&pool->handle))
 		pools_recharge(pool);
 	pools_unlock(pool, mine);
-	moves_end();
+	changes_end();
 	return r;
 }
 

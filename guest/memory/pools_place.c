@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which pool serves an allocation: that of the device on which the stream's work runs, unless the
- * program names one. To ask the driver for both costs more than all else that is done for a small
+ * program names one. Asking the driver for both costs more than everything else about a small
  * allocation, so each thread remembers its last answer until something may have changed it.
  */
 #include <stdatomic.h>
@@ -79,7 +79,7 @@ bool pools_foreign(CUmemoryPool handle)
 	return false;
 }
 
-/* What is found out while it is being changed is not remembered. */
+/* An answer is not remembered if it may be changing meanwhile. */
 static void remember(const struct pools_request *q, struct pool *pool, CUmemoryPool handle,
 		     uint32_t era)
 {
@@ -95,7 +95,7 @@ static void remember(const struct pools_request *q, struct pool *pool, CUmemoryP
 	own->asked = q->pool;
 	own->handle = handle;
 	own->pool = pool;
-	/* A handler of signals that asks in between finds nothing, and leaves its own answer. */
+	/* A signal handler that asks in between finds nothing, and stores its own answer. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (own->turn == turn)
 		own->era = era;
@@ -104,7 +104,7 @@ static void remember(const struct pools_request *q, struct pool *pool, CUmemoryP
 CUresult pools_find_place(const struct pools_request *q, struct memory_place *place,
 			  struct pool **ret_pool)
 {
-	/* First: what changes meanwhile makes it a thing of the past. */
+	/* Read first: a change meanwhile makes the answer outdated at once. */
 	uint32_t era = atomic_load(&pools_era) + 1;
 	CUcontext context = place->context;
 	CUmemoryPool handle = NULL;
@@ -120,7 +120,7 @@ CUresult pools_find_place(const struct pools_request *q, struct memory_place *pl
 
 /* ---- what changes it ------------------------------------------------------------------------- */
 
-/* Before and after: meanwhile nobody knows which it is. */
+/* Called before and after a call that changes the pool: in between it is not known. */
 #define CHANGE(call)                                                                               \
 	({                                                                                         \
 		CUresult changed_;                                                                 \

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Physical memory that the program maps by itself. What cuMemCreate() makes lives until the last
- * handle on it is released, the last mapping is gone and no multicast object is bound to it any
- * more, in whatever order: programs usually release right after they have mapped. The charge lives
- * as long, and that of memory that was exported until the process ends: a descriptor keeps it, and
- * nobody says when the last copy of one is closed.
+ * Physical memory that the program maps by itself. Memory of cuMemCreate() lives until its last
+ * handle is released, its last mapping is gone and no multicast object is bound to it any more, in
+ * any order: programs usually release right after they have mapped. The charge lives as long, and
+ * that of exported memory until the process ends: a descriptor keeps the memory, and nothing tells
+ * us when its last copy is closed.
  *
- * Imported memory is its exporter's to pay, and the exporter's tenant's when that has ended
- * (decision 106). What lies in host memory is nobody's. A multicast object holds no memory of its
- * own, but is mapped and released like one.
+ * The exporter pays for imported memory, and its tenant when the exporter has ended (decision 106).
+ * Memory of the host is not charged. A multicast object holds no memory of its own, but is mapped
+ * and released like memory.
  *
- * Where memory moves, so does this, unless it cannot be followed (guest/movable/movable_own.h). Its
- * handles are ours. While it is not on the device, mapping it and changing its access wait until it
- * is; unmapping and releasing do not.
+ * If the process's memory moves, so does this, unless it cannot be followed
+ * (guest/movable/movable_own.h). Then its handles are ours. Mapping it and changing its access wait
+ * until it is on the device; unmapping and releasing do not.
  */
 #include "guest/contexts/devices.h"
 #include "guest/memory/vmm_object.h"
@@ -28,7 +28,7 @@
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
@@ -47,7 +47,8 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t size,
 			driver_lock_give(&vmm.lock, mine);
 			return r;
 		}
-		/* What cannot be followed cannot be given out. piece_end() gives the charge. */
+		/* Memory that cannot be noted is not given to the program. piece_end() returns the
+		 * charge. */
 		best_effort(driver_call(real(cuMemRelease)(*handle)));
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 		if (index >= 0) {
@@ -110,7 +111,7 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 	if (device < 0)
 		return driver_call(real(cuMemCreate)(handle, size, prop, flags));
 	charged = memory_round(size);
-	moves_begin();
+	changes_begin();
 	r = create_movable(handle, size, prop, flags, device);
 	if (r == CUDA_ERROR_NOT_SUPPORTED) {
 		movable_why(WIRE_UNMOVABLE_OWN);
@@ -118,7 +119,7 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle_v1 *handle, size_t size,
 		if (r == CUDA_SUCCESS)
 			r = create(handle, size, prop, flags, device, charged);
 	}
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -139,7 +140,7 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle_v1 handle)
 
 	if (driver_nested())
 		return driver_call(real(cuMemRelease)(handle));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&vmm.lock);
 	r = release(handle);
 	if (r == CUDA_SUCCESS && pointers_take(&vmm.handles, handle, &entry) == 0) {
@@ -209,8 +210,8 @@ static void unmapped(const struct range *range)
 	piece_end((uint32_t)range->value);
 }
 
-/* With the lock held. Some of it may be in the store, where the driver knows of no mapping: so
- * what the driver would check is checked here, and the mappings go one by one. */
+/* With the lock held. Part of it may be in the store, where the driver knows of no mapping: so the
+ * driver's checks are made here, and the mappings are removed one by one. */
 static CUresult unmap_each(uint64_t address, uint64_t bytes)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -238,7 +239,7 @@ CUresult hook_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 
 	if (driver_nested())
 		return driver_call(real(cuMemUnmap)(ptr, size));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&vmm.lock);
 	if (vmm_area_in(ptr, size)) {
 		r = unmap_each(ptr, size);
@@ -251,8 +252,8 @@ CUresult hook_cuMemUnmap(CUdeviceptr_v2 ptr, size_t size)
 	return r;
 }
 
-/* The access of the tenant's device, which moves with the mapping, or -1: not given. Others stay
- * where they find it. */
+/* The access of the tenant's device, which is set again whenever the memory comes back; -1: not
+ * given. Access of other devices keeps the memory where it is. */
 static int access_of(const CUmemAccessDesc *desc, size_t count, bool *ret_others)
 {
 	int access = -1;
@@ -307,7 +308,7 @@ CUresult hook_cuMemSetAccess(CUdeviceptr_v2 ptr, size_t size, const CUmemAccessD
 	return r;
 }
 
-/* With the lock held. What moves has one handle, which is ours. */
+/* With the lock held. Memory that moves has one handle, which is ours. */
 static CUresult retain(CUmemGenericAllocationHandle *handle, void *addr, const struct range *range)
 {
 	struct movable_area *area = range ? piece_at((uint32_t)range->value)->area : NULL;
@@ -320,7 +321,7 @@ static CUresult retain(CUmemGenericAllocationHandle *handle, void *addr, const s
 	return CUDA_SUCCESS;
 }
 
-/* The handle may be a new number for what is mapped at the address, or the old one again. */
+/* The handle may be a new number for the mapped memory, or the old one again. */
 CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handle, void *addr)
 {
 	CUresult r = driver_nested() ? CUDA_SUCCESS : state_ready();
@@ -343,7 +344,8 @@ CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle_v1 *handl
 	return r;
 }
 
-/* Before somebody else can have it: whoever is killed in the middle leaves it behind. */
+/* Counted before another process can have it: if we are killed in the middle, the memory may live
+ * on. */
 static CUresult export(struct piece *piece, CUmemGenericAllocationHandle handle,
 		       CUmemAllocationHandleType type, unsigned long long flags,
 		       void *ret_descriptor)
@@ -364,7 +366,7 @@ static CUresult export(struct piece *piece, CUmemGenericAllocationHandle handle,
 			movable_own_fix(area, WIRE_UNMOVABLE_SHARED);
 		}
 	}
-	/* An area counts by itself. */
+	/* movable_own_fix() has counted an area. */
 	if (counts && (r != CUDA_SUCCESS || area))
 		credit_outgoing(piece->device, -bytes);
 	return r;
@@ -407,7 +409,7 @@ CUresult hook_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle_v1 *ha
 		return r ? r
 			 : driver_call(real(cuMemImportFromShareableHandle)(handle, osHandle,
 									    shHandleType));
-	moves_other(-1); /* the driver may count it as ours, too */
+	changes_other(-1); /* the driver may count it as ours, too */
 	mine = driver_lock_take(&vmm.lock);
 	r = driver_call(real(cuMemImportFromShareableHandle)(handle, osHandle, shHandleType));
 	if (r == CUDA_SUCCESS && handle && *handle)
@@ -418,8 +420,8 @@ CUresult hook_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle_v1 *ha
 	return r;
 }
 
-/* The driver answers what the program asked for, as the memory is the driver's own; and we, where
- * it moves. */
+/* The driver answers with what the program asked for. If the memory moves, we do: the driver would
+ * describe our blocks. */
 CUresult hook_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp_v1 *prop,
 						     CUmemGenericAllocationHandle_v1 handle)
 {

@@ -9,7 +9,7 @@
 #include "guest/memory/vmm_object.h"
 #include "guest/movable/movable.h"
 #include "guest/process/join.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 
 CUresult hook_cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
 				const CUmulticastObjectProp *prop)
@@ -35,8 +35,8 @@ static struct binding *binding_free(void)
 	return NULL;
 }
 
-/* With the lock held. What cannot be noted is held for good: too much is charged, not
- * too little. */
+/* With the lock held. A binding that cannot be noted holds the memory for good: too much is
+ * charged, not too little. */
 static void bind(int64_t object, int64_t memory, uint64_t offset, uint64_t bytes)
 {
 	struct binding *b = binding_free();
@@ -49,7 +49,7 @@ static void bind(int64_t object, int64_t memory, uint64_t offset, uint64_t bytes
 				      piece_at((uint32_t)memory)->device, offset, bytes};
 }
 
-/* Each block of what moves has a handle of the driver's. */
+/* If the memory moves, each of its blocks has a handle of the driver's. */
 static CUresult bind_blocks(CUmemGenericAllocationHandle object, uint64_t at,
 			    const struct movable_area *area, uint64_t from, uint64_t bytes,
 			    unsigned long long flags)
@@ -136,7 +136,7 @@ CUresult hook_cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice 
 
 	if (driver_nested())
 		return driver_call(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
-	moves_begin();
+	changes_begin();
 	mine = driver_lock_take(&vmm.lock);
 	r = driver_call(real(cuMulticastUnbind)(mcHandle, dev, mcOffset, size));
 	object = piece_of(mcHandle);

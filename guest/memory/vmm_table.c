@@ -9,7 +9,7 @@
 #include "guest/credit/credit.h"
 #include "guest/credit/pointers.h"
 #include "guest/credit/settle.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 struct vmm vmm;
@@ -40,7 +40,7 @@ int64_t piece_new(uint64_t bytes, int device)
 	return index;
 }
 
-/* A multicast object is gone, and lets go of what was bound to it. */
+/* A multicast object is gone: releases the memory that was bound to it. */
 static void unbind_all(uint32_t object)
 {
 	for (int i = 0; i < BINDINGS; i++) {
@@ -98,7 +98,7 @@ int handle_add(CUmemGenericAllocationHandle handle, uint32_t index)
 		entry.bytes = old.bytes + 1;
 		best_effort(pointers_put(&vmm.handles, &entry, &old));
 	} else if (r == POINTERS_REPLACED) {
-		/* Released in a way that nobody told us of. */
+		/* The older one was released in a way that no hook saw. */
 		piece_at(old.detail)->handles -= (uint32_t)old.bytes;
 		piece_end(old.detail);
 	}
@@ -149,7 +149,7 @@ void vmm_let(int64_t index)
 		movable_own_let(piece_at((uint32_t)index)->area);
 }
 
-/* Of the mapping with this index in the table. NULL: it is created plainly. */
+/* The area of the mapping with this index in the table. NULL: it is plain. */
 static struct movable_area *area_of(size_t i)
 {
 	return piece_at((uint32_t)vmm.maps.range[i].value)->area;
@@ -173,7 +173,7 @@ struct movable_area *vmm_area_in(uint64_t address, uint64_t bytes)
 	return NULL;
 }
 
-/* All of them, or none. */
+/* Holds all areas, or none. */
 static bool hold_range(uint64_t address, uint64_t bytes)
 {
 	size_t first = ranges_first(&vmm.maps, address);
@@ -219,7 +219,7 @@ void vmm_leave(bool mine)
 
 	vmm.import_ended = false;
 	driver_lock_give(&vmm.lock, mine);
-	moves_end();
+	changes_end();
 	if (import_ended)
 		settle_all();
 }

@@ -13,8 +13,8 @@ static noinline_ CUresult waited(CUresult r)
 	return r;
 }
 
-/* Where nothing was freed in a stream's order before the wait began, the driver is all there is to
- * it: what another thread frees meanwhile is the next wait's. */
+/* If nothing was freed in stream order before the wait began, only the driver is called: the next
+ * wait settles what another thread frees meanwhile. */
 #define WAIT(call) (likely(!pools_await()) ? (call) : waited(call))
 
 CUresult hook_cuCtxSynchronize(void)

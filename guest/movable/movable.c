@@ -45,9 +45,9 @@ static noinline_ bool ask(int device)
 	int r;
 
 	if (!atomic_compare_exchange_strong(&movable_.serving, &was, MOVABLE_ASKING)) {
-		for (int i = 0; i < LINK_ANSWER_MS / MOVABLE_LOOK_MS && was == MOVABLE_ASKING;
+		for (int i = 0; i < LINK_ANSWER_MS / MOVABLE_CHECK_MS && was == MOVABLE_ASKING;
 		     i++) {
-			futex_wait(&movable_.serving, MOVABLE_ASKING, MOVABLE_LOOK_MS,
+			futex_wait(&movable_.serving, MOVABLE_ASKING, MOVABLE_CHECK_MS,
 				   FUTEX_PRIVATE_FLAG);
 			was = atomic_load(&movable_.serving);
 		}
@@ -211,7 +211,7 @@ static void tell_of(struct movable_charged then)
 	if (then.connection == now.connection && then.recalls == now.recalls && !(now.recalls & 1))
 		return;
 	futex_lock_take(&movable_.lock);
-	movable_.unsaid = true;
+	movable_.report_due = true;
 	futex_lock_give(&movable_.lock);
 	movable_kick();
 }
@@ -252,11 +252,11 @@ static CUresult furnish_in_time(struct movable_area *area, int device)
 {
 	CUresult r = furnish(area);
 
-	for (int i = 0; r == CUDA_ERROR_OUT_OF_MEMORY && i < ROOM_MS / MOVABLE_LOOK_MS; i++) {
+	for (int i = 0; r == CUDA_ERROR_OUT_OF_MEMORY && i < ROOM_MS / MOVABLE_CHECK_MS; i++) {
 		uint32_t seen = atomic_load(&movable_.arrivals);
 
 		settle_device(device);
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&movable_.arrivals, seen, MOVABLE_CHECK_MS, FUTEX_PRIVATE_FLAG);
 		r = furnish(area);
 	}
 	return r;

@@ -5,7 +5,7 @@
  * come back as meted orders, while the program's addresses stay. The daemon is asked once, before
  * the first allocation, whether a device's memory can move; if it cannot, nothing here is used.
  *
- * Only the mover, a thread with every signal blocked, moves blocks; whoever frees a block
+ * Only the mover, a thread with every signal blocked, moves blocks; a thread that frees a block
  * meanwhile waits for it. Law: a block's bytes are on the device, in the store, or in both.
  *
  *	movable_orders.c      what meted orders
@@ -44,7 +44,7 @@ must_check CUresult movable_allocate(const struct memory_place *place, struct me
 must_check CUresult movable_free(const struct pointer *entry);
 
 /* The allocation around an address, on the device or not. */
-must_check bool movable_look(uint64_t address, struct movable_seen *ret_seen);
+must_check bool movable_find(uint64_t address, struct movable_seen *ret_seen);
 
 /* The device's ordinal, as CUDA counts. */
 CUdevice movable_ordinal(void);

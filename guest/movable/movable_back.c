@@ -2,7 +2,8 @@
 /*
  * What is behind the addresses of a block. The mover reaches a block at addresses of its own. Where
  * the program has created it by cuMemCreate(), its handle is kept, and whatever the program has
- * mapped comes and goes with the block. Who is called holds no lock, and the block is the caller's.
+ * mapped comes and goes with the block. Functions here are called without a lock, and the block
+ * belongs to the caller.
  */
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
@@ -84,7 +85,7 @@ static void release(struct movable_block *block)
 	block->handle = 0;
 }
 
-/* A mapping needs no handle. */
+/* The handle is not kept, as a mapping needs none. */
 CUresult movable_back(struct movable_block *block)
 {
 	const struct movable_own *own = &block->area->own;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that moves, of other processes: what the borrower does. */
+/* Memory that moves, of other processes: the borrower's side. */
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -27,12 +27,12 @@ enum {
 struct borrowed {
 	struct lend_handle handle;
 	uint64_t base, owner; /* of the mapping; a context */
-	uint32_t opened;      /* so often */
+	uint32_t opened;      /* how often */
 	int channel;	      /* to the lender, which sees by it that this is open */
 };
 
-/* By the whole mapping. Held while one is opened or closed: two threads that open the same handle
- * get the same address. */
+/* Indexed by the whole mapping. The lock is held while one is opened or closed, so that two threads
+ * that open the same handle get the same address. */
 static struct {
 	struct driver_lock lock;
 	_Atomic uint32_t count;
@@ -61,7 +61,8 @@ static int write_borrow(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* A lender that a new meted does not know yet is waited for. Returns a descriptor, or -1. */
+/* Connects to the lender. Waits if a new meted does not know it yet. Returns a descriptor, or -1.
+ */
 static int call_lender(const struct lend_handle *handle)
 {
 	struct borrow_word about = {{write_borrow, NULL}, handle};
@@ -83,7 +84,7 @@ static int call_lender(const struct lend_handle *handle)
 	return -1;
 }
 
-/* The next part and its descriptor, or -1: the lender does not have it any more. */
+/* Receives the next part and its descriptor; -1: the lender no longer has the memory. */
 static int receive_part(int channel, struct lend_part *ret_part)
 {
 	union {
@@ -281,7 +282,7 @@ static void end(struct borrowed *it)
 	munmap(it, RECORD_BYTES);
 }
 
-/* As the driver's: work that uses it ends first. */
+/* Like the driver's own: waits for work that uses the memory. */
 CUresult borrow_close(CUdeviceptr address, bool *ret_gone)
 {
 	const struct range *range;
@@ -306,7 +307,7 @@ CUresult borrow_close(CUdeviceptr address, bool *ret_gone)
 	return it ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-bool borrow_look(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes)
+bool borrow_find(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes)
 {
 	const struct range *range;
 	bool found = false, mine;

@@ -48,7 +48,7 @@ void movable_context_gone(uint64_t owner)
 	borrow_context_gone(owner);
 	while (atomic_load(&movable_.open) && (area = take_owned(owner)))
 		movable_dissolve(area);
-	/* A program that ends a context expects its memory to be free for all. */
+	/* A program that ends a context expects its memory to be free for others. */
 	movable_stock_release(movable_.device, UINT64_MAX);
 }
 
@@ -65,7 +65,7 @@ void movable_context_leaves(CUcontext context)
 		movable_.give_up = true;
 		futex_lock_give(&movable_.lock);
 		movable_kick();
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&movable_.arrivals, seen, MOVABLE_CHECK_MS, FUTEX_PRIVATE_FLAG);
 		futex_lock_take(&movable_.lock);
 	}
 	futex_lock_give(&movable_.lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that was lent and freed: the driver has it for as long as a borrower has it open, so that
- * it stays charged. A borrower keeps its end of the channel on which it got the memory until it
- * closes the memory, or ends; so the lender sees on its own end who still has it.
+ * Memory that was lent and freed: the driver keeps it as long as a borrower has it open, so it
+ * stays charged. A borrower keeps its end of the channel on which it got the memory until it closes
+ * the memory, or ends; so the lender sees on its own end whether it is still open.
  */
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include "guest/futex.h"
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_object.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 
 enum { CHANNELS = 512 };
@@ -21,7 +21,8 @@ enum { CHANNELS = 512 };
 struct channel {
 	uint64_t area;
 	int fd;
-	uint64_t bytes; /* of one channel of an area that was freed: charged until none is left */
+	uint64_t bytes; /* of a freed area: the amount that stays charged while channels of it are
+			   left; kept in one of them */
 };
 
 static struct {
@@ -52,8 +53,8 @@ static bool has_ended(int fd)
 	return n > 0 && (about.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* With the lock held: closes channel `i`. What it owes another channel of the area owes, or nobody
- * any more. Returns the bytes that are no longer owed. */
+/* With the lock held: closes channel `i`. Its debt passes to another channel of the area, or is
+ * over. Returns the bytes that are no longer owed. */
 static uint64_t drop(uint32_t i)
 {
 	struct channel gone = debt.channel[i];
@@ -89,7 +90,7 @@ bool debt_owes(uint64_t area, uint64_t bytes)
 	if (!atomic_load(&debt.count))
 		return false;
 	futex_lock_take(&debt.lock);
-	/* It owes nothing yet: nothing is paid. */
+	/* The area has no debt yet, so there is nothing to pay. */
 	close_ended(area);
 	for (uint32_t i = 0; i < debt.count && !owes; i++) {
 		owes = debt.channel[i].area == area;
@@ -110,10 +111,10 @@ bool debt_settle(void)
 	futex_lock_give(&debt.lock);
 	if (!paid)
 		return false;
-	moves_begin();
+	changes_begin();
 	credit_adrift(movable_.device, -(int64_t)paid);
 	credit_give(movable_.device, paid);
-	moves_end();
+	changes_end();
 	return true;
 }
 

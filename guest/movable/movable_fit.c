@@ -43,7 +43,8 @@ static bool names_one(const char *text)
 	return false;
 }
 
-/* The kernel's list, not the loader's, whose lock a thread may hold that waits for us. */
+/* Reads the kernel's list, not the loader's: a thread that waits for us may hold the loader's lock.
+ */
 static bool has_one_loaded(void)
 {
 	char text[NAME_MOST + PART + 1];

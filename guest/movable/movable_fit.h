@@ -17,6 +17,6 @@ uint32_t movable_unfit(CUdevice ordinal);
  * locks. */
 uint32_t movable_unfit_now(void);
 
-/* What blocks are to be created as: what the device supports so that other processes, and network
- * cards, can reach them as they can reach the driver's own. */
+/* The properties with which blocks are created: those that the device supports, so that other
+ * processes, and network cards, can reach them like the driver's own. */
 CUmemAllocationProp movable_properties(CUdevice ordinal);

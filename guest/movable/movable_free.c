@@ -51,12 +51,12 @@ void movable_wait_for_arrival(const struct movable_area *area)
 
 		futex_lock_give(&movable_.lock);
 		movable_kick();
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&movable_.arrivals, seen, MOVABLE_CHECK_MS, FUTEX_PRIVATE_FLAG);
 		futex_lock_take(&movable_.lock);
 	}
 }
 
-/* With the lock held: from here on nobody else refers to it. */
+/* With the lock held: from here on no other thread refers to it. */
 void movable_leave_table(struct movable_area *area)
 {
 	struct range range;
@@ -79,7 +79,7 @@ static void count_out(const struct movable_area *area)
 	movable_show();
 }
 
-/* It has left the table. The mover gives its segments back. */
+/* The area has left the table. The mover gives its segments back. */
 void movable_dissolve(struct movable_area *area)
 {
 	uint64_t base = area->base, bytes = area->bytes, id = area->id, here;
@@ -131,7 +131,7 @@ CUresult movable_free_at(uint64_t address)
 	return area ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What was freed during a capture, when waiting is not possible. */
+/* Memory that was freed during a capture, when waiting is not possible. */
 static struct pointers late;
 
 static int first_late(const struct pointer *entry, void *found)

@@ -6,7 +6,7 @@
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/movable/movable_hash_text.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 
 enum {
 	SLOTS = 2,
@@ -50,7 +50,7 @@ void movable_hash_open(void)
 	size_t bytes;
 	CUresult r;
 
-	moves_other(-1); /* the module takes memory */
+	changes_other(-1); /* the module takes memory */
 	r = driver_call(real(cuModuleLoadData)(&hash.module, movable_hash_text));
 	if (r == CUDA_SUCCESS)
 		r = real(cuModuleGetFunction)(&hash.kernel, hash.module, "mete_hash_block");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that moves, for other processes: what the lender does. */
+/* Memory that moves, for other processes: the lender's side. */
 #include "guest/movable/movable_lend.h"
 
 #include <errno.h>
@@ -30,9 +30,9 @@ struct call {
 
 static struct {
 	struct futex_lock lock;
-	_Atomic uint32_t named;	 /* `name` is valid; it does not change */
-	_Atomic uint32_t unsaid; /* meted has not confirmed the name */
-	_Atomic uint32_t count;	 /* of calls */
+	_Atomic uint32_t named;	      /* `name` is valid; it does not change */
+	_Atomic uint32_t unconfirmed; /* meted has not confirmed the name */
+	_Atomic uint32_t count;	      /* of calls */
 	uint8_t name[16];
 	struct call call[CALLS]; /* first in, first out */
 } lend;
@@ -71,14 +71,14 @@ static int write_lend(struct link_word *word, struct wire_message *message)
 	return state_name(message) ? 0 : LINK_MOOT;
 }
 
-/* What cannot be said now is said to the next daemon. */
-static void say_name(void)
+/* Tells meted the name. If that fails now, the next daemon is told. */
+static void confirm_name(void)
 {
 	struct link_word word = {write_lend, NULL};
 	struct wire_message answer;
 
 	if (link_ask(&word, LINK_AT_ONCE, NULL, &answer) == 0 && answer.code == WIRE_done)
-		atomic_store(&lend.unsaid, 0);
+		atomic_store(&lend.unconfirmed, 0);
 }
 
 static bool invent_name(void)
@@ -90,7 +90,7 @@ static bool invent_name(void)
 	if (!atomic_load(&lend.named)) {
 		invented = syscall(SYS_getrandom, lend.name, sizeof(lend.name), 0) ==
 			   (long)sizeof(lend.name);
-		atomic_store(&lend.unsaid, invented);
+		atomic_store(&lend.unconfirmed, invented);
 		atomic_store(&lend.named, invented);
 	}
 	futex_lock_give(&lend.lock);
@@ -115,7 +115,7 @@ CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	futex_lock_take(&movable_.lock);
 	area = movable_around(address);
-	found = area && movable_area_look(area, address, &seen);
+	found = area && movable_area_find(area, address, &seen);
 	if (found) {
 		handle.area = area->id;
 		handle.area_bytes = area->bytes;
@@ -127,8 +127,8 @@ CUresult lend_name(uint64_t address, CUipcMemHandle_v1 *ret_handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(handle.magic, magic, sizeof(magic));
 	memcpy(handle.lender, lend.name, sizeof(lend.name));
-	if (atomic_load(&lend.unsaid))
-		say_name();
+	if (atomic_load(&lend.unconfirmed))
+		confirm_name();
 	memcpy(ret_handle, &handle, sizeof(handle));
 	return CUDA_SUCCESS;
 }
@@ -241,7 +241,7 @@ static bool send_block(int channel, uint64_t address, const struct lend_part *pa
 	return sent;
 }
 
-/* The caller knows from the parts when it has all. */
+/* The parts tell the caller when it has all. */
 bool lend_step(void)
 {
 	int saved = errno;
@@ -251,7 +251,7 @@ bool lend_step(void)
 
 	if (!next_call(&call))
 		return false;
-	/* First, so that a thread that frees it from here on sees that it is lent. */
+	/* Noted first, so that a thread that frees the area from here on sees that it is lent. */
 	if (!debt_add(call.area, call.fd)) {
 		close(call.fd);
 		return true;
@@ -259,7 +259,7 @@ bool lend_step(void)
 	for (uint32_t i = 0; block_of(call.area, i, &address, &part); i++)
 		if (!send_block(call.fd, address, &part))
 			break;
-	/* Whoever has not got all of it sees that nothing more comes, and closes its end. */
+	/* A caller that has not got all parts sees the end of the channel, and closes its own. */
 	best_effort((int)syscall(SYS_shutdown, call.fd, SHUT_WR));
 	errno = saved;
 	return true;

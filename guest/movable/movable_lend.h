@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuIpc* of memory that moves, which the driver can make no such handle of: the 64 bytes are ours.
- * They name the process that lends, by a name that it invented and told meted, and the area.
- * A process that opens such a handle asks meted for a channel to the lender, on which the area's
- * blocks come as descriptors (cuMemExportToShareableHandle). meted passes one end to each, and
- * neither sees nor keeps a descriptor of memory. The area stays where it is from then on.
+ * cuIpc* of memory that moves, for which the driver has no such handles: the 64 bytes are ours.
+ * They have the area, and a name that the lending process invented and told meted. A process that
+ * opens such a handle asks meted for a channel to the lender, on which the area's blocks come as
+ * descriptors (cuMemExportToShareableHandle). meted passes one end to each, and neither sees nor
+ * keeps a descriptor of memory. The area stays where it is from then on.
  *
- * A borrower keeps its end of the channel as long as it has the memory open: what its lender has
- * freed meanwhile stays charged (guest/movable/movable_debt.c).
+ * A borrower keeps its end of the channel as long as it has the memory open: if its lender frees
+ * the memory meanwhile, it stays charged (guest/movable/movable_debt.c).
  *
  * Like the driver's own handles, these are good while the lender lives and has not freed the
  * memory, for processes other than itself, and an opened one is closed with its context.
@@ -32,7 +32,7 @@ struct lend_handle {
 };
 _Static_assert(sizeof(struct lend_handle) == sizeof(CUipcMemHandle_v1), "of 64 bytes");
 
-/* What comes on a channel with each descriptor. */
+/* The message that comes on a channel with each descriptor. */
 struct lend_part {
 	uint64_t offset, bytes; /* in the area */
 };
@@ -52,14 +52,14 @@ bool lend_own_name(uint8_t ret_name[16]);
 /* The mover's: answers one caller. Returns whether there was one. */
 bool lend_step(void);
 
-/* Somebody has the area open as long as the other end of the channel is; takes the descriptor.
- * false: there are too many, and it is the caller's. */
+/* Notes that a borrower has the area open as long as the other end of the channel is open. Takes
+ * the descriptor. false: there are too many channels, and the caller keeps the descriptor. */
 must_check bool debt_add(uint64_t area, int fd);
 
 /* The area has been freed. Does a borrower still have it, so that `bytes` stay charged? */
 must_check bool debt_owes(uint64_t area, uint64_t bytes);
 
-/* Whoever has closed what it borrowed: that is credit now. Returns whether there was anything. */
+/* Turns memory that borrowers have closed into credit. Returns whether there was any. */
 bool debt_settle(void);
 
 /* ---- the borrower ---------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ must_check CUresult borrow_open(const CUipcMemHandle_v1 *handle, unsigned flags,
 must_check CUresult borrow_close(CUdeviceptr address, bool *ret_gone);
 
 /* The opened memory around an address. */
-bool borrow_look(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes);
+bool borrow_find(uint64_t address, uint64_t *ret_base, uint64_t *ret_bytes);
 
 void borrow_rename(uint64_t owner, uint64_t now);
 void borrow_context_gone(uint64_t owner);

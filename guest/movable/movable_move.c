@@ -21,7 +21,7 @@
 enum {
 	IDLE_MS = 1000,
 	SOON_MS = 5,
-	BEGIN_MS = 1000, /* the program waits for it no longer: a kernel may hold up the driver */
+	BEGIN_MS = 1000, /* how long the program waits for it: a kernel may hold up the driver */
 };
 
 struct mover movable_mover;
@@ -32,7 +32,7 @@ void movable_arrived(void)
 	futex_wake_all(&movable_.arrivals);
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 struct moved_word {
 	struct link_word word;
@@ -58,23 +58,23 @@ static int write_moved(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* What cannot be sent now is sent later. Another daemon learns it from the inventory. */
-void movable_say(void)
+/* If it cannot be sent now, it is sent later. A new daemon learns it from the inventory. */
+void movable_report(void)
 {
 	struct moved_word about = {{write_moved, NULL}, 0};
 	int r = link_try(&about.word);
 
 	futex_lock_take(&movable_.lock);
-	movable_.unsaid = r == -EAGAIN;
+	movable_.report_due = r == -EAGAIN;
 	futex_lock_give(&movable_.lock);
 }
 
-static bool unsaid(void)
+static bool is_report_due(void)
 {
 	bool is;
 
 	futex_lock_take(&movable_.lock);
-	is = movable_.unsaid;
+	is = movable_.report_due;
 	futex_lock_give(&movable_.lock);
 	return is;
 }
@@ -96,7 +96,7 @@ static bool stop_step(void)
 	if (movable_.generation != next) {
 		memset(&movable_.done, 0, sizeof(movable_.done));
 		movable_.generation = next;
-		movable_.unsaid = false;
+		movable_.report_due = false;
 	}
 	futex_lock_give(&movable_.lock);
 	return true;
@@ -104,9 +104,8 @@ static bool stop_step(void)
 
 /* ---- a context to work in -------------------------------------------------------------------- */
 
-/* With the lock held: a context that has memory here and is not ending. What the program has
- * created by cuMemCreate() belongs to no context, and before the first block there is none: any
- * will do. */
+/* With the lock held: a context that has memory here and is not ending. Any context will do before
+ * the first block exists, and for memory of cuMemCreate(), which belongs to none. */
 static CUcontext some_context(void)
 {
 	if (atomic_load(&movable_.leaving))
@@ -219,8 +218,8 @@ static struct movable_block *block_here(bool with)
 	return NULL;
 }
 
-/* Claims a block, so that it is not freed meanwhile: with a copy, if copies are to be given up; or
- * without. */
+/* Claims a block, so that it is not freed meanwhile: one with a copy, if copies are to be given up,
+ * or one without. */
 static struct movable_block *claim(bool with)
 {
 	struct movable_block *block = NULL;
@@ -257,7 +256,7 @@ static bool drop_step(void)
 	futex_lock_take(&movable_.lock);
 	movable_.done.dropped += bytes;
 	futex_lock_give(&movable_.lock);
-	movable_say();
+	movable_report();
 	return true;
 }
 
@@ -341,8 +340,8 @@ static bool gives_up(void)
 	return gives && movable_mover.context;
 }
 
-/* Works in another context, if that in which it worked has ended. It tries once: where the device
- * refuses, it tries again when something is to be moved. */
+/* Opens another context, if that in which the mover worked has ended. It tries once: if the device
+ * refuses, the next attempt is made when a block is to be moved. */
 static void open_again(void)
 {
 	if (!movable_mover.again || capture_open() || atomic_load(&movable_.leaving) ||
@@ -365,8 +364,8 @@ static bool step(void)
 	open_again();
 	ask_again();
 	any |= lend_step();
-	if (unsaid())
-		movable_say();
+	if (is_report_due())
+		movable_report();
 	any |= stop_step();
 	any |= movable_stock_step();
 	any |= debt_settle();
@@ -394,14 +393,14 @@ static bool pending(void)
 	bool is;
 
 	futex_lock_take(&movable_.lock);
-	is = movable_.unsaid || movable_.order.generation != movable_.generation ||
+	is = movable_.report_due || movable_.order.generation != movable_.generation ||
 	     movable_leaves_more();
 	futex_lock_give(&movable_.lock);
 	return is || movable_stock_pending();
 }
 
-/* What the mover itself takes of the device is there, and is charged, before the program asks for
- * memory: a set that is admitted without it would not fit any more once it has been moved out. */
+/* The mover's own device memory is allocated, and charged, before the program asks for memory: a
+ * set that was admitted without it would not fit any more once it has been moved out. */
 static void open_first(void)
 {
 	best_effort(movable_open_context());
@@ -437,12 +436,12 @@ int movable_start(void)
 	memset(&movable_mover, 0, sizeof(movable_mover));
 	atomic_store(&movable_.mover_began, false);
 	r = threads_start(run);
-	for (int i = 0; r == 0 && i < BEGIN_MS / MOVABLE_LOOK_MS; i++) {
+	for (int i = 0; r == 0 && i < BEGIN_MS / MOVABLE_CHECK_MS; i++) {
 		uint32_t seen = atomic_load(&movable_.arrivals);
 
 		if (atomic_load(&movable_.mover_began))
 			break;
-		futex_wait(&movable_.arrivals, seen, MOVABLE_LOOK_MS, FUTEX_PRIVATE_FLAG);
+		futex_wait(&movable_.arrivals, seen, MOVABLE_CHECK_MS, FUTEX_PRIVATE_FLAG);
 	}
 	return r;
 }

@@ -30,16 +30,16 @@ struct mover {
 	struct way out, in;
 	uint32_t era; /* of the context in which it works; 0: none */
 	CUcontext context;
-	bool again;   /* its context has ended: it is to take another, if there is one */
+	bool again;   /* its context has ended: it must take another, if there is one */
 	bool lowered; /* threads that touch memory wait at the door, and none is inside */
 };
 
 extern struct mover movable_mover;
 
-/* Sends MOVED; what cannot be sent now is sent later. */
-void movable_say(void);
+/* Sends MOVED; if it cannot be sent now, it is sent later. */
+void movable_report(void);
 
-/* Wakes whoever waits for a block. */
+/* Wakes threads that wait for a block. */
 void movable_arrived(void);
 
 /* Is there a context to work in? */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The structures of memory that moves, for its own files: movable.c has what threads call to
- * allocate, movable_free.c to free, movable_own.c the same for what the program creates and maps
- * itself, movable_look.c what is asked by address, movable_stock.c what was freed, movable_debt.c
- * what was lent and freed, movable_contexts.c what happens when contexts end, movable_back.c what
- * is behind addresses, movable_move.c the mover, movable_store.c its segments. No other file
- * includes this.
+ * The structures of memory that moves, for its own files: movable.c allocates, movable_free.c
+ * frees, movable_own.c does both for memory that the program creates and maps itself,
+ * movable_find.c finds by address, movable_stock.c keeps freed memory, movable_debt.c accounts for
+ * lent memory that was freed, movable_contexts.c has the end of contexts, movable_back.c the memory
+ * behind addresses, movable_move.c the mover, movable_store.c its segments. No other file includes
+ * this.
  */
 #pragma once
 
@@ -43,7 +43,7 @@ struct movable_stock {
 
 struct movable_object {
 	_Atomic uint32_t serving;  /* enum movable_serving; a futex */
-	_Atomic uint32_t kicks;	   /* there is something for the mover to look at; a futex */
+	_Atomic uint32_t kicks;	   /* the mover has something to check; a futex */
 	_Atomic uint32_t arrivals; /* a block has arrived, or will not move; a futex */
 	_Atomic uint32_t why;
 	_Atomic uint32_t open;	    /* allocations; 0: nothing needs to be looked up */
@@ -55,9 +55,9 @@ struct movable_object {
 	CUmemAllocationProp about; /* of blocks */
 	uint64_t chunk;		   /* the largest size of a block */
 
-	struct futex_lock lock;	     /* of what follows */
+	struct futex_lock lock;	     /* of the following */
 	struct ranges areas;	     /* value: the area */
-	struct ranges aliases;	     /* what the program has mapped; value: the area */
+	struct ranges aliases;	     /* the program's own mappings; value: the area */
 	struct movable_area *recent; /* slab */
 	struct movable_area *over;   /* freed, with segments that the mover gives back */
 	uint64_t next_id;
@@ -69,7 +69,7 @@ struct movable_object {
 	uint32_t generation;
 	bool ask_again;	   /* ask a new daemon for its store */
 	bool stuck;	   /* no segment is available, until a message arrives */
-	bool unsaid;	   /* MOVED must be sent */
+	bool report_due;   /* MOVED must be sent */
 	uint32_t flying;   /* blocks whose copy is in progress */
 	CUcontext context; /* the mover's; ... */
 	bool give_up;	   /* ... and it must give it up */
@@ -78,7 +78,7 @@ struct movable_object {
 
 extern struct movable_object movable_;
 
-enum { MOVABLE_LOOK_MS = 100 }; /* how often a thread that waits for a block looks */
+enum { MOVABLE_CHECK_MS = 100 }; /* how often a thread that waits for a block checks */
 
 static inline struct movable_area *movable_area_of(const struct range *range)
 {
@@ -112,16 +112,16 @@ void movable_dissolve(struct movable_area *area);
 /* Unmaps the first `count` blocks, as far as they are on the device. Returns the bytes unmapped. */
 uint64_t movable_unback_first(struct movable_area *area, uint32_t count);
 
-/* Frees what begins at the address, where no work uses it any more. */
+/* Frees the allocation at the address, which no work uses any more. */
 must_check CUresult movable_free_at(uint64_t address);
 
-/* Frees what was freed during a capture that is over. */
+/* Completes frees that were made during a capture that is over. */
 void movable_reap(void);
 
 /* Gives an area that is in no table, and all on the device, back to the driver. */
 void movable_give_back(struct movable_area *area);
 
-/* What was freed during a capture and belongs to a context. */
+/* Of such frees: forgets those of a context, gives them the context's new name, and forgets all. */
 void movable_late_gone(uint64_t owner);
 void movable_late_rename(uint64_t owner, uint64_t now);
 void movable_late_clear(void);
@@ -130,7 +130,7 @@ void movable_late_clear(void);
 void movable_show(void);
 void movable_publish(void);
 
-/* When memory was charged. */
+/* The state when memory was charged. */
 struct movable_charged {
 	uint32_t connection, recalls;
 };
@@ -146,7 +146,7 @@ must_check struct movable_area *movable_make(const struct memory_place *place, u
 must_check CUresult movable_enter(struct movable_area *area, int device,
 				  struct movable_charged then);
 
-/* With the lock held: what cuMemAlloc() has given out around the address. NULL: it is not ours. */
+/* With the lock held: the area of cuMemAlloc() around the address. NULL: it is not ours. */
 struct movable_area *movable_around(uint64_t address);
 
 /* With the lock held; released while waiting. Waits until the mover is done with the whole area. */
@@ -158,7 +158,8 @@ must_check bool movable_is_here(const struct movable_area *area);
 /* With the lock held: it stays from now on, where it is: on the device. */
 void movable_fix(struct movable_area *area, uint32_t why);
 
-/* Waits a while for memory to come back, and has the daemon know. No lock is held. */
+/* Waits a while for memory to come back, and tells the daemon that it is wanted. No lock is held.
+ */
 void movable_await(void);
 
 /* Creates a block's memory, and maps it where only the mover reaches it. CUDA_SUCCESS. */

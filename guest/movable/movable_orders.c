@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What meted orders to move, and the connection on which it does. */
+/* meted's orders to move memory, and the connection on which they come. */
 #include <string.h>
 
 #include "guest/movable/movable_object.h"
@@ -36,7 +36,7 @@ static void nothing_ordered(void)
 	memset(&movable_.order, 0, sizeof(movable_.order));
 	memset(&movable_.done, 0, sizeof(movable_.done));
 	movable_.generation = 0;
-	movable_.unsaid = false;
+	movable_.report_due = false;
 }
 
 void movable_up(void)

@@ -11,9 +11,9 @@
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 
-/* Descriptors and devices of others reach what they were given, not what comes in its place: so it
- * stays once it was exported, or a network adapter is used. As one block it can be exported. Pages
- * of other sizes, compressed ones and pools of tiles are left alone. */
+/* Descriptors and other devices keep the memory that they were given, not what replaces it: so
+ * memory stays once it was exported, or a network adapter is used. Only a single block can be
+ * exported. Pages of other sizes, compressed ones and pools of tiles are left alone. */
 static bool can_follow(uint64_t bytes, const CUmemAllocationProp *about, unsigned long long flags)
 {
 	bool exportable = about->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
@@ -96,7 +96,7 @@ void movable_own_fix(struct movable_area *area, uint32_t why)
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-/* Larger areas have several blocks, each with a handle of the driver's. */
+/* An area of several blocks has a handle of the driver's for each of them. */
 static CUresult map_blocks(const struct movable_area *area, uint64_t address, uint64_t bytes)
 {
 	const struct movable_alias whole = {.address = address, .bytes = bytes};
@@ -115,7 +115,7 @@ static CUresult map_blocks(const struct movable_area *area, uint64_t address, ui
 	return r;
 }
 
-/* What the driver says of the addresses around it, which it cannot say while nothing is mapped. */
+/* Notes the driver's answer about the address range, as there is none while nothing is mapped. */
 static void ask_range(struct movable_alias *alias, uint64_t block_bytes)
 {
 	uint64_t start, bytes;
@@ -123,7 +123,7 @@ static void ask_range(struct movable_alias *alias, uint64_t block_bytes)
 	if (driver_call(real(cuPointerGetAttribute)(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
 						    alias->address)) == CUDA_SUCCESS)
 		alias->range = start;
-	/* That of one block is that of the mapping, as far as the program knows. */
+	/* For the program the range of a single block is that of the mapping. */
 	if (driver_call(real(cuPointerGetAttribute)(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
 						    alias->address)) == CUDA_SUCCESS &&
 	    bytes != block_bytes)
@@ -191,7 +191,7 @@ static void forget(struct movable_alias *alias)
 	alias->bytes = 0;
 }
 
-/* What was not noted stays on the device, and the driver knows all of it. */
+/* A mapping that was not noted stays on the device: the driver knows it. */
 CUresult movable_own_unmap(struct movable_area *area, uint64_t address, uint64_t bytes)
 {
 	bool here = hold(area, true);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that moves and that the program has created by cuMemCreate(): its handle is one of ours,
- * and where the program maps it, it is mapped again whenever it has come back. Only for
- * guest/memory/vmm.c, with its lock held, so that one thread at a time changes mappings.
+ * and the program's mappings are made again whenever it has come back. Only for guest/memory/vmm.c,
+ * with its lock held, so that one thread at a time changes mappings.
  *
- * What cannot be followed is created plainly, or stays from then on: memory that other processes or
- * devices reach, that is mapped at more than MOVABLE_ALIASES addresses, or from an offset on.
+ * Memory that other processes or devices reach, or that is mapped at more than MOVABLE_ALIASES
+ * addresses or from an offset on, cannot be followed: it is created plainly, or stays from then on.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ must_check CUresult movable_own_create(int device, uint64_t bytes, const CUmemAl
 /* Nobody has a handle or a mapping of it any more. */
 void movable_own_end(struct movable_area *area);
 
-/* Until movable_own_let() no block of it begins to move, or does. false: not all of it is on the
- * device; give the lock back, and wait by movable_own_await(), whose *began_ns is 0 at first. */
+/* Until movable_own_let() no block of it moves. false: not all of it is on the device; give the
+ * lock back, and wait by movable_own_await(), whose *began_ns is 0 at first. */
 must_check bool movable_own_hold(struct movable_area *area);
 void movable_own_let(struct movable_area *area);
 void movable_own_await(uint64_t *began_ns);

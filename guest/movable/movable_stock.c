@@ -6,14 +6,14 @@
 #include "guest/clock.h"
 #include "guest/credit/credit.h"
 #include "guest/movable/movable_object.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
 
 enum {
 	STOCK_MOST = 64, /* areas */
-	STOCK_MS = 5000, /* what nobody wanted for so long goes */
+	STOCK_MS = 5000, /* an area that was not wanted for so long is released */
 };
 
 static struct movable_stock *stock(void)
@@ -82,7 +82,7 @@ struct movable_area *movable_stock_take(uint64_t bytes, bool slab)
 	return area;
 }
 
-/* The longest there, if it was freed before that. */
+/* The oldest area, if it was freed before that time. */
 static struct movable_area *oldest(uint64_t before_ns)
 {
 	struct movable_area **place = &stock()->newest, *area = NULL;
@@ -96,15 +96,15 @@ static struct movable_area *oldest(uint64_t before_ns)
 	return area;
 }
 
-/* To others it is promised only after the driver has it. */
+/* It becomes credit, which others may get, only after the driver has it back. */
 static void let_go(struct movable_area *area)
 {
 	uint64_t bytes = area->bytes;
 
-	moves_begin();
+	changes_begin();
 	movable_give_back(area);
 	credit_unstocked(movable_.device, bytes, false);
-	moves_end();
+	changes_end();
 }
 
 void movable_stock_release(int device, uint64_t bytes)
@@ -120,8 +120,8 @@ void movable_stock_release(int device, uint64_t bytes)
 
 /* ---- recalls --------------------------------------------------------------------------------- */
 
-/* The driver is not called by the agent, which has gates to close. A recall that comes while
- * another one is being answered takes its place, as with the agent. */
+/* The agent passes the recall to the mover: it must not call the driver, as it has gates to close.
+ * A recall that comes while another one is being answered replaces it, as with the agent. */
 bool movable_stock_recalled(uint32_t wire_device, uint32_t id, uint64_t bytes)
 {
 	int device = movable_.device;
@@ -162,7 +162,7 @@ static bool answer(void)
 	if (!id)
 		return false;
 	movable_stock_release(movable_.device, bytes);
-	/* A new daemon has been told of all of it, and has not asked for anything yet. */
+	/* A new daemon has got all of it with the inventory, and has not recalled anything yet. */
 	if (connection == link_connection() && credit_recall(wire, bytes, id) == -EAGAIN)
 		return false;
 	futex_lock_take(&movable_.lock);
@@ -185,7 +185,7 @@ bool movable_stock_step(void)
 	return any || area;
 }
 
-/* Nothing is unmapped while a capture is open; the daemon's recall does it. */
+/* Nothing is unmapped here while a capture is open; the daemon's recall does it. */
 void stock_spare(int device, uint64_t bytes)
 {
 	if (!capture_open())

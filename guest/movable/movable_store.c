@@ -63,7 +63,7 @@ void movable_store_take(int fd, uint64_t chunk)
 	store.file = file + 1;
 	store.connection = store.asked = asked;
 	if (syscall(SYS_fstat, fd, &about) == 0) {
-		/* It is the same daemon on another connection, which knows what is in its file. */
+		/* The same daemon on another connection knows what is in its file. */
 		if (file && about.st_dev == device && about.st_ino == inode)
 			store.file = file;
 		store.fd = fd + 1;
@@ -153,7 +153,7 @@ void movable_segment_unpin(struct movable_segment *segment, uint32_t era)
 	segment->era = 0;
 }
 
-/* In small parts, so that the driver is not held up for long. */
+/* Registers in small parts, so that the driver is not held up for long. */
 static int pin(struct movable_segment *segment, uint32_t era)
 {
 	for (uint64_t at = 0; at < segment->bytes; at += PIN_BYTES) {
@@ -171,8 +171,8 @@ static int pin(struct movable_segment *segment, uint32_t era)
 	return 0;
 }
 
-/* Children of fork() do not inherit it. Its pages are there already: a fault for reading maps
- * sixteen of them at once, for writing too, where pinning it would take a fault for each. */
+/* Children of fork() do not inherit the mapping. Its pages exist already: a fault for reading maps
+ * sixteen of them at once, for writing too; pinning alone would take a fault for each. */
 static uint8_t *map(uint64_t offset, uint64_t bytes)
 {
 	struct stat about;
@@ -236,7 +236,8 @@ int movable_segment_get(struct movable_block *block, uint32_t era)
 	return 0;
 }
 
-/* Not sent to a new daemon, which gave it to nobody: it clears what no guest has stated. */
+/* Not sent to a new daemon, which has not given the segment out: it clears segments that no guest
+ * has stated. */
 void movable_segment_end(struct movable_segment *segment, uint32_t era)
 {
 	if (!segment->memory)

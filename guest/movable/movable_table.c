@@ -138,7 +138,7 @@ bool movable_slab_empty(const struct movable_slab *slab)
 	return slab->free_units == MOVABLE_UNITS;
 }
 
-bool movable_area_look(const struct movable_area *area, uint64_t address,
+bool movable_area_find(const struct movable_area *area, uint64_t address,
 		       struct movable_seen *ret_seen)
 {
 	uint32_t unit = (uint32_t)((address - area->base) / BLOCKS_UNIT), at = unit;
@@ -202,7 +202,7 @@ bool movable_alias_part(const struct movable_alias *alias, const struct movable_
 	return true;
 }
 
-bool movable_alias_look(struct movable_area *area, uint64_t address, struct movable_seen *ret_seen)
+bool movable_alias_find(struct movable_area *area, uint64_t address, struct movable_seen *ret_seen)
 {
 	const struct movable_alias *alias = movable_alias_at(area, address);
 

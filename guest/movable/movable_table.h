@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The records of memory that moves: areas, whose addresses stay, the blocks behind them, and the
- * pieces of an area that small allocations have. An area may also be what the program has created
- * by cuMemCreate(): then the program maps it where it likes, and each mapping is an alias. It does
- * not call the driver and does not lock: guest/movable/movable.h does both. Its memory comes from
+ * pieces of an area that small allocations have. An area may also be the program's own, by
+ * cuMemCreate(): then the program maps it where it likes, and each mapping is an alias. It does not
+ * call the driver and does not lock: guest/movable/movable.h does both. Its memory comes from
  * mmap(); errno is kept.
  */
 #pragma once
@@ -35,7 +35,7 @@ struct movable_segment {
 	uint64_t offset, bytes;
 	uint32_t era;  /* it is registered if this is the mover's era */
 	uint32_t file; /* the store that it belongs to: a new daemon has another */
-	bool filled;   /* it has the block's content of when the block last left */
+	bool filled;   /* it has the block's content from when the block last left */
 	bool hashed;
 	uint64_t hash[2]; /* of that content */
 };
@@ -89,7 +89,7 @@ struct movable_area {
 	uint64_t mapped_bytes; /* of this record */
 	struct movable_own own;
 	struct movable_slab *slab; /* NULL: one allocation */
-	struct movable_area *next; /* list of those that are over, or in stock */
+	struct movable_area *next; /* in the list of areas that are over, or in stock */
 	uint64_t freed_ns;	   /* of one in stock */
 	struct movable_block block[];
 };
@@ -125,7 +125,7 @@ bool movable_piece_give(struct movable_slab *slab, uint32_t unit);
 bool movable_slab_empty(const struct movable_slab *slab);
 
 /* The allocation around an address of the area. false: it lies in a gap. */
-must_check bool movable_area_look(const struct movable_area *area, uint64_t address,
+must_check bool movable_area_find(const struct movable_area *area, uint64_t address,
 				  struct movable_seen *ret_seen);
 
 /* Notes a mapping. NULL: there are too many. */
@@ -140,6 +140,6 @@ must_check bool movable_alias_part(const struct movable_alias *alias,
 				   const struct movable_block *block, uint64_t *ret_address,
 				   uint64_t *ret_bytes);
 
-/* What is seen at an address that the program has mapped. */
-must_check bool movable_alias_look(struct movable_area *area, uint64_t address,
+/* Describes the memory at an address that the program has mapped. */
+must_check bool movable_alias_find(struct movable_area *area, uint64_t address,
 				   struct movable_seen *ret_seen);

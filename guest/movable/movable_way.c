@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Moves blocks out and in. In each direction two are under way, so that one is copied while the
- * other is mapped or unmapped and reported. Out: the copy is complete before the block is
- * unmapped, and it is unmapped before anybody is told that it left. In: what is created was
- * promised, and the segment keeps its content.
+ * other is mapped or unmapped and reported. Out: the copy is complete before the block is unmapped,
+ * and it is unmapped before the daemon is told that it left. In: memory is created only within what
+ * was promised, and the segment keeps its content.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "guest/movable/movable_fit.h"
 #include "guest/movable/movable_hash.h"
 #include "guest/movable/movable_mover.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
 #include "guest/time/capture.h"
@@ -185,7 +185,7 @@ static void cannot_leave(struct movable_block *block)
 	movable_show();
 	futex_lock_give(&movable_.lock);
 	movable_stays(block, true);
-	movable_say();
+	movable_report();
 }
 
 /* From here on the segment's content is not the block's. */
@@ -215,8 +215,8 @@ static bool launch_out(struct movable_block *block)
 	return r == CUDA_SUCCESS;
 }
 
-/* Before the first block leaves: what was loaded since the program began to allocate may reach all
- * of its memory without passing a gate. Then all of it stays, as nothing of it is out. */
+/* Before the first block leaves: a library that was loaded since the program began to allocate may
+ * reach memory without passing a gate. Then all memory stays, as none of it is out. */
 static bool becomes_unfit(void)
 {
 	uint32_t why = movable_mover.lowered ? 0 : movable_unfit_now();
@@ -234,7 +234,7 @@ static bool becomes_unfit(void)
 	movable_show();
 	futex_lock_give(&movable_.lock);
 	movable_no_more();
-	movable_say();
+	movable_report();
 	return true;
 }
 
@@ -264,7 +264,7 @@ bool movable_begin_out(void)
 	r = movable_segment_get(block, movable_mover.era);
 	futex_lock_take(&movable_.lock);
 	movable_.stuck |= r < 0 && r != -EAGAIN;
-	/* Asking may have taken long, and another daemon has ordered nothing. */
+	/* Asking for a segment may have taken long, and a new daemon has ordered nothing. */
 	still = r == 0 && movable_obeys() &&
 		movable_.done.left + movable_.leaves - block->bytes < movable_.order.leave;
 	movable_.flying += still;
@@ -284,10 +284,10 @@ static void has_left(struct movable_block *block, bool copied)
 	struct state_device *d = &state.device[movable_.device];
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	r = movable_unback(block);
 	if (r != CUDA_SUCCESS) {
-		moves_end();
+		changes_end();
 		cannot_leave(block);
 		return;
 	}
@@ -306,9 +306,9 @@ static void has_left(struct movable_block *block, bool copied)
 		movable_.saved += block->bytes;
 	movable_show();
 	futex_lock_give(&movable_.lock);
-	moves_end();
+	changes_end();
 	movable_arrived();
-	movable_say();
+	movable_report();
 }
 
 /* The first blocks are copied before it is known whether hashing is worthwhile. If it is, they are
@@ -324,7 +324,7 @@ static bool hash_late(struct flight *flight)
 	return flight->hashes;
 }
 
-/* Unchanged since it was last copied out, as was assumed when its copy was not begun? */
+/* Is the block unchanged since it was last copied out, as was assumed when no copy was begun? */
 static bool is_unchanged(const struct flight *flight, const uint64_t *hash)
 {
 	return memcmp(hash, flight->block->segment.hash, sizeof(flight->block->segment.hash)) == 0;
@@ -337,7 +337,7 @@ static CUresult copy_after_all(struct flight *flight)
 	return r == CUDA_SUCCESS ? real(cuEventRecord)(flight->event, movable_mover.out.stream) : r;
 }
 
-/* What was copied, or hashed, is complete. */
+/* The copy, or the hash, is complete: the block leaves. */
 static void leave_with(struct flight *flight, const uint64_t *hash)
 {
 	struct movable_segment *segment = &flight->block->segment;
@@ -396,7 +396,7 @@ static void goes_back(struct movable_block *block, bool mapped)
 {
 	static _Atomic uint32_t said;
 
-	moves_begin();
+	changes_begin();
 	if (mapped)
 		best_effort(movable_unback(block));
 	futex_lock_take(&movable_.lock);
@@ -406,11 +406,11 @@ static void goes_back(struct movable_block *block, bool mapped)
 	movable_.flying--;
 	movable_.done.returned += block->bytes;
 	futex_lock_give(&movable_.lock);
-	moves_end();
+	changes_end();
 	if (mapped && ++block->failures >= FAILURES && atomic_exchange(&said, 1) == 0)
 		say("memory cannot be copied back to the device: this program cannot go on");
 	movable_arrived();
-	movable_say();
+	movable_report();
 }
 
 static bool one_enters(void)
@@ -437,19 +437,19 @@ bool movable_begin_in(void)
 		block->where = MOVABLE_ENTERS;
 		movable_.enters += block->bytes;
 		movable_.flying++;
-		moves_count_begun();
+		changes_count_begun();
 		count_in(block->bytes, 1);
 	}
 	futex_lock_give(&movable_.lock);
 	if (!block)
 		return false;
 	r = movable_furnish(block);
-	moves_count_ended();
+	changes_count_ended();
 	if (r != CUDA_SUCCESS) {
 		goes_back(block, false);
 		return true;
 	}
-	/* If it cannot be registered, it is only slower. */
+	/* If it cannot be registered, the copy is only slower. */
 	best_effort(movable_segment_get(block, movable_mover.era));
 	flight->block = block;
 	r = copy(block, true);
@@ -477,7 +477,7 @@ static void is_here(struct movable_block *block)
 	futex_lock_give(&movable_.lock);
 	movable_arrived();
 	movable_raise_if_whole();
-	movable_say();
+	movable_report();
 }
 
 bool movable_end_in(void)

@@ -17,7 +17,7 @@
 #include "guest/process/pages.h"
 #include "guest/process/parts.h"
 
-/* What pthread_atfork() is made of; it is not a function of libc.so.6 itself. */
+/* The function behind pthread_atfork(), which is not exported by libc.so.6 itself. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
 
 static uint32_t thread_id(void)
@@ -25,8 +25,8 @@ static uint32_t thread_id(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
-/* 1: this process, or the one that it is a copy of, has joined. In the copy struct state is empty,
- * however it was made. */
+/* 1: this process has joined, or the one of which it is a copy. In a copy struct state is empty,
+ * however the copy was made. */
 static _Atomic uint32_t has_joined;
 
 /* A child of fork() is another guest: it must not write the parent's page, use its socket or
@@ -47,8 +47,8 @@ static void forget_all(void)
 	forget_parts();
 }
 
-/* clone(), called by itself, tells nobody: there the kernel empties struct state (Linux 4.14), and
- * what else is to be forgotten is forgotten when the child joins. */
+/* A direct call of clone() runs no handler: there the kernel empties struct state (Linux 4.14), and
+ * the child forgets the rest when it joins. */
 static void watch_forks(void)
 {
 	static _Atomic uint32_t watched;
@@ -63,9 +63,10 @@ static bool is_copy(void)
 	return atomic_load(&has_joined) && !atomic_load(&state.has_joined);
 }
 
-/* A copy that nobody heard of being made has the driver's state as well, and the driver does not
- * know: what the copy takes, contexts included, is its parent's to the driver, and in no book of
- * the copy's. CUDA has nothing to offer it: a child of fork() is answered this by the driver. */
+/* A copy that was made unnoticed also has the driver's state, and the driver does not know: it
+ * would attribute the copy's memory and contexts to the parent, and the copy would not charge them.
+ * So such a copy gets the answer that the driver gives to a child of fork():
+ * CUDA_ERROR_NOT_INITIALIZED. */
 static _Atomic uint32_t driver_began;
 
 void state_driver_begins(void)

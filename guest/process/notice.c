@@ -10,8 +10,8 @@
 #include "guest/say.h"
 #include "wire/wire.h"
 
-/* Why what is waited for cannot come: meted's sentence (HINDERED), or "". It is said once, as soon
- * as a thread has waited for so long, and no more than such lines are. */
+/* meted's sentence why the awaited thing cannot come (HINDERED), or "". It is said once, after the
+ * same waiting time and no more often than the other lines. */
 static struct {
 	struct futex_lock lock;
 	_Atomic uint32_t unsaid;

@@ -13,16 +13,17 @@
 enum {
 	NOTICE_AFTER_MS = 2000,
 	NOTICE_GAP_S = 60,
-	NOTICE_GAPS = 6, /* so often the gap doubles */
+	NOTICE_GAPS = 6, /* how often the gap doubles */
 };
 
 enum notice {
 	NOTICE_TURN,   /* its gate is closed, as others have their turn, or its cap is used up */
-	NOTICE_MEMORY, /* what it had is in the host's memory */
+	NOTICE_MEMORY, /* its memory is in the host's */
 	NOTICE_ROOM,   /* an allocation waits until others have freed memory, or it has moved */
 };
 
-/* At each look of a thread that waits. *began_ns: 0 at the first, and then the caller's to keep. */
+/* Each time that a waiting thread checks. *began_ns: 0 the first time, and then the caller's to
+ * keep. */
 void notice_wait(uint64_t *began_ns, enum notice why);
 
 struct notice_rate {
@@ -30,5 +31,5 @@ struct notice_rate {
 	_Atomic uint32_t said;
 };
 
-/* Whether a line is due: then the next one is later. */
+/* Whether a line is due. If so, the next one is due later. */
 bool notice_due(struct notice_rate *rate, uint64_t began_ns, uint64_t now_ns);

@@ -13,7 +13,7 @@ bool notice_due(struct notice_rate *rate, uint64_t began_ns, uint64_t now_ns)
 	gap_ns = (NOTICE_GAP_S * second) << (said < NOTICE_GAPS ? said : NOTICE_GAPS);
 	if (gap_ns > 3600 * second)
 		gap_ns = 3600 * second;
-	/* Another thread may be faster: it says what we would. */
+	/* Another thread may be faster: it writes the same line. */
 	if (!atomic_compare_exchange_strong(&rate->next_ns, &next_ns, now_ns + gap_ns))
 		return false;
 	atomic_fetch_add(&rate->said, 1);

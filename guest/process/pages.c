@@ -9,30 +9,30 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
 
-/* Over one of our two pages, which other threads read meanwhile: that is what it is for. The system
- * call itself, as tools that watch mmap() would take it for a race. */
+/* Maps over one of our two pages, while other threads read it, on purpose. As a system call, since
+ * tools that watch mmap() would report a race. */
 static int map_over(const void *page, int protection, int flags, int fd)
 {
-	/* The offset goes by the stack, of which an int would fill one half. */
+	/* The offset is passed on the stack, where an int would fill only one half. */
 	long at = syscall(SYS_mmap, page, WIRE_PAGE_SIZE, protection, flags | MAP_FIXED, fd, 0L);
 
 	return at == -1 ? -errno : 0;
 }
 
-/* The own page, as long as it is the one: at another address as well, and which memory it is. */
+/* The present own page: a second mapping, and its inode. */
 static struct {
 	struct wire_own_page *also;
 	ino_t inode;
 } own;
 
-/* The new daemon's tenant page, while that may say that a gate is open behind which memory is not
- * there: it has not read the inventory, or does not believe it. So long the page of the guest
- * without its daemon stands. */
+/* The new daemon's tenant page, as long as it may show an open gate although memory is not on the
+ * device: the daemon has not read the inventory, or does not believe it. Until then the private
+ * page of a guest without a daemon stays. */
 static struct wire_tenant_page *held;
 
 static void held_drop(void)
@@ -42,7 +42,7 @@ static void held_drop(void)
 	held = NULL;
 }
 
-/* Whether the daemon counts all that is out here. */
+/* Whether the daemon counts all memory of this process that is out. */
 static _Atomic uint32_t trust;
 enum { TRUST_NOT_YET, TRUST_KNOWN, TRUST_NEVER };
 
@@ -69,7 +69,7 @@ bool pages_wait(void)
 {
 	if (held && is_early(held))
 		return true;
-	/* One step for every reader. */
+	/* Atomic for every reader. */
 	if (held && syscall(SYS_mremap, held, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE,
 			    MREMAP_MAYMOVE | MREMAP_FIXED, &guest_tenant_page) == -1)
 		held_drop();
@@ -107,7 +107,7 @@ static int page_bad(int fd, const char *which)
 	return -EINVAL;
 }
 
-/* Finds the tenant's devices, which may stand in another order than before. */
+/* Finds the tenant's devices, whose order may have changed. */
 static void devices_take(const struct wire_tenant_page *page, uint32_t count)
 {
 	uint32_t known = atomic_load(&state.devices);
@@ -141,8 +141,7 @@ static int tenant_page_bad(const struct wire_tenant_page *page)
 	return -EINVAL;
 }
 
-/* Once the new page is in its place nobody writes the old one: what is counted there is complete.
- */
+/* Once the new page is in place no thread writes the old one, whose counts are then final. */
 static int adopt_own(int fd)
 {
 	struct wire_own_page *page = mmap(NULL, WIRE_PAGE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
@@ -158,7 +157,7 @@ static int adopt_own(int fd)
 		return r;
 	}
 	if (own.also && own.inode != about.st_ino)
-		moves_carry(own.also);
+		changes_carry(own.also);
 	own_drop();
 	own.also = page;
 	own.inode = about.st_ino;
@@ -209,14 +208,14 @@ void pages_lost(void)
 		return;
 	held_drop();
 	memcpy(copy, &guest_tenant_page, sizeof(guest_tenant_page));
-	/* What is in the store waits for a daemon. */
+	/* Memory in the store waits for a daemon. */
 	if (atomic_load(&state.on_loss) != WIRE_LOSS_CONTINUE || parts_is_away())
 		gate = WIRE_GATE_CLOSED;
 	copy->not_open = gate == WIRE_GATE_OPEN ? 0 : 1;
 	memset(copy->turns, 0, sizeof(copy->turns));
 	for (uint32_t w = 0; w < WIRE_DEVICES; w++)
 		copy->device[w].gate = gate;
-	/* Moving the finished copy over the page is one step for every reader. */
+	/* Remapping the finished copy over the page is atomic for every reader. */
 	if (syscall(SYS_mremap, copy, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		    &guest_tenant_page) == -1)
 		munmap(copy, WIRE_PAGE_SIZE);

@@ -13,9 +13,9 @@
  * are invalid; this was reported and nothing has changed. */
 must_check int pages_adopt(int own_fd, int tenant_fd);
 
-/* The daemon has heard the inventory. `known`: it counts all that is out here. If not, its gates
- * are not followed, as they would open although memory is not there: it cannot come back, and calls
- * that need it fail. */
+/* The daemon has heard the inventory. `known`: it counts all memory of this process that is out. If
+ * not, its gates are not followed, as they would open although memory is missing: that cannot come
+ * back, and calls that need it fail. */
 void pages_trust(bool known);
 bool pages_are_forgotten(void);
 

@@ -29,7 +29,7 @@ void parts_connected(void)
 }
 #undef CALL
 
-/* The first that fails is the last. */
+/* Stops at the first failure. */
 #define CALL(event, part)                                                                          \
 	if (r == 0)                                                                                \
 		r = part##_##event();

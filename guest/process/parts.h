@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens to the guest as a whole, and which of its parts do something then: it begins, it is
- * copied by fork(), an allocation finds no credit, its connection to meted comes and goes. A part
- * takes an event by a row of guest/process/parts.def, and by a function PART_EVENT() that is
- * declared at the end of this page. Whoever sees the event calls parts_EVENT(), and includes none
- * of the parts.
+ * Events of the guest as a whole, and the parts that handle them: it begins, it is copied by
+ * fork(), an allocation finds no credit, its connection to meted comes and goes. A part handles an
+ * event by a row of guest/process/parts.def, and by a function PART_EVENT() that is declared at the
+ * end of this file. The module that sees the event calls parts_EVENT(), and includes none of the
+ * parts.
  *
- * No launch, and no allocation within its credit, comes by here.
+ * Launches, and allocations within the credit, do not pass here.
  */
 #pragma once
 
@@ -20,12 +20,12 @@
 /* In a child of fork(): leaves each part as if nothing had been called. */
 void parts_forget(void);
 
-/* Joining begins; then, when all have started: waits, bounded, until it is over. 0; -errno, which
- * was reported: this process cannot join. */
+/* Joining begins; and, when all parts have started: waits, bounded, until it is over. 0; -errno,
+ * which was reported: this process cannot join. */
 must_check int parts_start(void);
 must_check int parts_await(void);
 
-/* The own page is another one: each writes what it shows there. */
+/* There is a new own page: each part writes its figures there. */
 void parts_new_page(void);
 
 /* Is memory of this process in the store, or on its way, so that it waits for a daemon? */
@@ -33,11 +33,11 @@ bool parts_is_away(void);
 
 /* ---- an allocation finds no credit: `bytes` are wanted --------------------------------------- */
 
-/* Turns what the parts do not use into credit, as far as there is too little. */
+/* Turns memory that the parts do not use into credit, until there is enough. */
 void parts_spare(int device, uint64_t bytes);
 
-/* The driver is asked again what it holds for a part, and the difference returned. false: no part
- * has anything. */
+/* Asks the driver again what it holds for a part, and returns the difference. false: no part holds
+ * anything. */
 bool parts_recount(int device);
 
 /* Asks the driver to release unused memory, as far as there is too little credit. Not during
@@ -46,10 +46,10 @@ void parts_trim(int device, uint64_t bytes);
 
 /* ---- the connection, by the agent ------------------------------------------------------------ */
 
-/* It is lost: what the daemon asked for on it must not be answered on the next one. */
+/* The connection is lost: the daemon's questions on it must not be answered on the next one. */
 void parts_down(void);
 
-/* It is about to come up, and gates may be closed; it is up, and may be sent on. */
+/* It is about to come up, and gates may be closed; and: it is up, and messages may be sent. */
 void parts_up(void);
 void parts_connected(void);
 
@@ -60,11 +60,11 @@ void parts_state(int device, struct wire_inventory *inventory);
 /* The inventory was answered, or will not be. `granted`: the daemon did not refuse it. */
 void parts_stated(int device, bool granted);
 
-/* Sends what the daemon must know before it takes the inventory for complete. 0; as `send`. */
+/* Sends messages that belong to the inventory, before its end. 0; or as `send`. */
 typedef int parts_send(struct wire_message *message);
 must_check int parts_tell(parts_send *send);
 
-/* A message that answers nothing. Whoever takes its descriptor (-1: none) sets -1. */
+/* A message that is no answer. A part that takes its descriptor (-1: none) sets -1. */
 void parts_heard(const struct wire_message *message, int *fd);
 
 /* ---- the same, with the connection's lock held ----------------------------------------------- */

@@ -3,8 +3,8 @@
  * The guest's state in this process: whether it has joined, the tenant's devices, and the two pages
  * that it shares with meted. guest/process/join.h joins, guest/process/pages.h maps the pages.
  *
- * Everywhere in the guest, `device` is the index of a device in struct state, found by UUID
- * (guest/contexts/devices.h). On the wire it is state.device[i].wire_index.
+ * Everywhere in the guest, `device` is the index of a device in struct state, which is found by
+ * UUID (guest/contexts/devices.h). On the wire it is state.device[i].wire_index.
  */
 #pragma once
 
@@ -38,19 +38,19 @@ struct state_device {
 	_Atomic uint64_t allocated; /* of these, in use */
 	_Atomic uint64_t credit;    /* of these, not in use */
 	_Atomic uint64_t stocked; /* of these, behind freed memory: guest/movable/movable_stock.h */
-	_Atomic uint64_t adrift,
-		loose;		       /* of what is allocated: exported, loose as in wire/page.h */
-	_Atomic uint64_t outgoing;     /* likewise: others may have it, too */
-	_Atomic uint64_t oversize;     /* in addition to it: guest/memory/oversize.h */
-	_Atomic uint64_t others;       /* how often something else may have taken memory */
-	_Atomic uint64_t contexts;     /* open contexts */
-	_Atomic uint32_t refused_said; /* an out-of-memory was explained once */
-	_Atomic uint32_t returned;     /* credit was returned, and no thread has asked since */
-	_Atomic uint64_t kept;	       /* guest/credit/credit.c: what is kept beside others, */
-	_Atomic uint64_t gave_back;    /* what was more than that and went back, */
-	_Atomic int64_t gave_back_ms;  /* and when */
-	_Atomic uint64_t waiting;      /* threads at its closed gate, or at all gates */
-	_Atomic uint32_t moves;	       /* its memory may move: guest/movable/movable.h */
+	_Atomic uint64_t adrift, loose; /* parts of `allocated`, as in wire/page.h */
+	_Atomic uint64_t outgoing;	/* likewise: other processes may hold it, too */
+	_Atomic uint64_t oversize;	/* in addition to `allocated`: guest/memory/oversize.h */
+	_Atomic uint64_t others;	/* how often something else may have taken memory */
+	_Atomic uint64_t contexts;	/* open contexts */
+	_Atomic uint32_t refused_said;	/* an out-of-memory was explained once */
+	_Atomic uint32_t returned;	/* credit was returned, and no thread has asked since */
+	_Atomic uint64_t
+		kept; /* guest/credit/credit.c: credit that is kept if there are other guests, */
+	_Atomic uint64_t gave_back;   /* the surplus that was returned, */
+	_Atomic int64_t gave_back_ms; /* and when */
+	_Atomic uint64_t waiting;     /* threads at its closed gate, or at all gates */
+	_Atomic uint32_t moves;	      /* its memory may move: guest/movable/movable.h */
 } __attribute__((aligned(64)));
 
 /* On separate pages, which a child does not inherit; see join.c. */

@@ -17,7 +17,7 @@
 #include "guest/link/link.h"
 #include "guest/memory/memory.h"
 #include "guest/movable/movable.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
@@ -29,8 +29,8 @@ enum {
 
 /* A context that is being made. */
 struct making {
-	int index;	   /* of its device, or one of the following */
-	uint64_t reserved; /* what we were answered when we reserved for it */
+	int index;	   /* of its device, or one of enum's values below */
+	uint64_t reserved; /* what the daemon reserved for it */
 };
 
 enum {
@@ -66,8 +66,9 @@ static int write_residual_ask(struct link_word *word, struct wire_message *messa
 }
 
 /* Before a context is made on `device`. While the daemon is away nothing can be reserved; the
- * context is made, and charged when the daemon is back. From here to made() it is a move: what is
- * measured meanwhile may have it or not, and what was reserved for it stands beside that. */
+ * context is made, and charged when the daemon is back. From here to made() it is a change: a
+ * measurement meanwhile may or may not include the context, whose reservation counts in addition.
+ */
 static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 {
 	struct device_word about = {{write_residual_ask, NULL}, -1};
@@ -85,7 +86,7 @@ static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 	if (index < 0) {
 		CUuuid uuid;
 
-		/* An ordinal that is none is the driver's to refuse. */
+		/* The driver refuses an ordinal that does not exist. */
 		ret_making->index = INDEX_NONE;
 		if (real(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
 			return CUDA_SUCCESS;
@@ -101,7 +102,7 @@ static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 	}
 	ret_making->reserved = sent == 0 && answer.code == WIRE_done ? answer.done.value : 0;
 	ret_making->index = index;
-	moves_begin();
+	changes_begin();
 	return CUDA_SUCCESS;
 }
 
@@ -119,11 +120,11 @@ static CUresult made(const struct making *making, CUresult r, CUcontext *context
 		contexts_add(*context, index);
 	}
 	if (index >= 0 && !context)
-		moves_other(index); /* a green one is not counted */
+		changes_other(index); /* a green context is not counted */
 	if (index >= 0) {
 		credit_publish(index);
 		settle_made(index, making->reserved);
-		moves_end();
+		changes_end();
 	}
 	return r;
 }
@@ -210,8 +211,8 @@ CUresult hook_cuVDPAUCtxCreate_v2(CUcontext *pCtx, unsigned int flags, CUdevice_
 			pCtx);
 }
 
-/* From the look at a primary context to the one that is made: of threads that come together one
- * makes it, and the others find it. */
+/* From the check for a primary context until one is made: of several threads one makes it, and the
+ * others find it. */
 static struct driver_lock primaries;
 
 static int primary_active(CUdevice device)
@@ -246,7 +247,7 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice_v1 dev)
 	return r;
 }
 
-/* After the context is gone, whose memory is `owner`'s. */
+/* After the context is gone, whose memory belongs to `owner`. */
 static void gone(uint64_t owner, int index)
 {
 	uint64_t have;
@@ -262,14 +263,14 @@ static void gone(uint64_t owner, int index)
 	settle_device(index);
 }
 
-/* The context may end: the mover and the agent work in it no more, until it is over. */
+/* The context may end: until end_over() the mover and the agent do not work in it. */
 static void begin_end(CUcontext context)
 {
 	contexts_still(context);
 	movable_context_leaves(context);
 }
 
-/* It does end. */
+/* Forgets a context that is about to end, or has ended. */
 static void drop(CUcontext context)
 {
 	flight_context_leaves(context);
@@ -282,7 +283,7 @@ static void end_over(void)
 	movable_context_over();
 }
 
-/* Destroys by `call`; the agent looks away meanwhile. */
+/* Destroys by `call`; the agent does not touch the context meanwhile. */
 #define DESTROY(context, call)                                                                     \
 	({                                                                                         \
 		CUcontext destroyed_ = (context);                                                  \
@@ -292,7 +293,7 @@ static void end_over(void)
 		begin_end(destroyed_);                                                             \
 		drop(destroyed_);                                                                  \
 		current_changed();                                                                 \
-		moves_begin();                                                                     \
+		changes_begin();                                                                   \
 		leaving_ = memory_context_leaves(destroyed_);                                      \
 		result_ = (call);                                                                  \
 		if (result_ != CUDA_SUCCESS)                                                       \
@@ -303,7 +304,7 @@ static void end_over(void)
 		current_changed();                                                                 \
 		if (result_ == CUDA_SUCCESS)                                                       \
 			gone(leaving_, index_);                                                    \
-		moves_end();                                                                       \
+		changes_end();                                                                     \
 		result_;                                                                           \
 	})
 
@@ -335,8 +336,8 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	int index = context ? contexts_device(context) : -1;
 	CUresult r;
 
-	moves_begin();
-	/* Whether it is the last release only the driver knows: the context ends in it. */
+	changes_begin();
+	/* Only the driver knows whether this is the last release, with which the context ends. */
 	if (context)
 		begin_end(context);
 	r = driver(device);
@@ -347,7 +348,7 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	}
 	if (context)
 		end_over();
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -382,14 +383,14 @@ CUresult hook_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 	return r;
 }
 
-/* Ends the context with its last user; whether it did shows when it can no longer be used. */
+/* Ends the context with its last user. A context that can no longer be made current has ended. */
 CUresult hook_cuCtxDetach(CUcontext ctx)
 {
 	int index = contexts_device(ctx);
 	CUcontext popped;
 	CUresult r;
 
-	moves_begin();
+	changes_begin();
 	r = real(cuCtxDetach)(ctx);
 	current_changed();
 	if (r == CUDA_SUCCESS && real(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS) {
@@ -400,7 +401,7 @@ CUresult hook_cuCtxDetach(CUcontext ctx)
 		end_over();
 		gone((uint64_t)(uintptr_t)ctx, index);
 	}
-	moves_end();
+	changes_end();
 	return r;
 }
 
@@ -435,20 +436,20 @@ CUresult hook_cuGreenCtxDestroy(CUgreenCtx hCtx)
 	return DESTROY(context, real(cuGreenCtxDestroy)(hCtx));
 }
 
-/* What moves memory inside the current context: the daemon measures afterwards. */
+/* Calls that change how much memory the current context takes: the daemon measures afterwards. */
 static CUresult settled(CUresult r)
 {
 	settle_device(state_joined() ? devices_current() : -1);
 	return r;
 }
 
-/* Peer access opens memory that is all the driver's own; the mapping may take page tables. */
+/* Peer access concerns plain memory only; the mapping may take page tables. */
 CUresult hook_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
 	CUresult r = state_ready();
 
 	if (r == CUDA_SUCCESS && state_joined())
-		moves_other(devices_current());
+		changes_other(devices_current());
 	return r ? r : settled(real(cuCtxEnablePeerAccess)(peerContext, Flags));
 }
 

@@ -9,16 +9,16 @@
 #include "guest/driver/nested.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/state.h"
 #include "guest/residual/module.h"
 
 enum {
-	SEEN = 1024, /* pairs; one that another one has taken the place of is measured once more */
+	SEEN = 1024, /* pairs; a pair that another one has replaced is measured once more */
 };
 
-/* Each word is of one pair of library and context; nothing is ever taken out. Instead `unloads`,
- * and the number of contexts that have ended, are a part of the words. */
+/* Each word stands for a pair of library and context. Words are never removed: instead they depend
+ * on `unloads` and on the number of contexts that have ended. */
 static struct {
 	_Atomic uint64_t seen[SEEN];
 	_Atomic uint64_t unloads;
@@ -61,7 +61,7 @@ void libraries_unloaded(void)
 	atomic_fetch_add(&libraries.unloads, 1);
 }
 
-/* What may put a library into the current context. */
+/* A call that may load a library into the current context. */
 struct use {
 	const void *library; /* NULL: nothing to measure */
 	CUcontext context;
@@ -79,7 +79,7 @@ static CUresult begin(struct use *ret_use, const void *library, bool nested)
 			use.device = devices_of_context(use.context);
 		if (use.device >= 0 && !libraries_seen(library, use.context)) {
 			use.library = library;
-			moves_other(use.device);
+			changes_other(use.device);
 		}
 	}
 	*ret_use = use;
@@ -89,8 +89,8 @@ static CUresult begin(struct use *ret_use, const void *library, bool nested)
 static CUresult end(const struct use *use, CUresult r)
 {
 	if (r == CUDA_SUCCESS && use->library) {
-		/* Before the program can take what the library has taken already. Two threads may
-		 * both measure it, but none goes on before it was measured. */
+		/* Measured before the program can allocate memory that the library already uses.
+		 * Two threads may both measure, but none goes on before it was measured. */
 		module_came(use->device);
 		libraries_note(use->library, use->context);
 	}
@@ -104,7 +104,7 @@ static CUresult end(const struct use *use, CUresult r)
 		result_ ? result_ : end(&use_, driver_call(call));                                 \
 	})
 
-/* Drivers before 12.5 do not say which library a kernel is of: then each kernel is measured. */
+/* Drivers before 12.5 do not tell the library of a kernel: then each kernel is measured. */
 static const void *library_of(CUkernel kernel)
 {
 	CUlibrary library = NULL;

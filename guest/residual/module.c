@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules and libraries: their code and static data are device memory of unknown size, so that the
- * daemon measures after each of them came or went. It says then whether the tenant has more than it
- * may, and what was loaded is unloaded again.
+ * Modules and libraries: their code and static data are device memory of unknown size, so the
+ * daemon measures after each load and unload. If the tenant then has more than it may, the module
+ * is unloaded again.
  *
- * A library is loaded into a context when it is first used there, and a kernel's launch is such a
- * use. So that it can still be refused it is put into the current context at once.
+ * The driver loads a library into a context at its first use there, such as a kernel's launch. We
+ * load it into the current context at once, so that it can still be refused.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,14 +20,15 @@
 #include "guest/hooks.h"
 #include "guest/link/link.h"
 #include "guest/process/join.h"
-#include "guest/process/moves.h"
+#include "guest/process/changes.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/residual/libraries.h"
 #include "guest/residual/module.h"
 #include "guest/say.h"
 
-/* From a load to the answer about it, so that no other thread's module is mistaken for it. */
+/* Held from a load until the daemon's answer, so that no other thread's module is mistaken for it.
+ */
 static struct driver_lock loading;
 
 static CUresult settled(CUresult r)
@@ -51,7 +52,7 @@ static int write_check(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-/* Whether the tenant may have what it has now. While the daemon is away nobody can say. */
+/* Whether the tenant is within its limit now. While the daemon is away the answer is yes. */
 static bool within_limit(int device, enum link_patience patience, struct wire_message *ret_answer)
 {
 	struct check_word about = {{write_check, NULL}, device};
@@ -62,7 +63,7 @@ static bool within_limit(int device, enum link_patience patience, struct wire_me
 	if (ret_answer->refused.code == WIRE_REFUSED_LIMIT ||
 	    ret_answer->refused.code == WIRE_REFUSED_FULL)
 		return false;
-	settle_device(device); /* it does not know the word */
+	settle_device(device); /* an older daemon, which does not know the message */
 	return true;
 }
 
@@ -86,17 +87,17 @@ void module_came(int device)
 	if (device < 0 || !state_joined())
 		return;
 	mine = driver_lock_take(&loading);
-	/* What there is, is stated to the next daemon. */
+	/* If it fails, the inventory tells the next daemon. */
 	best_effort(within_limit(device, LINK_HERE, &answer));
 	driver_lock_give(&loading, mine);
 }
 
 struct load {
-	int device; /* -1: a call from inside the driver, or nothing to ask for */
+	int device; /* -1: a call from inside the driver, or no device of the tenant */
 	bool mine;
 };
 
-/* Before a load: CUDA_SUCCESS, and the lock is held where there is a device. */
+/* Before a load: CUDA_SUCCESS, and the lock is held if there is a device. */
 static CUresult begin(struct load *ret_load, bool nested)
 {
 	CUresult r = nested ? CUDA_SUCCESS : state_ready();
@@ -105,7 +106,7 @@ static CUresult begin(struct load *ret_load, bool nested)
 	if (r != CUDA_SUCCESS || nested || !state_joined())
 		return r;
 	ret_load->device = devices_current();
-	moves_other(ret_load->device);
+	changes_other(ret_load->device);
 	if (ret_load->device >= 0)
 		ret_load->mine = driver_lock_take(&loading);
 	return r;
@@ -138,7 +139,7 @@ static CUresult unload_library(void *library)
 	return r;
 }
 
-/* The result of a load by `call`, if there is room for what it stored in *place. */
+/* Loads by `call`, which stores in *place, and unloads again if there is no room. */
 #define LOAD(place, call, unload)                                                                  \
 	({                                                                                         \
 		struct load load_;                                                                 \
@@ -183,7 +184,7 @@ CUresult hook_cuFuncLoad(CUfunction hfunc)
 	CUresult r = state_ready();
 
 	if (r == CUDA_SUCCESS && state_joined())
-		moves_other(devices_current());
+		changes_other(devices_current());
 	if (r == CUDA_SUCCESS)
 		r = real(cuFuncLoad)(hfunc);
 	if (r == CUDA_SUCCESS)
@@ -191,8 +192,8 @@ CUresult hook_cuFuncLoad(CUfunction hfunc)
 	return r;
 }
 
-/* Where no context is current, or the library has nothing for its device, the driver refuses: that
- * is none of the program's business. */
+/* If no context is current, or the library has nothing for its device, the driver refuses: the
+ * program is not told. */
 static CUresult put_into_context(CUresult r, const CUlibrary *library)
 {
 	CUcontext context;
@@ -240,5 +241,5 @@ CUresult hook_cuLibraryUnload(CUlibrary library)
 void module_forget(void)
 {
 	memset(&loading, 0, sizeof(loading));
-	libraries_unloaded(); /* handles are given out anew */
+	libraries_unloaded(); /* the driver may reuse the handle */
 }

@@ -25,23 +25,22 @@ enum {
 
 struct capture {
 	CUstream stream; /* NULL: a free place */
-	uint32_t thread; /* whose stream it is, for CU_STREAM_PER_THREAD */
+	uint32_t thread; /* the stream's thread, for CU_STREAM_PER_THREAD */
 	uint32_t opener; /* the thread that began it */
 	bool bound;	 /* no other thread may end it */
-	uint64_t serial; /* from 1; the end of a capture is not taken for that of a later one of its
-			    stream */
-	CUevent before;	 /* behind what the stream had to do by then; NULL: not known, see below */
+	uint64_t serial; /* from 1; tells a capture from a later one of the same stream */
+	CUevent before;	 /* after the stream's earlier work; NULL: none, see event_before() */
 };
 
 static struct {
 	struct futex_lock lock; /* of the table */
 	struct capture first[CAPTURES_FIRST];
-	struct capture *more; /* instead of these, where they do not do */
+	struct capture *more; /* instead of `first`, if that is too small */
 	uint32_t room;	      /* in `more` */
-	uint32_t promised;    /* places, to captures that are about to begin */
+	uint32_t promised;    /* places that are kept for captures that are about to begin */
 	uint64_t last_serial;
 	struct driver_lock end_lock; /* one capture ends at a time ... */
-	_Atomic uint32_t ending;     /* ... and meanwhile nobody passes a closed gate */
+	_Atomic uint32_t ending;     /* ... and meanwhile no thread passes a closed gate */
 	_Atomic uint32_t kept_out;   /* the agent makes calls that a capture does not survive */
 } captures;
 
@@ -98,8 +97,8 @@ static bool more_room(void)
 	return true;
 }
 
-/* A capture that cannot be noted must not begin: it would be waited for, and nobody would see its
- * end. */
+/* A capture that cannot be noted must not begin: its end would not be noticed, and a close would
+ * wait for ever. */
 static bool promise_place(void)
 {
 	uint32_t used = 0;
@@ -133,7 +132,8 @@ static bool is_capturing(CUstream stream)
 	       (r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* Announce first, then look whether one ends: capture_end() does it the other way round. */
+/* Announces first, then checks whether a capture is ending: capture_end() does it in the reverse
+ * order. */
 bool capture_enter(struct presence_slot *slot, CUstream stream)
 {
 	while (capture_open()) {
@@ -166,8 +166,8 @@ bool capture_keep_out(void)
 	return false;
 }
 
-/* With the lock held. All captures that are counted, so that none is about to begin, and none may
- * hold up a drain. */
+/* With the lock held. Are all captures, including those that are about to begin, such that they do
+ * not hold up a drain? */
 static bool all_quiet(void)
 {
 	uint32_t quiet = 0;
@@ -213,8 +213,8 @@ void capture_let_in(void)
 	atomic_store(&captures.kept_out, 0);
 }
 
-/* Of the table, and not a count of the thread's own: an end that the agent sees first, or that
- * another thread asks for, ends it there. */
+/* Searches the table instead of keeping a count per thread: a capture may be ended by another
+ * thread, or the agent may notice its end first. */
 static bool opened_here(void)
 {
 	uint32_t thread = own_thread();
@@ -243,9 +243,10 @@ static bool turns_are_taken(void)
 	return false;
 }
 
-/* Of a stream whose capture does not hold up a drain. It must not be one that the legacy stream
- * waits for, as that could not be asked about; and while it is captured it cannot be asked itself,
- * so its work so far gets an event before. NULL: a drain will wait for the capture. */
+/* An event after the stream's earlier work, so that the capture does not hold up a drain: a stream
+ * that is being captured cannot be queried. Only for a stream for which the legacy stream does not
+ * wait, as the legacy stream could not be queried either. NULL: a drain will wait for the capture.
+ */
 static CUevent event_before(CUstream stream)
 {
 	bool own = !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
@@ -277,7 +278,7 @@ static void forget_event(CUevent event)
 		best_effort(real(cuEventDestroy_v2)(event));
 }
 
-/* Counts the capture before it looks at the gate: a close looks the other way round. */
+/* Counts the capture before it checks the gate: a close does it in the reverse order. */
 CUresult capture_begin(CUstream stream, CUevent *ret_before)
 {
 	CUresult r = state_ready();
@@ -287,7 +288,7 @@ CUresult capture_begin(CUstream stream, CUevent *ret_before)
 	if (!promise_place())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	count(1);
-	/* A thread that waited here with a capture of its own open could never end it. */
+	/* A thread with an open capture must not wait here: it could never end that capture. */
 	while (__atomic_load_n(&guest_tenant_page.not_open, __ATOMIC_SEQ_CST) && !opened_here()) {
 		count(-1);
 		r = (CUresult)gate_wait(-1);
@@ -354,7 +355,8 @@ struct capture_ending capture_end(CUstream stream)
 	return which;
 }
 
-/* From the driver's answer on the agent may see that it is over, and others begin the next one. */
+/* After the driver's answer the agent may notice the end, and other threads may begin the next
+ * capture. */
 CUresult capture_ended(CUstream stream, struct capture_ending which, CUresult r)
 {
 	struct capture *place;
@@ -410,7 +412,8 @@ unsigned capture_count(void)
 
 		if (c->stream && (never_ends(c) ||
 				  (c->stream != CU_STREAM_PER_THREAD && !is_capturing(c->stream))))
-			(void)closed(c); /* the event's context may be gone: it is left */
+			(void)closed(
+				c); /* the event is not destroyed, as its context may be gone */
 	}
 	futex_lock_give(&captures.lock);
 	return atomic_load(&state.captures);

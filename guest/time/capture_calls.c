@@ -4,7 +4,7 @@
 #include "guest/hooks.h"
 #include "guest/time/capture_inside.h"
 
-/* Of the functions whose default stream is the thread's own. */
+/* For the functions whose default stream is the thread's own. */
 static CUstream own_stream(CUstream stream)
 {
 	return stream ? stream : CU_STREAM_PER_THREAD;

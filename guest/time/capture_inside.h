@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the calls that begin and end captures (capture_calls.c) do around the driver's.
+ * What the hooks that begin and end captures (capture_calls.c) do before and after the driver's
+ * call.
  */
 #pragma once
 
@@ -11,7 +12,7 @@
 
 /* A capture that is about to end. */
 struct capture_ending {
-	uint64_t serial; /* 0: none that is known */
+	uint64_t serial; /* 0: not known */
 	bool mine;
 };
 

@@ -16,21 +16,22 @@
 #include "guest/time/want.h"
 
 enum {
-	CONTEXTS = 16, /* of which marks are kept; the work of others has no bound */
-	SUMS = 8,      /* of so many times between marks the older half is forgotten */
-	MARKS = 4,     /* two that may be under way, and two whose times are known */
-	DEPTH = 3,     /* so many periods are under way ... */
-	SKIPS = 2,     /* times that are not those of work alone, one after the other */
+	CONTEXTS = 16, /* that have marks; work in further contexts has no bound */
+	SUMS = 8,      /* after so many times between marks the sums are halved */
+	MARKS = 4,     /* two that may not be reached yet, and two whose times are known */
+	DEPTH = 3,     /* how many periods may be under way at most */
+	SKIPS = 2,     /* how many times with a pause are ignored in a row */
 	PERIOD_LAST = 1 << 16,
-	PERIOD_MANY = 16, /* of calls of which we cannot tell the device */
+	PERIOD_MANY = 16, /* of calls whose device is not known */
 	PERIOD_SUSPENDED = 1024,
-	PATIENCE_MS = 100,	 /* of one wait, or four times what the last one took ... */
-	PATIENCE_COUPLED_MS = 2, /* where the daemon has found that work waits for threads */
+	PATIENCE_MS = 100,	 /* of one wait, or four times the last time between marks, at most
+				    PATIENCE_LAST_MS */
+	PATIENCE_COUPLED_MS = 2, /* if the daemon has found that work waits for threads */
 	PATIENCE_LAST_MS = 2000,
-	IN_VAIN = 4,	     /* after so many there is no bound ... */
-	SUSPENDED_MS = 1000, /* for so long, */
+	IN_VAIN = 4,	     /* after so many waits in vain there is no bound */
+	SUSPENDED_MS = 1000, /* for this time, which doubles up to SUSPENDED_LAST_MS */
 	SUSPENDED_LAST_MS = 16000,
-	LOCKED_MS = 10, /* the marks are another thread's for so long at most */
+	LOCKED_MS = 10, /* how long a thread waits for the marks at most */
 	NAP_FIRST_US = 50,
 	NAP_LEAST_US = 20,
 	NAP_LAST_US = 1000,
@@ -38,17 +39,18 @@ enum {
 
 static const uint64_t ms = 1000000;
 
-/* Of a context. The n-th mark is the event n % MARKS. */
+/* The marks of a context. The n-th mark is the event n % MARKS. */
 struct marks {
 	CUcontext context;
 	CUevent event[MARKS];  /* die with the context */
-	uint32_t calls[MARKS]; /* a thread's, before the mark */
+	uint32_t calls[MARKS]; /* of the thread that left the mark, before it */
 	bool dry[MARKS];       /* nothing may have been under way just before the mark */
 	uint64_t count;	       /* marks that were left, */
 	uint64_t left_ns;      /* the last one at this time */
-	uint64_t waits;	       /* at gates, until then */
+	uint64_t waits;	       /* waits at gates until then */
 	uint64_t apart_ns;     /* between the last two that are known to be reached, */
-	/* and all in all, of late. Threads share the marks: two may be next to each other. */
+	/* and in sum, of late. Threads share the marks, so two of them may be close to each other.
+	 */
 	uint64_t sum_apart_ns, sum_calls;
 	uint32_t sums, skipped;
 	struct presence_vain vain;
@@ -75,8 +77,8 @@ uint32_t flight_period(int device)
 {
 	uint32_t period;
 
-	/* Where one of several devices may be idle, each call has to look whether it is that one's.
-	 */
+	/* If one of several devices may be idle, each call has to check whether it is for that
+	 * device. */
 	if (atomic_load(&want_quiet) && atomic_load(&state.devices) > 1)
 		return 1;
 	if (device < 0)
@@ -84,7 +86,7 @@ uint32_t flight_period(int device)
 	if (bound_ns(device) == 0)
 		return PRESENCE_SAMPLE;
 	period = atomic_load(&flight.period[device]);
-	/* Not always the same stream's turn. */
+	/* Varies, so that not always the same stream is sampled. */
 	if (period >= 8)
 		period -= atomic_fetch_add(&flight.dither, 0x9e3779b9u) % (period / 4);
 	return period ? period : 1;
@@ -115,7 +117,7 @@ void flight_complete(int device)
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-/* What other threads capture is not disturbed by our calls. */
+/* Our calls must not disturb captures of other threads. */
 static CUstreamCaptureMode relax(void)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -155,7 +157,7 @@ static bool make_events(struct marks *m)
 	return made == MARKS;
 }
 
-/* With the lock held. NULL: none are kept of this context. */
+/* With the lock held. NULL: there is no room for this context. */
 static struct marks *marks_of(CUcontext context)
 {
 	struct marks *free_ = NULL;
@@ -192,7 +194,7 @@ static void add_time(struct marks *m, uint64_t apart_ns, uint64_t calls)
 	}
 }
 
-/* The last mark but one is known to be reached, and so are those before. */
+/* Called when the last mark but one, and all before it, are known to be reached. */
 static void measure(struct marks *m, int device)
 {
 	uint64_t period = atomic_load(&flight.period[device]), best;
@@ -204,8 +206,8 @@ static void measure(struct marks *m, int device)
 		return;
 	dry = m->dry[(m->count - 2) % MARKS];
 	calls = m->calls[(m->count - 2) % MARKS];
-	/* A time with a pause in it says little; where there are no others it has to do for the
-	 * period, but says nothing of how long a call takes. */
+	/* A time with a pause in it tells little. If there are no others it has to suffice for the
+	 * period, but it does not tell how long a call takes. */
 	if (dry && m->skipped++ < SKIPS)
 		return;
 	m->skipped = 0;
@@ -219,7 +221,7 @@ static void measure(struct marks *m, int device)
 		calls = m->sum_calls;
 	}
 	best = calls * want / (apart > least ? apart : least);
-	/* Upwards by steps, as it may have been an accident. */
+	/* Increases in steps, as a single time may be misleading. */
 	if (best > period * 4 + 4)
 		best = period * 4 + 4;
 	if (best > PERIOD_LAST)
@@ -246,10 +248,10 @@ static uint64_t patience_ns(const struct marks *m, int device)
 	return patience < PATIENCE_LAST_MS * ms ? patience : PATIENCE_LAST_MS * ms;
 }
 
-/* What was waited for did not come in time: perhaps it waits for us. */
+/* The mark was not reached in time: perhaps it waits for this thread. */
 static void give_up(struct presence_vain *vain, uint64_t now)
 {
-	/* All that wait for one mark have waited once. */
+	/* Threads that wait for the same mark count as one wait. */
 	if (now - vain->last_ns < PATIENCE_MS * ms / 2)
 		return;
 	vain->last_ns = now;
@@ -263,7 +265,7 @@ static void give_up(struct presence_vain *vain, uint64_t now)
 	vain->until_ns = now + vain->suspended_ms * ms;
 }
 
-/* From the first time on. */
+/* Returns the time of the first call. */
 static uint64_t since(uint64_t *first_ns, uint64_t now)
 {
 	if (*first_ns == 0)
@@ -271,7 +273,7 @@ static uint64_t since(uint64_t *first_ns, uint64_t now)
 	return *first_ns;
 }
 
-/* In this sample; but not before `since_ns`. */
+/* How long this sample has waited, counted from `since_ns` at the earliest. */
 static uint64_t waited_ns(struct presence_slot *slot, uint64_t since_ns)
 {
 	uint64_t now = now_ns(), first = since(&slot->waits_since_ns, now);
@@ -287,11 +289,12 @@ static uint64_t locked_ns(struct presence_slot *slot)
 }
 
 enum sample {
-	GOES_ON = 0, /* nothing to wait for, or no more */
+	GOES_ON = 0, /* there is nothing to wait for, or no longer */
 	WAITS,
 };
 
-/* How many periods may be under way: fewer where a single call takes longer than its part. */
+/* How many periods may be under way: fewer if a single call takes longer than its part of the
+ * bound. */
 static uint64_t depth(const struct marks *m, int device)
 {
 	uint64_t one = m->sum_apart_ns / (m->sum_calls ? m->sum_calls : 1);
@@ -305,22 +308,22 @@ static bool reached(const struct marks *m, uint64_t n)
 	return m->count < n || real(cuEventQuery)(mark_at(m, m->count - n)) != CUDA_ERROR_NOT_READY;
 }
 
-/* Is so little under way that one period more may be? The marks stand before their calls. */
+/* May one more period be under way? Marks are left before their calls. */
 static bool marks_fit(const struct marks *m, uint64_t depth_)
 {
 	return reached(m, 2) && (depth_ > 2 || reached(m, 1));
 }
 
-/* Where one call is too much its stream has to be empty: what others have may well run beside it.
- */
+/* If a single call exceeds the bound, its stream has to be empty; other streams' work may run
+ * beside it. */
 static bool stream_fits(const struct presence_slot *slot, uint64_t depth_, CUstream stream)
 {
 	return depth_ > 1 || slot->vain.until_ns > now_ns() ||
 	       real(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY;
 }
 
-/* Until when nothing is looked at: the nearer to the end the shorter, where the device has nothing
- * else to do until we look. */
+/* The time until the next check. With a depth of 1 the device would be idle until then, so it gets
+ * shorter towards the expected end. */
 static uint64_t pause_us(const struct marks *m, uint64_t depth_)
 {
 	uint64_t end = m->left_ns + m->apart_ns, now = now_ns(), us, least = NAP_FIRST_US;
@@ -359,8 +362,8 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 	if (!marks || !stream_fits(slot, depth_, stream)) {
 		*ret_pause_us = pause_us(m, depth_);
 		slot->waits_for_stream = marks;
-		/* For this mark: of the threads that waited for the one before another one went.
-		 * For a stream it is the thread alone that waits, whoever else goes on. */
+		/* Counts only the wait for this mark, as another thread may have left it. A wait
+		 * for a stream is the thread's alone, and counts from its beginning. */
 		if (waited_ns(slot, marks ? 0 : m->left_ns) < patience_ns(m, device))
 			return WAITS;
 		give_up(marks ? &slot->vain : &m->vain, now_ns());
@@ -386,8 +389,9 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 
 	if (!context)
 		return GOES_ON;
-	/* A handler that jumped away would leave the lock held. Its holder may be in the driver,
-	 * and that may wait for this thread: it is not waited for without end. */
+	/* Signals are blocked, as a handler that jumped away would leave the lock held. The holder
+	 * may be in the driver, which may wait for this thread: so the wait for the lock is
+	 * bounded. */
 	memset(&all, 0xff, sizeof(all));
 	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
 	if (atomic_compare_exchange_strong(&flight.lock.word, &was, 1)) {

@@ -26,10 +26,10 @@ must_check uint32_t flight_period(int device);
  * meanwhile; check the gate and call it again. */
 must_check bool flight_wait(struct presence_slot *slot, int device, CUstream stream);
 
-/* The bound is another one. */
+/* The bound has changed. */
 void flight_bound(int device, uint64_t before_ns, uint64_t now_ns);
 
-/* Nothing is under way. */
+/* No work is under way. */
 void flight_complete(int device);
 
 /* A context is about to be destroyed. */

@@ -13,7 +13,7 @@
 
 enum {
 	SPIN_NS = 5000,
-	GATE_MS = 100, /* how often a waiter looks around: the daemon may have died */
+	GATE_MS = 100, /* how often a waiting thread checks whether the daemon has died */
 	BETWEEN_MS = 1,
 };
 
@@ -37,8 +37,8 @@ static bool spin(int device)
 	return false;
 }
 
-/* Two threads may come here in one order and leave in the other: the last one writes the current
- * value. */
+/* Threads may store in another order than they count: each repeats until the stored value is
+ * current. */
 static void show(uint64_t *place, _Atomic uint64_t *count)
 {
 	uint64_t now;
@@ -55,7 +55,7 @@ static void show_on(int device)
 	     &state.device[device].waiting);
 }
 
-/* `device` -1: at all of them. */
+/* `device` -1: at all devices. */
 static void count_waiting(int device, uint64_t change)
 {
 	atomic_fetch_add(&state.waiting, change);
@@ -68,7 +68,7 @@ static void count_waiting(int device, uint64_t change)
 	}
 }
 
-/* For a daemon that has come back: a thread that waited before it came still waits. */
+/* For a daemon that has come back: threads that waited before still wait. */
 void gate_new_page(void)
 {
 	show(&guest_own_page.waiting, &state.waiting);
@@ -117,7 +117,7 @@ static uint32_t wait_at_gate(int device)
 	uint32_t answer = 0;
 	uint64_t began = 0;
 
-	/* Whoever hears that we want to run must see that we wait. */
+	/* Counted first: when the daemon hears that we want to run, it must see that we wait. */
 	count_waiting(device, 1);
 	want_stir(device);
 	if (!spin(device))
@@ -151,7 +151,7 @@ uint32_t gate_wait(int device)
 }
 
 /* With the slot taken: waits until the gate is open. The thread is marked as present again before
- * the gate is looked at for the last time. */
+ * the caller checks the gate for the last time. */
 uint32_t gate_wait_with(struct presence_slot *slot, int device)
 {
 	uint32_t answer;

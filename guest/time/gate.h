@@ -22,7 +22,7 @@ must_check uint32_t gate_wait(int device);
  * a close does not wait for this thread. */
 must_check uint32_t gate_pause(int device);
 
-/* The same once: the caller looks at the gate again. */
+/* The same, but it may have closed again: the caller checks the gate. */
 must_check uint32_t gate_wait_with(struct presence_slot *slot, int device);
 
 /* With the slot taken: tells the daemon that we want our memory, and waits until all of it is on

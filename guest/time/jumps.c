@@ -27,22 +27,22 @@ static bool is_entry(uintptr_t word)
 	return false;
 }
 
-/* Does it lead into a trampoline: a return address, or where a signal came? An entry itself is a
- * pointer that the program has. */
+/* Is it an address inside a trampoline: a return address, or the place where a signal arrived? The
+ * address of an entry itself does not count, as the program has such pointers. */
 static bool is_inside(uintptr_t word)
 {
 	return word >= (uintptr_t)guest_entries && word < (uintptr_t)guest_entries_end &&
 	       !is_entry(word);
 }
 
-/* Up to what cannot be read, which is not far above a stack: a guard page, or its end. */
+/* Reads up to an unreadable page, which is not far above a stack: a guard page, or its end. */
 static bool holds_inside(uintptr_t from, bool *ret_whole)
 {
 	uintptr_t words[WORDS];
 	uintptr_t end = from + DEEPEST_BYTES;
 
 	for (uintptr_t at = from; at < end;) {
-		/* Not over a page's end: what can be read of it is read. */
+		/* Reads never cross a page's end, so that every readable page is read. */
 		size_t bytes = sizeof(words) - (at & (sizeof(words) - 1));
 		struct iovec to = {words, bytes}, source = {(void *)at, bytes};
 		long got = syscall(SYS_process_vm_readv, getpid(), &to, 1UL, &source, 1UL, 0UL);

@@ -66,7 +66,7 @@ static int device_of(unsigned index, bool has_stream, CUstream stream)
 	return devices_current();
 }
 
-/* The gate was not open when the trampoline looked, or a sample is due. */
+/* The gate was not open when the trampoline checked it, or a sample is due. */
 static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint64_t *registers,
 			  const uint64_t *stack)
 {

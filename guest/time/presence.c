@@ -26,7 +26,7 @@ _Static_assert(offsetof(struct presence_slot, return_address) == 0 &&
 _Static_assert(WIRE_DEVICES < 256, "trampolines.S looks at the low byte of not_open");
 _Static_assert(sizeof(struct presence_slot) == 256, "slots lie in rows, aligned");
 
-/* Slots in a row behind a head of a slot's size. */
+/* An array of slots, after a head of a slot's size. */
 struct chunk {
 	_Atomic(struct chunk *) next;
 	unsigned slots;
@@ -41,14 +41,14 @@ static struct {
 	_Atomic uint32_t started;
 	_Atomic uint32_t has_key;
 	pthread_key_t key;
-	_Atomic uint64_t submissions; /* of finished countdowns */
+	_Atomic uint64_t submissions; /* those of finished countdowns */
 	_Atomic uint64_t refills;
 	int has_membarrier;
 	struct futex_lock barrier_lock;
 	void *barrier_page;
 } presence;
 
-/* Looks taken, and never is: a thread without a slot takes the slow path once. */
+/* It appears to be taken, so that a thread without a slot takes the slow path once. */
 struct presence_slot guest_unregistered = {.return_address = 1};
 __thread struct presence_slot *guest_slot __attribute__((tls_model("initial-exec"))) =
 	&guest_unregistered;
@@ -113,7 +113,7 @@ static struct presence_slot *take_slot(void)
 	}
 }
 
-/* The thread ends. It may have been ended inside a call: the slot is emptied in any case. */
+/* A thread ends, perhaps inside a call: its slots are emptied in any case. */
 static void thread_ends(void *value)
 {
 	struct presence_slot *slot = value, *next;
@@ -141,9 +141,9 @@ int presence_start(void)
 	return 0;
 }
 
-/* Without membarrier (a seccomp filter): taking a right away from a page that was written makes the
- * kernel interrupt every processor that runs one of our threads, which orders its stores as well.
- */
+/* Without membarrier (a seccomp filter): removing write access from a page that was written makes
+ * the kernel interrupt every processor that runs one of our threads, which orders its stores as
+ * well. */
 static void barrier_by_page(void)
 {
 	futex_lock_take(&presence.barrier_lock);
@@ -169,7 +169,8 @@ void presence_barrier(void)
 		barrier_by_page();
 }
 
-/* By the slot's thread, or by the agent. Where both do it at once the sum of submissions is off. */
+/* Called by the slot's thread, or by the agent. If both do it at once the sum of submissions is
+ * inexact. */
 static void set_countdown(struct presence_slot *slot, uint32_t calls)
 {
 	uint32_t left = __atomic_load_n(&slot->countdown, __ATOMIC_RELAXED);
@@ -200,7 +201,7 @@ uint32_t presence_register(unsigned index)
 	slot = take_slot();
 	if (!slot)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	/* Its first call takes the slow path: the agent may be about to say that we are idle. */
+	/* Its first call takes the slow path: the agent may be about to report that we are idle. */
 	set_countdown(slot, 1);
 	if (!atomic_load(&presence.has_key) || pthread_setspecific(presence.key, slot) != 0) {
 		atomic_store(&slot->taken, 0);
@@ -208,13 +209,13 @@ uint32_t presence_register(unsigned index)
 	}
 	slot->own = slot;
 	guest_slot = slot;
-	/* Contexts that no hook saw being made are learned of here. */
+	/* Adds the current context, in case no hook saw it being made. */
 	best_effort(devices_current());
 	errno = saved;
 	return 0;
 }
 
-/* The calls that the thread's slots are about were left. */
+/* The thread has left the calls of all its slots. */
 static void empty(struct presence_slot *first_of_ring)
 {
 	struct presence_slot *slot = first_of_ring;
@@ -258,8 +259,9 @@ void presence_walk_start(struct presence_walk *walk)
 	*walk = (struct presence_walk){.chunk = &first.head};
 }
 
-/* Seen outside once is enough: the barrier came before, so that whoever enters later sees the gate.
- * A countdown that fell by two means that the call we saw has ended: by one may be its own step. */
+/* A slot that was seen empty once has passed: the barrier came before, so a thread that enters
+ * later sees the gate. If the countdown fell by two, the call that we saw has ended; by one may be
+ * that call's own step. */
 static bool slot_passed(struct presence_slot *slot, struct presence_walk *walk)
 {
 	uint32_t countdown = __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE);
@@ -291,7 +293,7 @@ bool presence_walk_step(struct presence_walk *walk)
 	return true;
 }
 
-/* A countdown goes on with the next thread that gets the slot. */
+/* The next thread that gets a slot continues its countdown. */
 uint64_t presence_submissions(void)
 {
 	uint64_t sum = atomic_load(&presence.submissions);
@@ -308,19 +310,19 @@ uint64_t presence_submissions(void)
 	return sum;
 }
 
-void presence_look(struct presence_look *ret_look)
+void presence_snapshot(struct presence_snapshot *ret_snapshot)
 {
-	struct presence_look look = {.refills = atomic_load(&presence.refills)};
+	struct presence_snapshot now = {.refills = atomic_load(&presence.refills)};
 
 	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
 		for (unsigned i = 0; i < count_of(chunk); i++) {
 			struct presence_slot *slot = &slots_of(chunk)[i];
 
-			look.countdowns += __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE);
+			now.countdowns += __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE);
 			if (__atomic_load_n(&slot->return_address, __ATOMIC_ACQUIRE) != 0)
-				look.inside++;
+				now.inside++;
 		}
-	*ret_look = look;
+	*ret_snapshot = now;
 }
 
 void presence_sample_soon(void)
@@ -360,7 +362,7 @@ bool presence_captures(const struct presence_slot *mine)
 	return false;
 }
 
-/* Is it one of the ring of `mine`, and taken? */
+/* Is the slot taken, and one of the ring of `mine`? */
 static bool returns(const struct presence_slot *mine, const struct presence_slot *slot)
 {
 	const struct presence_slot *one = mine;

@@ -22,7 +22,7 @@ enum presence_state {
 	PRESENCE_CAPTURES /* passed a closed gate, as its stream is being captured */
 };
 
-/* Consecutive waits in vain; afterwards there are none for a while. guest/time/flight.c. */
+/* Consecutive waits in vain; after some, waiting is suspended. guest/time/flight.c. */
 struct presence_vain {
 	uint64_t until_ns, suspended_ms;
 	uint64_t last_ns; /* the last time */
@@ -49,7 +49,7 @@ struct presence_slot {
 } __attribute__((aligned(256)));
 
 enum {
-	PRESENCE_SAMPLE = 1 << 30, /* calls between two looks at the slow path */
+	PRESENCE_SAMPLE = 1 << 30, /* calls between two that take the slow path */
 	PRESENCE_FIRST = 64,	   /* slots without an allocation */
 };
 
@@ -83,11 +83,11 @@ void presence_barrier(void);
 uint64_t presence_submissions(void);
 
 /* A value that changes with every submitting call; and the number of threads inside one. */
-struct presence_look {
+struct presence_snapshot {
 	uint64_t countdowns, refills;
 	unsigned inside;
 };
-void presence_look(struct presence_look *ret_look);
+void presence_snapshot(struct presence_snapshot *ret_snapshot);
 
 /* Called by the agent while no walk is in progress and no capture is open: each thread's next
  * submitting call takes the slow path. */

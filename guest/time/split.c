@@ -29,9 +29,8 @@ static struct {
 #undef MEMBER
 } driver;
 
-/* Is the copy to be split? Not one that the driver makes inside a call of its own, which has not
- * come through the gate: it came here by a jump. Nor under capture, where the driver will refuse
- * it. */
+/* Is the copy to be split? Not a copy that the driver makes inside another call: it has not passed
+ * the gate. Nor during a capture, as the driver will refuse it. */
 static bool is_split(size_t bytes, const void *caller, int *ret_device)
 {
 	if (likely(bytes <= LARGE_BYTES) || real_is_driver(caller) ||

@@ -14,31 +14,31 @@
 #include "guest/time/want.h"
 
 enum {
-	LOOK_US = 100,	      /* time between two looks while somebody waits for the device */
-	LOOK_LAST_US = 400,   /* likewise, after some milliseconds of them */
-	LOOK_ALONE_US = 1000, /* while nobody waits */
+	CHECK_US = 100,	       /* time between two checks while somebody waits for the device */
+	CHECK_LAST_US = 400,   /* likewise, after some milliseconds of them */
+	CHECK_ALONE_US = 1000, /* while nobody waits */
 };
 
 /* By index on the wire; only for the agent. */
 static struct watch {
-	struct presence_look look;
-	uint64_t complete_ns; /* since then nothing has been in progress; 0: something is */
+	struct presence_snapshot last;
+	uint64_t complete_ns; /* since when nothing has been in progress; 0: something is */
 	uint64_t flight_ns;   /* as last told to the threads */
 	uint64_t began;	      /* the page's `began` when it was last handled */
-	int look_us;
+	int check_us;
 } watch[WIRE_DEVICES];
 
 #define page_turns(w, field) __atomic_load_n(&guest_tenant_page.turns[w].field, __ATOMIC_SEQ_CST)
 
-/* Has anything been submitted since the last look? */
-static bool has_moved(struct watch *w)
+/* Has anything been submitted since the last check? */
+static bool has_submitted(struct watch *w)
 {
-	struct presence_look look;
+	struct presence_snapshot now;
 	bool same;
 
-	presence_look(&look);
-	same = look.countdowns == w->look.countdowns && look.refills == w->look.refills;
-	w->look = look;
+	presence_snapshot(&now);
+	same = now.countdowns == w->last.countdowns && now.refills == w->last.refills;
+	w->last = now;
 	return !same;
 }
 
@@ -55,7 +55,7 @@ static bool is_busy(int device)
 }
 
 /* Nothing has been in progress during the whole grace period. Returns true if IDLE was sent. */
-static bool say_idle(struct watch *w, int device)
+static bool tell_idle(struct watch *w, int device)
 {
 	bool still = false;
 	int r = -EAGAIN;
@@ -67,9 +67,9 @@ static bool say_idle(struct watch *w, int device)
 		capture_let_in();
 	}
 	/* Notes the countdowns as they are now. */
-	best_effort(has_moved(w));
+	best_effort(has_submitted(w));
 	if (still)
-		r = want_say_idle(device);
+		r = want_send_idle(device);
 	if (r == 0)
 		flight_complete(device);
 	else
@@ -78,7 +78,7 @@ static bool say_idle(struct watch *w, int device)
 }
 
 /* If the bound became narrower, threads learn it with their next call. */
-static int look_at_flight(uint32_t wire_device, int device, struct watch *w, bool walking)
+static int check_flight(uint32_t wire_device, int device, struct watch *w, bool walking)
 {
 	uint64_t flight_ns = page_turns(wire_device, flight_ns);
 
@@ -86,7 +86,7 @@ static int look_at_flight(uint32_t wire_device, int device, struct watch *w, boo
 		return -1;
 	if (flight_ns != 0 && (w->flight_ns == 0 || flight_ns < w->flight_ns)) {
 		if (walking || !capture_keep_out())
-			return LOOK_ALONE_US;
+			return CHECK_ALONE_US;
 		flight_bound(device, w->flight_ns, flight_ns);
 		presence_sample_soon();
 		capture_let_in();
@@ -95,37 +95,37 @@ static int look_at_flight(uint32_t wire_device, int device, struct watch *w, boo
 	return -1;
 }
 
-static int next_look_us(struct watch *w, bool contended)
+static int next_check_us(struct watch *w, bool contended)
 {
 	if (!contended)
-		return LOOK_ALONE_US;
-	w->look_us = w->look_us ? w->look_us + w->look_us / 16 : LOOK_US;
-	if (w->look_us > LOOK_LAST_US)
-		w->look_us = LOOK_LAST_US;
-	return w->look_us;
+		return CHECK_ALONE_US;
+	w->check_us = w->check_us ? w->check_us + w->check_us / 16 : CHECK_US;
+	if (w->check_us > CHECK_LAST_US)
+		w->check_us = CHECK_LAST_US;
+	return w->check_us;
 }
 
 static int watch_step(uint32_t wire_device, int device, struct watch *w, bool walking)
 {
-	bool moved = has_moved(w);
+	bool submitted = has_submitted(w);
 	uint64_t now, end;
 
 	/* Is all work complete, and did nobody submit while this was checked? */
-	if (w->look.inside || is_busy(device) || has_moved(w) || w->look.inside) {
+	if (w->last.inside || is_busy(device) || has_submitted(w) || w->last.inside) {
 		w->complete_ns = 0;
-		return next_look_us(w, page_turns(wire_device, contended) != 0);
+		return next_check_us(w, page_turns(wire_device, contended) != 0);
 	}
 	now = now_ns();
-	w->look_us = 0;
-	if (moved || w->complete_ns == 0)
+	w->check_us = 0;
+	if (submitted || w->complete_ns == 0)
 		w->complete_ns = now;
 	end = w->complete_ns + page_turns(wire_device, grace_ns);
 	if (now < end)
 		return (int)((end - now) / 1000) + 1;
 	if (walking)
-		return LOOK_US;
+		return CHECK_US;
 	w->complete_ns = 0;
-	return say_idle(w, device) ? -1 : LOOK_US;
+	return tell_idle(w, device) ? -1 : CHECK_US;
 }
 
 static bool is_open(uint32_t wire_device)
@@ -143,7 +143,7 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 		return -1;
 	if (page_turns(wire_device, contended))
 		split_begin();
-	flight_us = look_at_flight(wire_device, device, w, closes->walking);
+	flight_us = check_flight(wire_device, device, w, closes->walking);
 	if (!page_turns(wire_device, say)) {
 		if (atomic_load(&want_quiet) & 1u << device)
 			want_set_busy(device);
@@ -154,21 +154,21 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 	w->began = page_turns(wire_device, began);
 	if (atomic_load(&want_quiet) & 1u << device)
 		want_set_busy(device);
-	/* While a thread waits at the gate we are busy, until it opens. A drain is followed by a
-	 * look. */
+	/* While a thread waits at the gate the device counts as busy, until it opens. A drain is
+	 * followed by a check. */
 	if (closes->draining) {
 		w->complete_ns = 0;
 		return flight_us;
 	}
-	/* It may have opened without the thread knowing it yet, on a busy machine. */
+	/* On a busy machine the gate may have opened before the thread has noticed. */
 	if (atomic_load(&state.device[device].waiting) != 0) {
 		w->complete_ns = 0;
-		return is_open(wire_device) ? LOOK_US : flight_us;
+		return is_open(wire_device) ? CHECK_US : flight_us;
 	}
 	return watch_step(wire_device, device, w, closes->walking);
 }
 
-/* On another connection the guest counts as busy everywhere. */
+/* On a new connection the guest counts as busy everywhere. */
 void turns_down(void)
 {
 	want_down();

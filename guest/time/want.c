@@ -69,7 +69,8 @@ static void wake_one(int device)
 	if (atomic_load(&quiet[device]) == BUSY ||
 	    atomic_compare_exchange_strong(&quiet[device], &was, BUSY))
 		return;
-	/* If the message cannot be sent, the connection is lost; on the next one we are busy. */
+	/* If the message cannot be sent, the connection is lost; on the next one the device counts
+	 * as busy. */
 	if (link_tell(&about.word) < 0)
 		atomic_store(&quiet[device], BUSY);
 }
@@ -95,7 +96,7 @@ void want_arm(int device)
 	atomic_store(&quiet[device], ARMING);
 }
 
-int want_say_idle(int device)
+int want_send_idle(int device)
 {
 	struct quiet_word about = {{write_idle, unsent_idle}, device};
 

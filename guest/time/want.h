@@ -38,7 +38,7 @@ void want_arm(int device);
 
 /* Sends IDLE, unless a call came since want_arm(). 0; otherwise as link_try(), and the device is
  * busy. */
-must_check int want_say_idle(int device);
+must_check int want_send_idle(int device);
 
 must_check bool want_is_idle(int device);
 

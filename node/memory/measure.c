@@ -139,8 +139,8 @@ static uint64_t load(const uint64_t *place)
 static uint64_t says_moved(const struct guest *g)
 {
 	uint64_t settles = __atomic_load_n(&g->own->settles, __ATOMIC_SEQ_CST);
-	uint64_t ended = __atomic_load_n(&g->own->moves_ended, __ATOMIC_SEQ_CST);
-	uint64_t begun = __atomic_load_n(&g->own->moves_begun, __ATOMIC_SEQ_CST);
+	uint64_t ended = __atomic_load_n(&g->own->changes_ended, __ATOMIC_SEQ_CST);
+	uint64_t begun = __atomic_load_n(&g->own->changes_begun, __ATOMIC_SEQ_CST);
 
 	/* It has not stated what it holds yet, and its page does not cover that until then. */
 	if (!g->stated && g->caller)

@@ -23,7 +23,7 @@ static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
 {
 	const struct wire_own_page *own = at->guest->own;
 	size_t i = index_of(at);
-	uint64_t ended = load(&own->moves_ended), begun = load(&own->moves_begun), used, fixed;
+	uint64_t ended = load(&own->changes_ended), begun = load(&own->changes_begun), used, fixed;
 	struct ledger_sums has;
 
 	ledger_holder_sums(at->holder, &has);

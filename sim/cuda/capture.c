@@ -63,7 +63,7 @@ static struct capture_member *join(struct capture *capture, struct CUstream_st *
 	return member;
 }
 
-/* What the stream did is still the capture's: its tips must lead to the origin. */
+/* The stream's work still belongs to the capture: its tips must lead to the origin. */
 static void leave_tips(struct capture_member *member)
 {
 	struct CUstream_st *stream = take(member->stream);
@@ -96,7 +96,7 @@ void capture_set_tips(struct capture_member *member, CUgraphNode *tips, CUgraphE
 	member->n_tips = n;
 }
 
-/* Adds what is not there yet. */
+/* Adds those that are not there yet. */
 CUresult capture_add_tips(struct capture_member *member, const CUgraphNode *tips,
 			  const CUgraphEdgeData *data, size_t n)
 {
@@ -353,7 +353,7 @@ static CUresult wait_captured(struct CUstream_st *stream, uint64_t id, const CUg
 	if (member && member->capture->broken)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (!capture) {
-		/* An event of the world outside, or of a capture that has ended. */
+		/* An event that was recorded outside of captures, or in one that has ended. */
 		if (!member)
 			return CUDA_ERROR_INVALID_VALUE;
 		member->capture->broken = true;

@@ -45,6 +45,6 @@ must_check CUresult capture_forbid(struct CUstream_st *stream);
 /* Likewise for any stream of the context. */
 must_check CUresult capture_forbid_set(struct stream_set *set);
 
-/* The stream is being destroyed: its capture, if it began here, ends; else its work must still have
- * been joined when the capture ends. */
+/* The stream is being destroyed. If a capture began on it, that ends; otherwise its work must still
+ * be joined before the capture ends. */
 void capture_abandon(struct CUstream_st *stream);

@@ -113,7 +113,7 @@ static CUresult check_joined(struct capture *capture, const struct capture_membe
 	return result;
 }
 
-/* Under the lock; the capture is over unless it was not the caller's to end. */
+/* Under the lock; ends the capture, unless the caller must not end it. */
 static CUresult finish(struct CUstream_st *stream, CUgraph *ret_graph)
 {
 	struct capture_member *member = capture_member_of(stream);

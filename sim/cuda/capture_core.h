@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                         sim/cuda/capture_core.h
- * What a capture is made of; for sim/cuda/capture.c, which keeps them, and sim/cuda/capture_api.c,
+ * The structures of captures; for sim/cuda/capture.c, which keeps them, and sim/cuda/capture_api.c,
  * the driver's functions that begin, end and inspect one. Everything here is under capture_lock().
  */
 #pragma once
@@ -14,7 +14,7 @@
 #include "cuda/types.h"
 #include "sim/cuda/stream_core.h"
 
-/* A stream's part in a capture: what comes next on it depends on the tips. */
+/* A stream's part in a capture: its next node depends on the tips. */
 struct capture_member {
 	struct list link;
 	struct capture *capture;
@@ -43,7 +43,7 @@ void capture_unlock(void);
 /* Names the calling thread. */
 const void *capture_thread(void);
 
-/* What the calling thread has asked for by cuThreadExchangeStreamCaptureMode(). */
+/* The calling thread's mode, set by cuThreadExchangeStreamCaptureMode(). */
 CUstreamCaptureMode *capture_thread_mode(void);
 
 /* The stream's part; NULL where it does not capture. */

@@ -30,7 +30,7 @@ struct CUctx_st {
 	CUdevice device;
 	uint64_t id; /* of this life: a primary context gets a new one when it is retained again */
 	bool primary;
-	unsigned retained; /* primary: how often; the driver's lock */
+	unsigned retained; /* primary: how often; under the driver's lock */
 	_Atomic int state; /* enum context_state */
 	unsigned flags;	   /* CU_CTX_*; under the driver's lock */
 	unsigned api_version;
@@ -42,12 +42,12 @@ struct CUctx_st {
 	struct heap *heap;	    /* its device memory */
 	struct list modules;	    /* module.c's, under the driver's lock */
 	struct list link;
-	_Atomic uint64_t device_heap; /* what kernels malloc() from: 0 until one needs it */
+	_Atomic uint64_t device_heap; /* the heap of kernels' malloc(): 0 until one needs it */
 	_Atomic size_t limits[16];
 	_Atomic int cache;	       /* CUfunc_cache */
 	struct coredump_wishes *dumps; /* coredump.c's; made and ended with the context */
-	/* Not NULL: this is how a thread names a green context (green.h). All but its streams are
-	 * the primary context's, and so are the functions' answers about it. */
+	/* Not NULL: this is how a thread names a green context (green_types.h). Everything but its
+	 * streams is the primary context's, and so are the functions' answers about it. */
 	struct CUgreenCtx_st *green;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program asks of and sets on its context. */
+/* The driver's functions that query and set attributes of contexts. */
 #include <stdlib.h>
 
 #include "cuda/prototypes.h"

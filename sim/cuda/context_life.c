@@ -96,14 +96,14 @@ static CUresult context_start(struct CUctx_st *context, unsigned flags)
 	return CUDA_SUCCESS;
 }
 
-/* Ends all that the context has. `switching` is held. */
+/* Ends everything that the context has. `switching` is held. */
 static void context_stop(struct CUctx_st *context, enum context_state then)
 {
 	atomic_store(&context->state, (int)then);
-	/* What hangs on demand ends; everything else is waited for. */
+	/* Kernels that hang on demand end; all other work is waited for. */
 	atomic_store(&context->cancel, 1);
 	engine_cancel(context->device);
-	stream_set_free(context->streams); /* its workers look at the pointer until they end */
+	stream_set_free(context->streams); /* its workers use the pointer until they end */
 	context->streams = NULL;
 	module_context_ended(context);
 	memory_context_ended(context);

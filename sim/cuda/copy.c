@@ -10,7 +10,7 @@
 #include "sim/cuda/space.h"
 
 #define COPY_PIECE	(1u << 20) /* the space is held for reading for so many bytes at a time */
-#define COPY_STAGE_MOST (1u << 20) /* larger ones are waited for instead */
+#define COPY_STAGE_MOST (1u << 20) /* for larger copies the call waits instead */
 
 void copy_plain(struct copy_work *ret_copy, uint64_t to, bool to_host, uint64_t from,
 		bool from_host, size_t bytes)
@@ -24,7 +24,7 @@ void copy_plain(struct copy_work *ret_copy, uint64_t to, bool to_host, uint64_t 
 	};
 }
 
-/* From the first byte to behind the last one. False where that does not fit 64 bits. */
+/* From the first byte to behind the last one. False if that does not fit 64 bits. */
 static bool place_span(const struct copy_work *copy, const struct copy_place *place,
 		       uint64_t *ret_bytes)
 {
@@ -45,7 +45,7 @@ static bool copy_empty(const struct copy_work *copy)
 	return !copy->width_bytes || !copy->height || !copy->depth;
 }
 
-/* Host memory that the program did not name to the driver is followed as it is. */
+/* Host memory that the driver does not know is accessed unchecked. */
 static bool place_pageable(const struct copy_place *place)
 {
 	struct space_range range;
@@ -139,7 +139,7 @@ void copy_done(struct copy_work *copy)
 
 /* ---- carrying it out ------------------------------------------------------------------------- */
 
-/* Where the host finds an address, for at most *bytes. The space is in use. */
+/* The host address of a device address, for at most *bytes. The space is in use. */
 static int place_follow(uint64_t address, bool host, bool write, size_t *bytes, char **ret_at)
 {
 	struct space_range range;

@@ -33,8 +33,8 @@ static bool stream_is_idle(struct CUstream_st *stream)
 	       (all_done(stream_legacy(stream->set)) && !stream_blocking_pending(stream->set));
 }
 
-/* Pageable bytes that a copy engine could take at once have gone when the call returns: another
- * context's stream, which nothing orders after this one, finds them on a GPU, too. */
+/* If a copy from pageable memory can begin at once, it is complete when the call returns: on a GPU,
+ * too, another context's stream, which nothing orders after this one, finds the bytes. */
 CUresult copy_submit(struct copy_work *copy, CUstream handle, bool wait)
 {
 	struct op op = {.kind = OP_COPY};
@@ -153,7 +153,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
 		       : r;
 }
 
-/* The ones before the first that fails are submitted, as the driver documents. */
+/* Copies before the first that fails are submitted, as the driver documents. */
 static CUresult copy_batch(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
 			   size_t *ret_failed, CUstream stream)
 {
@@ -194,7 +194,7 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
-/* Sets do not wait, but those of pinned host memory: the program may look at once. */
+/* Sets do not wait, except those of pinned host memory, which the program may read at once. */
 static bool set_is_synchronous(uint64_t address)
 {
 	struct space_range range;

@@ -29,7 +29,7 @@ static bool is_text(CUcoredumpSettings setting)
 	return setting == CU_COREDUMP_FILE || setting == CU_COREDUMP_PIPE;
 }
 
-/* Of the process alone. */
+/* Settings of the process alone. */
 static bool is_global(CUcoredumpSettings setting)
 {
 	return setting == CU_COREDUMP_ENABLE_USER_TRIGGER || setting == CU_COREDUMP_PIPE;
@@ -90,7 +90,7 @@ static void begin(void)
 	}
 	if (gethostname(host, sizeof(host) - 1) < 0)
 		host[0] = '\0';
-	/* An H100's driver (580.159.04) says of a file without a name: "". */
+	/* An H100's driver (580.159.04) answers "" for a file without a name. */
 	snprintf(all->file, NAME_BYTES, "%s", file ? file : "");
 	if (pipe)
 		snprintf(all->pipe, NAME_BYTES, "%s", pipe);
@@ -144,7 +144,7 @@ static CUresult tell(struct coredump_wishes *from, CUcoredumpSettings setting, v
 	return CUDA_SUCCESS;
 }
 
-/* Nothing is looked at beyond `*size`. */
+/* Nothing beyond `*size` is read. */
 static CUresult want(struct coredump_wishes *to, CUcoredumpSettings setting, const void *value,
 		     const size_t *size)
 {

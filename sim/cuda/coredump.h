@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                             sim/cuda/coredump.h
- * What a program wants of core dumps: kept and told, for the process and for each context. None is
- * ever written; a program that switches them on is told so.
+ * A program's settings of core dumps: stored and returned, for the process and for each context. No
+ * dump is ever written; a program that switches them on is told so.
  *
  * A context has a copy of the process's wishes as they were when it began.
  */

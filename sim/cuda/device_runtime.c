@@ -2,8 +2,8 @@
 #include "sim/cuda/device_runtime.h"
 
 /*
- * The handle is the address of the launch's zeroed workspace (%envreg1 and 2), 0 where the launch
- * is not cooperative. The barrier counts arrivals of blocks for ever: a block waits until the count
+ * The handle is the address of the launch's zeroed workspace (%envreg1 and 2), 0 if the launch is
+ * not cooperative. The barrier counts arrivals of blocks for ever: a block waits until the count
  * reaches the next multiple of the number of blocks. One thread of a block counts for all.
  */
 const char device_runtime_ptx[] =

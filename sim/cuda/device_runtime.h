@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                       sim/cuda/device_runtime.h
- * What cooperative groups need of the device runtime, as PTX of our own: the barrier of a whole
- * grid and its sizes. Programs link libcudadevrt.a for it, of which only machine code exists.
+ * The part of the device runtime that cooperative groups need, as PTX of our own: the barrier of a
+ * whole grid and its sizes. Programs link libcudadevrt.a for it, of which only machine code exists.
  *
  * Not here: launches from kernels. A program that uses them fails at its link, by their name.
  */

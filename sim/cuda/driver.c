@@ -26,7 +26,7 @@ static struct {
 	_Atomic int logging; /* enum log_level */
 	bool handler_set;
 	pthread_mutex_t saying;
-	uint64_t lacks[LACKS_MOST]; /* what has been said to be missing; under saying */
+	uint64_t lacks[LACKS_MOST]; /* features that were reported as missing; under `saying` */
 	unsigned n_lacks;
 } driver = {
 	.starting = PTHREAD_MUTEX_INITIALIZER,
@@ -109,11 +109,11 @@ void driver_unlock(void)
 enum log_level {
 	LOG_UNKNOWN,
 	LOG_NOTHING,
-	LOG_LACKS, /* what is missing, by name, each once */
+	LOG_LACKS, /* missing features, by name, each once */
 	LOG_ALL,
 };
 
-/* From the environment: what is missing may be met before cuInit(). */
+/* From the environment, as a missing feature may be needed before cuInit(). */
 static enum log_level log_level(void)
 {
 	enum log_level level = (enum log_level)atomic_load(&driver.logging);
@@ -238,7 +238,7 @@ int driver_version(void)
 		atomic_store(&version, known);
 		return known;
 	}
-	/* Asked before cuInit(): the environment says it. */
+	/* May be asked before cuInit(): then from the environment. */
 	known = atomic_load(&guess);
 	if (!known) {
 		known = settings_read("driver", &setting, &why) == 0 ? (int)setting : 12090;

@@ -17,7 +17,7 @@
 /* SUCCESS, NOT_INITIALIZED, or NOT_PERMITTED inside a host function. Starts nothing. */
 must_check CUresult driver_ready(void);
 
-/* As driver_ready(), and INVALID_HANDLE for what is no such handle. */
+/* As driver_ready(), and INVALID_HANDLE for a value that is no such handle. */
 must_check CUresult driver_knows(enum handle_kind kind, const void *handle);
 
 /* As driver_ready(), and INVALID_DEVICE for a number that names no device. */
@@ -40,12 +40,12 @@ int driver_version(void);
 void driver_lock(void);
 void driver_unlock(void);
 
-/* What the simulator lacks: driver_lacks() names it. NOT_SUPPORTED. */
+/* For features that the simulator lacks: driver_lacks() names one. NOT_SUPPORTED. */
 CUresult driver_missing(const char *symbol);
 
-/* One line on stderr, once each and 16 at most, that names what a program asked for and the
- * simulator can not do: a program's own message is often just a number. Nothing with
- * METE_SIM_LOG=off. */
+/* One line on stderr, once each and 16 at most, that names a feature that the program needs and the
+ * simulator lacks: a program's own message is often just a number. Nothing with METE_SIM_LOG=off.
+ */
 void driver_lacks(const char *format, ...) printf_like(1, 2);
 
 /* One line on stderr with METE_SIM_LOG=on: what went wrong inside. */

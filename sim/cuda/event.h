@@ -65,11 +65,12 @@ bool event_record_is_reached(struct event_record *record);
  * waits for ever. */
 bool event_record_await(struct event_record *record, const struct stream_set *waiter);
 
-/* Records it where all ends that was submitted to the set's streams so far. INVALID_HANDLE: the
+/* Records it after all work that was submitted to the set's streams so far. INVALID_HANDLE: the
  * event is another context's; STREAM_CAPTURE_UNSUPPORTED, OUT_OF_MEMORY. */
 must_check CUresult event_record_set(struct stream_set *set, CUevent event);
 
-/* What is submitted to the set's streams from now on comes after the event. Likewise. */
+/* Work that is submitted to the set's streams from now on comes after the event. Results as above.
+ */
 must_check CUresult event_wait_set(struct stream_set *set, CUevent event);
 
 /* A worker waits for a record, on behalf of its set; *time_ns becomes the later of the two. */

@@ -15,16 +15,16 @@
 #include "sim/cuda/stream_core.h"
 
 #define SHARE_MAGIC 0x6d65746565766e74ull
-#define LOOK_NS	    100000000u /* how often a waiting thread checks for dead processes */
+#define CHECK_NS    100000000u /* how often a waiting thread checks for dead processes */
 
 enum { PAGE_BYTES = 4096 };
 
-/* Any process that has the handle may write what it likes: nothing here is followed. */
+/* Any process that has the handle may write anything here: no value is trusted as an address. */
 struct page {
 	_Atomic uint64_t magic;
 	_Atomic uint64_t last, reached, time_ns;
-	_Atomic uint32_t moves; /* a futex */
-	/* The process that recorded it last: a slot of the segment, and whose it was. */
+	_Atomic uint32_t wakes; /* a futex */
+	/* The process that recorded it last: its slot of the segment, and its identity. */
 	_Atomic uint32_t slot;
 	_Atomic uint64_t start_ticks;
 };
@@ -146,7 +146,7 @@ void event_share_reach(struct event_share *share, uint64_t ticket, uint64_t time
 {
 	raise(&share->page->time_ns, time_ns);
 	raise(&share->page->reached, ticket);
-	clock_wake(&share->page->moves);
+	clock_wake(&share->page->wakes);
 }
 
 /* No process is left that could reach it. */
@@ -176,13 +176,13 @@ bool event_share_wait(struct event_share *share, uint64_t ticket, const struct s
 		      uint64_t *ret_time_ns)
 {
 	for (;;) {
-		uint32_t before = atomic_load(&share->page->moves);
+		uint32_t before = atomic_load(&share->page->wakes);
 
 		if (event_share_reached(share, ticket, ret_time_ns))
 			return true;
 		if (waiter && stream_set_ending(waiter))
 			return false;
-		if (clock_wait_until(clock_now_ns() + LOOK_NS, &share->page->moves, before) == 0)
+		if (clock_wait_until(clock_now_ns() + CHECK_NS, &share->page->wakes, before) == 0)
 			(void)segment_reap();
 	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                              sim/cuda/execute.h
- * Work as plain data, and what carries it out: copies (copy.c), sets (set.c), kernels (launch.c).
+ * Work as plain data, and the functions that carry it out: copies and sets (copy.c), kernels
+ * (launch.c).
  *
  * The entry points describe work and hand it to a stream; the stream's worker calls x_execute()
  * when the work's turn has come. Graph nodes hold the same descriptions, cloned.
@@ -15,7 +16,7 @@
  * Time: *time_ns is the modelled time from which the work could run (submitted, or the end of what
  * it waited for); x_execute() moves it to the modelled end. See sim/machine/engine.h.
  *
- * Outcomes are the driver's CUresult. What x_execute() answers belongs to the context: the caller
+ * Outcomes are the driver's CUresult. An error of x_execute() belongs to the context: the caller
  * makes it sticky with context_fail().
  */
 #pragma once
@@ -52,15 +53,15 @@ void copy_plain(struct copy_work *ret_copy, uint64_t to, bool to_host, uint64_t 
 /* From the driver's structure; also what graph memcpy nodes take. INVALID_VALUE as the driver. */
 must_check CUresult copy_from_3d(const CUDA_MEMCPY3D *asked, struct copy_work *ret_copy);
 
-/* Are both sides mapped, for all bytes? INVALID_VALUE where not. For the caller's thread. What is
- * captured is not looked for: it fails when its graph runs. */
+/* Are both sides mapped, for all bytes? INVALID_VALUE if not. For the caller's thread. A captured
+ * copy is not checked: it fails when its graph runs. */
 must_check CUresult copy_check(const struct copy_work *copy, bool captured);
 
 /* Reads a pageable source now, as the driver does. Nothing to do for other sources, nor when the
  * caller waits for the copy anyway. OUT_OF_MEMORY. Not for graph nodes: they read when they run. */
 must_check CUresult copy_stage(struct copy_work *copy);
 
-/* Is host memory part of it that the program has not named to the driver? */
+/* Does it involve host memory that the driver does not know? */
 bool copy_is_pageable(const struct copy_work *copy);
 
 /* May the call return before the copy is done, or is a pageable destination waited for? */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program asks of functions, and how many blocks of them fit. */
+/* The driver's functions about kernels' attributes and occupancy. */
 #include <stdlib.h>
 
 #include "cuda/prototypes.h"
@@ -40,7 +40,7 @@ static int compute_capability(const struct CUfunc_st *function)
 	return (int)(shape->capability_major * 10 + shape->capability_minor);
 }
 
-/* What the program has set, or what is left of 48 KiB. */
+/* The value that the program has set, or the rest of 48 KiB. */
 static int dynamic_shared_most(const struct CUfunc_st *function)
 {
 	int set = atomic_load(&function->max_dynamic_shared);

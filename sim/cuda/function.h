@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                             sim/cuda/function.h
- * Attributes and parameters of functions, shared by what takes a CUfunction and a CUkernel.
+ * Attributes and parameters of functions, for the calls that take a CUfunction and those that take
+ * a CUkernel.
  */
 #pragma once
 

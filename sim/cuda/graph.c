@@ -380,8 +380,9 @@ CUgraphNode graph_find(const struct CUgraph_st *clone, const struct CUgraphNode_
 
 /* ---- order --------------------------------------------------------------------------------- */
 
-/* Kahn's: nodes whose dependencies are all placed are taken in the order of their creation, so that
- * a graph without branches runs as it was written. scratch first counts what a node waits for. */
+/* Kahn's algorithm: nodes whose dependencies are all placed are taken in the order of their
+ * creation, so that a graph without branches runs as it was written. scratch first counts a node's
+ * open dependencies. */
 CUresult graph_sort(const struct CUgraph_st *graph, CUgraphNode **ret_nodes)
 {
 	CUgraphNode *nodes = calloc(graph->n_nodes ? graph->n_nodes : 1, sizeof(CUgraphNode));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                                sim/cuda/graph.h
- * Graphs as programs build them: nodes that hold an op each, and edges. What runs is a plan made
- * from one (sim/cuda/graph_plan.h).
+ * Graphs as programs build them: nodes that hold an op each, and edges. A plan is made from a
+ * graph, and runs (sim/cuda/graph_plan.h).
  *
  * As with CUDA a graph is not protected against its own program's threads: two of them must not
  * use one graph at a time. Captures hold their own lock around it (sim/cuda/capture.h).
@@ -127,7 +127,7 @@ must_check CUresult graph_sort(const struct CUgraph_st *graph, CUgraphNode **ret
 /* The node of a clone (or of a child graph of it) that stands for `original`; NULL: none. */
 CUgraphNode graph_find(const struct CUgraph_st *clone, const struct CUgraphNode_st *original);
 
-/* Whether the program may change the graph: an executable's or a capture's it may not. */
+/* Whether the program may change the graph: it may not if it is an executable's or a capture's. */
 bool graph_is(CUgraph graph);	      /* a living handle */
 bool graph_node_is(CUgraphNode node); /* likewise */
 
@@ -140,5 +140,5 @@ CUgraphNodeType graph_type_of(enum op_kind kind);
 void graph_users_free(struct CUgraph_st *graph);
 must_check CUresult graph_users_clone(const struct CUgraph_st *from, struct CUgraph_st *to);
 
-/* `to` holds what `from` holds, and lets go of what it held. On failure it is unchanged. */
+/* `to` then holds what `from` holds instead of its former objects. On failure it is unchanged. */
 must_check CUresult graph_users_replace(const struct CUgraph_st *from, struct CUgraph_st *to);

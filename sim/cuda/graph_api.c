@@ -96,8 +96,8 @@ static void answer_add(struct answer *answer, CUgraphNode node, CUgraphNode othe
 		answer->data[i] = *data;
 }
 
-/* What is beyond the end is cleared, and the true number told. A list that does not fit is an
- * error where it can not be given in full with its data. */
+/* Entries beyond the end are cleared, and the true number returned. A list that does not fit is an
+ * error if it has data that cannot be given in full. */
 static CUresult answer_end(struct answer *answer, size_t *ret_n)
 {
 	for (size_t i = answer->n; i < answer->room; i++) {
@@ -139,8 +139,8 @@ exported CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, si
 	return answer_end(&answer, numRootNodes);
 }
 
-/* A plain edge has all zero data. The first forms of these functions do not tell edges' data, and
- * refuse where there are any that they would hide. */
+/* A plain edge has all zero data. The first versions of these functions do not return edges' data,
+ * and fail if there are any that they would hide. */
 static bool is_plain(const CUgraphEdgeData *data)
 {
 	static const CUgraphEdgeData plain;

@@ -10,7 +10,7 @@
 
 static __thread struct graph_values *used;
 
-/* The current context does not stand in for one that is not named. */
+/* A context must be named: the current one is no substitute. */
 static CUresult context_given(CUcontext named, struct CUctx_st **ret_context)
 {
 	return named ? context_named(named, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
@@ -84,7 +84,7 @@ size_t graph_conditions_count(const struct CUgraph_st *graph)
 	return n;
 }
 
-/* A graph's own handles, and those of the graphs that it is within. NULL: it is none of them. */
+/* Searches the graph's own handles, and those of the graphs around it. NULL: not found. */
 static const struct graph_handle *find_handle(const struct CUgraph_st *graph,
 					      CUgraphConditionalHandle handle)
 {
@@ -173,8 +173,8 @@ CUresult graph_condition_fill(struct CUgraphNode_st *node,
 
 /* ---- whether it can be run ------------------------------------------------------------------- */
 
-/* A conditional node's graphs are started by the device: what the host has a part in cannot be
- * there. */
+/* A conditional node's graphs are started by the device: they cannot have nodes that need the host.
+ */
 static bool device_can_do(CUgraphNodeType type)
 {
 	return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY ||
@@ -315,7 +315,7 @@ static size_t count_handles(const struct CUgraph_st *graph)
 	return n;
 }
 
-/* A graph that is in it several times has its handles once: its clones run one after the other. */
+/* A graph that occurs several times has its handles once, as its clones run one after the other. */
 static void collect(const struct CUgraph_st *graph, struct graph_values *values)
 {
 	list_for_each(link, &graph->handles)

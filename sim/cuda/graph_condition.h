@@ -30,7 +30,7 @@ struct stream_set;
 must_check CUresult graph_condition_fill(struct CUgraphNode_st *node,
 					 const CUDA_CONDITIONAL_NODE_PARAMS *params);
 
-/* The handles of a graph. */
+/* For the handles of a graph. */
 must_check CUresult graph_conditions_clone(const struct CUgraph_st *from, struct CUgraph_st *to);
 void graph_conditions_free(struct CUgraph_st *graph);
 size_t graph_conditions_count(const struct CUgraph_st *graph);
@@ -47,7 +47,7 @@ CUgraphInstantiateResult graph_conditions_check(const struct CUgraph_st *graph);
 
 /* A step of a plan that decides what comes next. */
 struct graph_control {
-	bool sets; /* the value becomes `value`; otherwise it is looked at */
+	bool sets; /* sets the value to `value`; otherwise tests it */
 	CUgraphConditionalHandle handle;
 	unsigned value;
 	CUgraphConditionalNodeType type;
@@ -55,11 +55,11 @@ struct graph_control {
 	size_t n;
 };
 
-/* What a graph does first. NULL with *ret_n 0: nothing. OUT_OF_MEMORY. */
+/* The steps at the beginning of a graph. NULL with *ret_n 0: none. OUT_OF_MEMORY. */
 must_check CUresult graph_control_of_handle(const struct graph_handle *handle,
 					    struct graph_control **ret_control);
 
-/* Of a conditional node. */
+/* The step of a conditional node. */
 must_check CUresult graph_control_of_node(const struct CUgraphNode_st *node,
 					  struct graph_control **ret_control);
 void graph_control_free(struct graph_control *control); /* NULL is fine */
@@ -88,7 +88,7 @@ void graph_values_free(struct graph_values *values);
 void graph_values_use(struct graph_values *values);
 struct graph_values *graph_values_used(void);
 
-/* What a kernel says. A handle that is not the launch's, or no launch, is ignored: it has no
- * effect. */
+/* A kernel sets a value. Without effect if the handle is not the launch's, or there is no launch.
+ */
 void graph_values_set(struct graph_values *values, CUgraphConditionalHandle handle, unsigned value);
 unsigned graph_values_get(const struct graph_values *values, CUgraphConditionalHandle handle);

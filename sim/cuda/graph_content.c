@@ -29,7 +29,8 @@ static CUresult describe_kernel(CUgraphNodeParams *all, struct graph_content *co
 
 	op->kind = OP_KERNEL;
 	op->context = params->ctx;
-	/* A function knows where it runs, whatever is current or said: a graph may span devices. */
+	/* A function determines its context, regardless of the current one or the parameter: a
+	 * graph may span devices. */
 	if (result == CUDA_SUCCESS && handle_is(HANDLE_FUNCTION, params->func))
 		op->context = op->kernel.function->module->context;
 	return result;
@@ -223,7 +224,7 @@ static void content_free(struct graph_content *content)
 	content->alloc.accessDescs = NULL;
 }
 
-/* Everything that is not the op, which has its own place. */
+/* Stores everything but the op, which is stored separately. */
 static void put(struct graph_content *content, struct CUgraphNode_st *node)
 {
 	if (content->type == CU_GRAPH_NODE_TYPE_MEMCPY)
@@ -269,7 +270,7 @@ CUresult graph_content_replace(struct graph_content *content, struct CUgraphNode
 		content_free(content);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	/* What parameters do not say stays. */
+	/* Members that the parameters do not have stay. */
 	if (content->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		content->op.kernel.cooperative = node->op.kernel.cooperative;
 	if (!content->op.context)
@@ -311,7 +312,7 @@ static CUresult tell_kernel(struct CUgraphNode_st *node, CUgraphNodeParams *all)
 	return CUDA_SUCCESS;
 }
 
-/* A captured copy was never described by the program: only its work tells. */
+/* The program has not described a captured copy: its description is made from its work. */
 static void copy_params(const struct copy_work *work, CUDA_MEMCPY3D *params)
 {
 	memset(params, 0, sizeof(*params));

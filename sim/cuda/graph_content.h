@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                         sim/cuda/graph_content.h
- * What a node does, made from what a program describes. All the driver's forms of node parameters
- * are brought into CUgraphNodeParams first; adding a node, changing one and changing one of an
- * executable graph then differ only in where the content goes.
+ * The content of a node, made from a program's description. All the driver's forms of node
+ * parameters are converted to CUgraphNodeParams first; adding a node, changing one and changing one
+ * of an executable graph then differ only in where the content goes.
  */
 #pragma once
 
@@ -29,12 +29,11 @@ must_check CUresult graph_content_add(struct graph_content *content, struct CUgr
 				      const CUgraphNode *before, const CUgraphEdgeData *data,
 				      size_t n, CUgraphNode *ret_node);
 
-/* Puts it in the place of what the node does; taken over, on failure too. INVALID_VALUE where the
- * type differs. */
+/* Replaces the node's content; taken over, on failure too. INVALID_VALUE if the type differs. */
 must_check CUresult graph_content_replace(struct graph_content *content,
 					  struct CUgraphNode_st *node);
 
-/* The other way: what the node does, in the driver's words. Pointers are the node's and stay valid
+/* The reverse: the node's content in the driver's form. Pointers are the node's and stay valid
  * until it is changed. OUT_OF_MEMORY. */
 must_check CUresult graph_node_params(struct CUgraphNode_st *node, CUgraphNodeParams *ret_params);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cuda/graph_device.h"
 
-/* Arrays only where the program described the node; the device reaches host memory that the
- * program has named to the driver. */
+/* Only a node that the program described can have arrays. The device reaches host memory that is
+ * registered with the driver. */
 static bool device_can_copy(const struct CUgraphNode_st *node)
 {
 	return node->copy.srcMemoryType != CU_MEMORYTYPE_ARRAY &&

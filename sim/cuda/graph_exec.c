@@ -178,8 +178,8 @@ exported CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 
 /* ---- launching ----------------------------------------------------------------------------- */
 
-/* Memory is found, and found missing, when a launch is asked for. What the graph frees itself may
- * be allocated by the next launch at once: its ops come after. */
+/* Memory is reserved when a launch is submitted, which may fail. Memory that the graph frees itself
+ * may be claimed by the next launch at once, as its ops come after. */
 static void unclaim(const struct graph_plan *plan, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -259,7 +259,7 @@ exported CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	return result;
 }
 
-/* There is nothing to carry to the device but the plan. */
+/* Uploading only makes the plan. */
 exported CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
 	struct CUstream_st *stream;

@@ -25,5 +25,5 @@ struct CUgraphExec_st {
 /* A living handle? */
 bool graph_exec_is(CUgraphExec exec);
 
-/* What the executable runs has changed. */
+/* The content of the executable has changed. */
 void graph_exec_changed(CUgraphExec exec);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The forms in which the driver's older functions say what a node does. Each is the beginning of a
- * member of CUgraphNodeParams: what it lacks is zero.
+ * The forms in which the driver's older functions describe a node. Each is the beginning of a
+ * member of CUgraphNodeParams, whose further fields are zero.
  */
 #pragma once
 

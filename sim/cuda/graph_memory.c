@@ -18,7 +18,7 @@ struct allocation {
 	size_t asked;
 	int device;
 	unsigned refs;
-	unsigned pending; /* launches that have claimed it, and have not come to its node */
+	unsigned pending; /* launches that have claimed it and have not reached its node */
 	bool backed;	  /* counted in the device's book */
 	bool claimed;	  /* a launch has allocated it, as the program sees it */
 	bool mapped;	  /* likewise, as the device sees it */
@@ -26,7 +26,7 @@ struct allocation {
 
 struct sums {
 	uint64_t used, used_high, reserved, reserved_high;
-	uint64_t left; /* the part of `reserved` that allocations which have gone have left */
+	uint64_t left; /* the part of `reserved` that former allocations have left */
 };
 
 static struct {
@@ -56,7 +56,7 @@ static struct allocation *find(CUdeviceptr address)
 	return NULL;
 }
 
-/* What allocations that have gone have left is taken first. */
+/* Memory that former allocations have left is taken first. */
 static CUresult reserve(int device, size_t bytes)
 {
 	struct sums *sums = &memory.sums[device];
@@ -82,8 +82,8 @@ static void give_left(int device)
 	sums->left = 0;
 }
 
-/* In the space's table from here on, so that calls which name the address are accepted: what runs
- * before the allocation's turn does not reach it. */
+/* In the space's table from here on, so that calls with the address are accepted. Work that runs
+ * before the allocation's node cannot access it. */
 static CUresult back(struct allocation *allocation, struct CUctx_st *context)
 {
 	struct space_range range = {
@@ -132,7 +132,7 @@ static void unback(struct allocation *allocation)
 	allocation->backed = false;
 }
 
-/* No op names the address any more, and nothing is there. */
+/* No op has the address any more, and it has no memory. */
 static void drop_unused(struct allocation *allocation)
 {
 	if (allocation->refs || allocation->claimed || allocation->mapped)
@@ -358,7 +358,7 @@ exported CUresult cuDeviceGraphMemTrim(CUdevice device)
 	{
 		struct allocation *allocation = list_entry(link, struct allocation, link);
 
-		/* A launch that frees it as well has disclaimed it when it was queued. */
+		/* A launch that also frees it has released its claim when it was queued. */
 		if (allocation->device == device && !allocation->claimed && !allocation->mapped &&
 		    !allocation->pending)
 			unback(allocation);

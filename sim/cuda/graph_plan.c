@@ -163,7 +163,7 @@ void graph_launch_free(struct graph_launch *launch)
 	free(launch);
 }
 
-/* A record says where it is waited for: at the stream, and at the launch's end at the latest. */
+/* A record is waited for at the launch's stream, at the launch's end at the latest. */
 static void publish(struct graph_launch *launch, const struct stream_mark *mark)
 {
 	for (size_t i = 0; i < launch->plan->n; i++) {
@@ -189,7 +189,7 @@ CUresult graph_launch_submit(struct graph_launch *launch, struct CUstream_st *st
 		op_done(&op);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	/* The launch may be over and freed before its events can be told of it: look at a twin. */
+	/* A copy of the launch: it may be over and freed before its events get their records. */
 	for (size_t i = 0; i < launch->plan->n; i++) {
 		event_record_unref(held->records[i]);
 		held->records[i] = launch->records[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                            sim/cuda/graph_plan.h
- * What an executable graph runs: the ops of a graph and its children, in one row. A plan never
- * changes, so that launches that are still pending keep the parameters that they were launched
- * with; an executable graph that is updated makes itself a new one.
+ * The ops of an executable graph and its children, in one array. A plan never changes, so that
+ * pending launches keep the parameters with which they were launched; an updated executable graph
+ * gets a new one.
  *
  * Branches are run one after the other, in an order that the edges allow. A conditional node is a
  * step that runs other plans, those of its graphs.
@@ -27,7 +27,7 @@ struct graph_plan {
 	struct op *ops;
 	size_t n;
 	struct CUgraph_st *keep;    /* owned: an empty graph that holds the user objects */
-	struct graph_values values; /* owned: which a launch has */
+	struct graph_values values; /* owned: the values that a launch has */
 };
 
 /* One launch: the plan, and the events' records that belong to it. */

@@ -11,8 +11,8 @@
 #include "sim/cuda/graph_exec.h"
 #include "sim/cuda/graph_form.h"
 
-/* The executable's own node. `node` may have been destroyed with its graph since: only its address
- * and number are looked at, and only while it is alive. */
+/* The executable's own node. `node` may have been destroyed with its graph: only its address and
+ * number are used, and only while it is alive. */
 static CUgraphNode own_node(CUgraphExec exec, CUgraphNode node)
 {
 	if (!graph_exec_is(exec) || !graph_node_is(node))
@@ -155,7 +155,7 @@ static void number(struct CUgraph_st *graph)
 static void compare(struct CUgraph_st *own, struct CUgraph_st *wanted,
 		    CUgraphExecUpdateResultInfo *info);
 
-/* They have as many: graph_content_fits(). */
+/* Both have the same number: graph_content_fits(). */
 static void compare_parts(struct CUgraphNode_st *mine, struct CUgraphNode_st *node,
 			  CUgraphExecUpdateResultInfo *info)
 {
@@ -208,8 +208,8 @@ static CUresult take_over_parts(struct CUgraphNode_st *mine, struct CUgraphNode_
 	return result;
 }
 
-/* The nodes keep their origins, by which the program goes on naming them. What the graph held for
- * them goes with the old ones; pending launches hold it themselves. */
+/* The nodes keep their origins, by which the program continues to name them. The graph's user
+ * objects are replaced, too; pending launches hold the old ones themselves. */
 static CUresult take_over(struct CUgraph_st *own, struct CUgraph_st *wanted)
 {
 	struct list *at = own->nodes.next;

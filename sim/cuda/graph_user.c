@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User objects: counted references to something of the program's, which graphs can hold; the last
- * one to go calls the program's function.
+ * User objects: counted references to an object of the program, which graphs can hold; when the
+ * last one is released, the program's function is called.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static struct graph_user *find(struct CUgraph_st *graph, const struct CUuserObje
 	return NULL;
 }
 
-/* The references are there already: they change hands. */
+/* The program's references pass to the graph. */
 static CUresult add(struct CUgraph_st *graph, CUuserObject object, unsigned count)
 {
 	struct graph_user *user = find(graph, object);

@@ -15,7 +15,7 @@
 #include "sim/cuda/stream_core.h"
 #include "sim/cuda/stream_set.h"
 
-/* The last one that was made. Threads may have the handle of one that was destroyed. */
+/* The latest one. None is freed, as threads may have the handle of one that was destroyed. */
 static struct CUgreenCtx_st *_Atomic last_made;
 
 static void keep(struct CUgreenCtx_st *green)
@@ -25,7 +25,7 @@ static void keep(struct CUgreenCtx_st *green)
 		;
 }
 
-/* INVALID_CONTEXT for what is no green context, or one whose primary context was reset. */
+/* INVALID_CONTEXT for a handle of no green context, or of one whose primary context was reset. */
 static CUresult find(CUgreenCtx handle)
 {
 	CUresult r = driver_ready();
@@ -44,7 +44,7 @@ static CUresult make(struct CUgreenCtx_st *green, struct CUctx_st *primary)
 	if (!named)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	named->device = primary->device;
-	named->primary = true; /* no program's own, which could be destroyed by this name */
+	named->primary = true; /* so that it cannot be destroyed by this handle */
 	named->green = green;
 	atomic_store(&named->state, CONTEXT_ALIVE);
 	green->named = named;
@@ -109,7 +109,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
 	atomic_store(&green->named->state, CONTEXT_DESTROYED);
 	context_pop(green->named);
 	if (!context_primary(green))
-		return CUDA_SUCCESS; /* a reset has ended it, and taken all that retained it */
+		return CUDA_SUCCESS; /* a reset has ended it, with everything that retained it */
 	stream_set_retire(green->streams);
 	return cuDevicePrimaryCtxRelease_v2(green->primary->device);
 }

@@ -23,7 +23,7 @@ struct resource {
 
 /* Never freed: a handle that was one stays recognisable. */
 struct CUgreenCtx_st {
-	struct CUgreenCtx_st *before; /* the one that was made before it */
+	struct CUgreenCtx_st *before; /* the one made before it */
 	struct CUctx_st *named;	      /* what cuCtxFromGreenCtx answers */
 	struct CUctx_st *primary;     /* retained once for this */
 	uint64_t life;		      /* the primary context's id: after a reset it is another */

@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Open addressing; a removed entry leaves HANDLE_GONE so that later ones are still found, and the
- * next one that comes past takes its place: what is made and destroyed in turn often has the same
- * address, and would otherwise fill the table from there on. */
+/* Open addressing. A removed entry leaves HANDLE_GONE so that later ones are still found, and the
+ * next insertion that passes takes its place: objects that are made and destroyed in turn often
+ * have the same address, and would otherwise fill the table from there on. */
 #define HANDLE_GONE   ((const void *)1)
 #define HANDLE_FEWEST 256
 

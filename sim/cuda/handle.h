@@ -31,7 +31,7 @@ enum handle_kind {
 	HANDLE_MIPMAP,
 	HANDLE_USER_OBJECT,
 	HANDLE_GREEN,	      /* a green context */
-	HANDLE_RESOURCE_DESC, /* what one is to be made of */
+	HANDLE_RESOURCE_DESC, /* of the resources of a green context */
 };
 
 /* 0, or -ENOMEM. */

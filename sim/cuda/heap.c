@@ -13,7 +13,7 @@
 
 #define BLOCK_UNITS (SPACE_BLOCK / SPACE_UNIT)
 #define BLOCK_WORDS (BLOCK_UNITS / 64)
-#define SMALL_BYTES (SPACE_BLOCK / 2) /* larger ones get blocks of their own */
+#define SMALL_BYTES (SPACE_BLOCK / 2) /* larger allocations get blocks of their own */
 
 struct heap_block {
 	struct list link;
@@ -104,8 +104,8 @@ static void empty_trim(struct heap *heap, uint64_t keep_empty, uint64_t keep_res
 	}
 }
 
-/* An empty block of exactly this size: a kept one, or a new one, for which kept ones of other
- * sizes go if need be. It is on the busy list afterwards. */
+/* An empty block of exactly this size: a kept one, or a new one, for which kept ones of other sizes
+ * are released if necessary. It is on the busy list afterwards. */
 static CUresult block_get(struct heap *heap, uint64_t bytes, struct heap_block **ret_block)
 {
 	struct heap_block *block;
@@ -162,7 +162,7 @@ static void units_mark(struct heap_block *block, size_t first, size_t n, bool ta
 	block->used_units = taken ? block->used_units + n : block->used_units - n;
 }
 
-/* The first run of n free units; BLOCK_UNITS where there is none. */
+/* The first run of n free units; BLOCK_UNITS if there is none. */
 static size_t units_find(const struct heap_block *block, size_t n)
 {
 	size_t run = 0;

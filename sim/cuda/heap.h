@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                                 sim/cuda/heap.h
- * Device memory of one context or pool: what a device hands out is blocks of 2 MiB, and several
- * small allocations share one, as on a GPU. The device's book is charged by the block.
+ * Device memory of one context or pool: a device hands out blocks of 2 MiB, and several small
+ * allocations share one, as on a GPU. The device's book is charged by the block.
  *
- * A heap hands out address ranges that are in the space's table; what they mean for streams is
- * the caller's business. Not for managed or host memory. Thread-safe.
+ * A heap hands out address ranges that are in the space's table; the caller orders their use by
+ * streams. Not for managed or host memory. Thread-safe.
  */
 #pragma once
 

@@ -11,7 +11,7 @@
 #include "sim/cuda/driver.h"
 #include "sim/cuda/lz4.h"
 
-/* Fat binaries: facts/simulated-driver.md, section 5. */
+/* Fat binaries, as NVIDIA's compilers write them. */
 #define WRAPPER_MAGIC	0x466243b1u
 #define CONTAINER_MAGIC 0xba55ed50u
 #define FATBIN_PTX	1
@@ -20,8 +20,8 @@
 #define FATBIN_ZSTD	0x8000u
 #define LARGEST_TEXT	((size_t)256 << 20)
 
-/* What image_pack() writes: this line, how many texts (32 bits) and the most registers (32 bits),
- * then for each text its size, its bytes and its name. */
+/* The format of image_pack(): this text, the number of texts (32 bits) and the most registers (32
+ * bits), then for each text its size, its bytes and its name. */
 static const char pack_magic[16] = "mete-sim-linked";
 
 struct fatbin_wrapper {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                                sim/cuda/image.h
- * Code as programs hand it over: PTX text, a fat binary that holds PTX, or what cuLinkComplete()
- * gave. Machine code alone is refused: CUDA_ERROR_NO_BINARY_FOR_GPU.
+ * Code as programs hand it over: PTX text, a fat binary that holds PTX, or the output of
+ * cuLinkComplete(). Machine code alone is refused: CUDA_ERROR_NO_BINARY_FOR_GPU.
  *
- * The bytes come from a program and carry no length: a fat binary's own lengths are believed as far
- * as a driver has to.
+ * The bytes come from a program without a length: a fat binary's own lengths have to be believed,
+ * as by a driver.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ struct image_log {
 	unsigned max_registers; /* not a message, but an option too; 0: none */
 };
 
-/* Which of the texts in a fat binary: the newest that the capability (70) can run. */
+/* Chooses among the texts in a fat binary: the newest that the capability (70) can run. */
 must_check CUresult image_read(const void *bytes, uint32_t capability, struct image *ret_image);
 
 /* A file's content. FILE_NOT_FOUND, INVALID_IMAGE. */

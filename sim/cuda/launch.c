@@ -61,7 +61,7 @@ static CUresult shape_check(const struct CUfunc_st *function, const struct kerne
 	return CUDA_SUCCESS;
 }
 
-/* What CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE say. */
+/* The values of CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE. */
 static CUresult extra_read(void **extra, const void **ret_buffer, size_t *ret_bytes)
 {
 	const void *buffer = NULL;
@@ -182,8 +182,8 @@ void kernel_done(struct kernel_work *kernel)
 struct run {
 	struct CUctx_st *context;
 	uint64_t reach;
-	uint64_t fault_ns;	     /* what pages of managed memory cost that were not there */
-	struct graph_values *values; /* of the graph launch that it is a part of, or NULL */
+	uint64_t fault_ns;	     /* the cost of missing pages of managed memory */
+	struct graph_values *values; /* of the graph launch to which it belongs, or NULL */
 };
 
 static int run_find_range(void *data, uint64_t address, struct ptx_range *ret_range)
@@ -261,8 +261,8 @@ static CUresult fault_result(enum ptx_fault fault)
 	return CUDA_ERROR_LAUNCH_FAILED;
 }
 
-/* What the kernel module would report: Xid 31 where the memory unit found nothing at an address,
- * 13 for what a multiprocessor traps itself. A failed assertion is none. */
+/* The report of the kernel module: Xid 31 if the memory unit found nothing at an address, 13 for a
+ * trap of a multiprocessor. A failed assertion is not reported. */
 static void fault_tell(int device, enum ptx_fault fault)
 {
 	if (fault == PTX_FAULT_ILLEGAL_ADDRESS)
@@ -283,7 +283,7 @@ static void fault_log(const struct ptx_report *report, const char *kernel)
 		   report->fault_thread[1], report->fault_thread[2]);
 }
 
-/* Interprets the grid to its end. The context's end cuts kernels short that only wait. */
+/* Interprets the grid to its end. If the context ends, kernels that only wait are aborted. */
 static CUresult grid_run(struct ptx_grid *grid, struct CUctx_st *context, const char *name)
 {
 	uint64_t generation = space_generation();
@@ -355,7 +355,7 @@ static struct ptx_environment run_environment(struct run *run, const struct kern
 	};
 }
 
-/* Makes the grid, with zeroed memory for its barrier where it is cooperative. */
+/* Makes the grid, with zeroed memory for its barrier if it is cooperative. */
 static CUresult grid_make(struct run *run, const struct kernel_work *kernel,
 			  struct space_range *ret_workspace, struct ptx_grid **ret_grid)
 {
@@ -386,7 +386,7 @@ static CUresult grid_make(struct run *run, const struct kernel_work *kernel,
 				     : CUDA_ERROR_LAUNCH_FAILED;
 }
 
-/* A fault that the settings ask for; SUCCESS where the kernel runs. */
+/* A fault that the settings ask for; SUCCESS if the kernel runs. */
 static CUresult fault_asked(int device, bool *ret_hang)
 {
 	*ret_hang = false;

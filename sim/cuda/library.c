@@ -14,7 +14,7 @@
 
 struct CUkern_st {
 	struct CUlib_st *library;
-	const struct ptx_kernel *kernel; /* of the library's own reading */
+	const struct ptx_kernel *kernel; /* from the library's own copy of the code */
 };
 
 /* A context in which the library has been loaded. */
@@ -27,7 +27,7 @@ struct library_use {
 struct CUlib_st {
 	pthread_mutex_t lock; /* uses; held while a module is loaded */
 	struct image image;
-	struct ptx_module *code; /* never placed: tells names and shapes */
+	struct ptx_module *code; /* never placed: for names and shapes only */
 	size_t n_kernels;
 	struct CUkern_st *kernels;
 	struct library_use *uses;
@@ -91,7 +91,8 @@ failed:
 	return r;
 }
 
-/* Which device's code to read before there is a context: they are of one kind in most machines. */
+/* The device whose code is read before there is a context: in most machines they are all of one
+ * kind. */
 static CUdevice library_device(void)
 {
 	CUcontext context = NULL;
@@ -177,7 +178,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 	return CUDA_SUCCESS;
 }
 
-/* Under the library's lock. NULL: nothing has loaded it into the context. */
+/* Under the library's lock. NULL: it has not been loaded into the context. */
 static struct library_use *use_in(const struct CUlib_st *library, const struct CUctx_st *context)
 {
 	struct library_use *use;
@@ -411,7 +412,8 @@ static CUresult kernel_context(CUkernel kernel, CUdevice device, CUcontext *ret_
 	return CUDA_SUCCESS;
 }
 
-/* Asking loads nothing: where the library is not there yet, the answer is a fresh function's. */
+/* A query does not load the library: if it is not loaded yet, the answer is that of a fresh
+ * function. */
 CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
 			      CUdevice device)
 {

@@ -48,8 +48,8 @@ static CUresult link_named(CUlinkState link)
 	return driver_knows(HANDLE_LINK, link);
 }
 
-/* What libraries and objects of machine code hold can not be run; they are named, and refused only
- * if something in them turns out to be missing. */
+/* Libraries and objects of machine code cannot be run. Their names are kept, and they are refused
+ * only if something in them turns out to be missing. */
 static CUresult link_add(CUlinkState link, CUjitInputType type, const void *data, size_t bytes,
 			 const char *name)
 {

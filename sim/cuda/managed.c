@@ -14,7 +14,7 @@
 #include "sim/cuda/stream.h"
 
 struct page {
-	uint64_t used; /* when a kernel asked for it last; in managed.now */
+	uint64_t used; /* when a kernel last used it; in managed.now */
 	int device;    /* where it is resident, or -1: on the host */
 };
 
@@ -51,7 +51,8 @@ static struct page *page_oldest(int device)
 	return oldest;
 }
 
-/* So many bytes have left the device's book; the pages that were used longest ago follow them. */
+/* So many bytes have left the device's book: the pages that were used longest ago are no longer
+ * resident. */
 static void pages_forget(int device, uint64_t bytes)
 {
 	for (; bytes >= SPACE_BLOCK; bytes -= SPACE_BLOCK) {
@@ -73,7 +74,7 @@ static void page_leave(struct page *page)
 	page->device = -1;
 }
 
-/* False where the device has no room for it even when all other managed memory goes. */
+/* False if the device has no room for it even without all other managed memory. */
 static bool page_come(struct page *page, int device)
 {
 	uint64_t own = 0;
@@ -278,13 +279,13 @@ CUresult managed_hint_common(uint64_t address, size_t bytes, struct managed_hint
 	return area ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* A prefetch when its stream gets to it: whole pages move at the link's rate, no faults. */
+/* A prefetch, executed by its stream: whole pages move at the link's rate, without faults. */
 struct prefetch {
 	uint64_t address, bytes;
 	int device; /* or CU_DEVICE_CPU */
 };
 
-/* Moves the pages of the area; how many bytes moved in all. */
+/* Moves the pages of the area; returns how many bytes moved in all. */
 static uint64_t prefetch_pages(const struct prefetch *prefetch, int *ret_from)
 {
 	uint64_t moved = 0, last = prefetch->address + prefetch->bytes - 1;
@@ -306,7 +307,7 @@ static uint64_t prefetch_pages(const struct prefetch *prefetch, int *ret_from)
 		if (prefetch->device < 0)
 			page_leave(page);
 		else if (!page_come(page, prefetch->device))
-			break; /* what does not fit stays where it is, as on a GPU */
+			break; /* pages that do not fit stay where they are, as on a GPU */
 		page->used = ++managed.now;
 		moved += SPACE_BLOCK;
 	}
@@ -336,7 +337,7 @@ static CUresult prefetch_run(struct CUctx_st *context, void *data)
 		       : CUDA_ERROR_UNKNOWN;
 }
 
-/* Where it was last prefetched to is what was asked for, wherever the stream is. */
+/* The location of the last prefetch is noted at the call, although its stream runs it later. */
 static void remember_prefetch(struct managed_hint *hint, const void *location)
 {
 	hint->prefetched = *(const CUmemLocation *)location;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                              sim/cuda/managed.h
- * Managed memory: host memory that devices reach at the same address, in pages of 2 MiB. A page
- * is in a device's book from the first time that a kernel there touches it; that costs a fault. A
- * full device pushes out the pages that were used longest ago, also those of other processes, so
- * that managed memory never fails for want of room. Prefetches move pages at the link's rate.
+ * Managed memory: host memory that devices reach at the same address, in pages of 2 MiB. A page is
+ * in a device's book once a kernel there has touched it, which costs a fault. A full device pushes
+ * out the pages that were used longest ago, also those of other processes, so that managed memory
+ * never fails for want of room. Prefetches move pages at the link's rate.
  *
- * Seen by a kernel are the pages that it asks for (sim/ptx/ptx.h remembers some): a page that goes
- * and comes within one kernel costs one fault only. What the host touches is not seen at all.
+ * Only the pages that a kernel asks for are seen (sim/ptx/ptx.h remembers some): a page that leaves
+ * and returns within one kernel costs only one fault. Accesses by the host are not seen.
  */
 #pragma once
 
@@ -33,22 +33,22 @@ void managed_touch(int device);
 /* ---- hints (sim/cuda/managed_advice.c)
  * ------------------------------------------------------------ */
 
-/* A location as CUDA 8 names it: a device, or CU_DEVICE_CPU; checked, as below. */
+/* A location in CUDA 8's form: a device, or CU_DEVICE_CPU; checked as below. */
 must_check CUresult managed_location(int device, CUmemLocation *ret_location);
 
-/* INVALID_VALUE, INVALID_DEVICE. The current NUMA node becomes the node that it is. */
+/* INVALID_VALUE, INVALID_DEVICE. The current NUMA node is replaced by that node. */
 must_check CUresult managed_location_check(CUmemLocation *location);
 
 /* Is all of it managed memory of one allocation, and is there a context to ask in? */
 must_check CUresult managed_check(uint64_t address, size_t bytes);
 
-/* Calls change() with `what` for the hints of these bytes. INVALID_VALUE, OUT_OF_MEMORY: for none.
- */
+/* Calls change() with `what` for the hints of these bytes. INVALID_VALUE, OUT_OF_MEMORY: none was
+ * changed. */
 must_check CUresult managed_hints_change(uint64_t address, size_t bytes,
 					 void (*change)(struct managed_hint *hint,
 							const void *what),
 					 const void *what);
 
-/* What was said of all of these bytes. INVALID_VALUE. */
+/* The hints that all of these bytes have in common. INVALID_VALUE. */
 must_check CUresult managed_hint_common(uint64_t address, size_t bytes,
 					struct managed_hint *ret_hint);

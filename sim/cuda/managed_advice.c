@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program says of managed memory, and asks about it. */
+/* The driver's functions that set and query hints about managed memory. */
 #include <sched.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ struct said {
 	CUmemLocation location;
 };
 
-/* Of a location that was checked. */
+/* For a location that was checked. */
 static uint64_t bit_of(const CUmemLocation *location)
 {
 	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? 1ull << location->id
@@ -132,7 +132,7 @@ static int32_t device_of(const CUmemLocation *location)
 	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? location->id : CU_DEVICE_CPU;
 }
 
-/* As many as fit; the rest is marked. */
+/* As many as fit; the other entries are marked as empty. */
 static CUresult tell_accessors(uint64_t accessed_by, int32_t *ret_devices, size_t bytes)
 {
 	size_t room = bytes / sizeof(*ret_devices), n = 0;

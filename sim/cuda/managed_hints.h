@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                        sim/cuda/managed_hints.h
- * What a program has said of a managed area: cuMemAdvise() and where it was prefetched to, by the
- * host's pages. cuMemRangeGetAttribute() tells it. Pages do not go by it (sim/cuda/managed.h).
+ * A program's hints about a managed area: cuMemAdvise() and the last prefetch, by pages of the
+ * host. cuMemRangeGetAttribute() returns them. They do not influence where pages are
+ * (sim/cuda/managed.h).
  *
  * Not locked: the area's lock is the caller's.
  */
@@ -16,7 +17,7 @@
 
 #define MANAGED_HINT_PAGE 4096ull
 
-/* Of some pages on end. A location of the type INVALID: none. */
+/* The hints of consecutive pages. A location of type INVALID: none. */
 struct managed_hint {
 	uint64_t end; /* an offset in the area */
 	bool read_mostly;
@@ -26,7 +27,7 @@ struct managed_hint {
 
 #define MANAGED_HINT_HOST (1ull << 63)
 
-/* One after the other, from the area's beginning to its end. All zero: nothing was said. */
+/* One after the other, from the area's beginning to its end. All zero: there are no hints. */
 struct managed_hints {
 	struct managed_hint *at; /* owned */
 	size_t n;
@@ -36,7 +37,7 @@ struct managed_hints {
 must_check int managed_hints_span(struct managed_hints *hints, uint64_t area_bytes, uint64_t begin,
 				  uint64_t end, struct managed_hint **ret_first, size_t *ret_n);
 
-/* What holds of each page of [begin, end): a location only if it is the same for all. */
+/* The hints that every page of [begin, end) has: a location only if it is the same for all. */
 struct managed_hint managed_hints_common(const struct managed_hints *hints, uint64_t begin,
 					 uint64_t end);
 

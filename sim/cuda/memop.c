@@ -84,7 +84,7 @@ static void *reach(const struct word *word, struct CUctx_st *context)
 	return (void *)(uintptr_t)(word->address + range.delta); /* NOLINT */
 }
 
-/* Memory that comes with the stream's earlier work is not there yet. */
+/* Memory that the stream's earlier work allocates does not exist yet. */
 static bool can_be_named(const struct word *word, struct CUctx_st *context, bool graph)
 {
 	struct space_range range;
@@ -129,8 +129,8 @@ CUresult memop_describe(const CUstreamBatchMemOpParams *params, unsigned count, 
 	return CUDA_SUCCESS;
 }
 
-/* 1: what was waited for is there. 0: not yet. -1: not mapped. */
-static int look(const struct word *word, struct CUctx_st *context)
+/* 1: the condition holds. 0: not yet. -1: not mapped. */
+static int test_word(const struct word *word, struct CUctx_st *context)
 {
 	uint64_t seen, wanted = word->value;
 	void *at;
@@ -164,7 +164,7 @@ static CUresult wait_for(const struct word *word, struct CUctx_st *context)
 	struct timespec pause = {.tv_nsec = POLL_FIRST_NS};
 
 	for (;;) {
-		int outcome = look(word, context);
+		int outcome = test_word(word, context);
 
 		if (outcome > 0)
 			return CUDA_SUCCESS;

@@ -2,9 +2,9 @@
 /*                                                                sim/cuda/memop.h
  * Stream memory operations: waiting for a word of memory and writing one, in a stream's order.
  *
- * A wait polls, because what writes may be the program itself, through mapped host memory; it
+ * A wait polls, because the program itself may write the word, through mapped host memory; it
  * sleeps between its reads, longer and longer up to half a millisecond. A context that ends waits
- * for it until the word is written: an H100's driver (580.159.04) does.
+ * until the word is written, as an H100's driver (580.159.04) does.
  */
 #pragma once
 

@@ -47,7 +47,7 @@ void memory_give(const struct space_range *range)
 
 /* ---- linear memory --------------------------------------------------------------------------- */
 
-/* What every allocating call begins with. */
+/* The beginning of every allocating call. */
 static CUresult allocation_begin(struct CUctx_st **ret_context)
 {
 	CUresult r = context_current(ret_context);
@@ -109,8 +109,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width_by
 	return r;
 }
 
-/* The context of a call that frees: an address knows its own, so none needs to be current. numba
- * frees what is left after it has popped the last one. */
+/* The context of a call that frees: it is known by the address, so none needs to be current. numba
+ * frees memory after it has popped its last context. */
 static CUresult memory_freer(uint64_t address, struct CUctx_st **ret_context)
 {
 	struct space_range range;
@@ -143,7 +143,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	switch ((int)range.kind) {
 	case SPACE_LINEAR:
 	case SPACE_MANAGED:
-		/* Work that uses it must have ended, in whichever context it was allocated. */
+		/* Waits for work that uses it, in the context in which it was allocated. */
 		if (range.context)
 			stream_set_drain(((struct CUctx_st *)range.context)->streams);
 		memory_give(&range);

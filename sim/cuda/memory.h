@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                               sim/cuda/memory.h
  * Allocations that belong to a context: linear device memory, pinned and registered host memory,
- * managed memory. What they are to others: ranges of sim/cuda/space.h.
+ * managed memory. For other modules they are ranges of sim/cuda/space.h.
  */
 #pragma once
 
@@ -24,5 +24,5 @@ void memory_give(const struct space_range *range);
 /* The context's host and managed ranges go; its device memory goes with its heap. */
 void memory_context_ended(struct CUctx_st *context);
 
-/* Is the range inside pinned, registered or managed memory, so that copies need not be staged? */
+/* Is the range within pinned, registered or managed memory, so that copies need not be staged? */
 bool memory_is_pinned(uint64_t address, size_t bytes);

@@ -30,7 +30,7 @@ static size_t half(size_t extent)
 	return extent > 1 ? extent / 2 : extent;
 }
 
-/* Layers are as many in each level. */
+/* The number of layers is the same in each level. */
 static CUDA_ARRAY3D_DESCRIPTOR next_level(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
 	CUDA_ARRAY3D_DESCRIPTOR next = *shape;
@@ -61,7 +61,7 @@ static size_t lay_out(struct CUmipmappedArray_st *mipmap, const CUDA_ARRAY3D_DES
 	size_t bytes = 0;
 
 	for (unsigned i = 0; i < mipmap->n; i++) {
-		mipmap->level[i].base = bytes; /* from the first one's, so far */
+		mipmap->level[i].base = bytes; /* relative to the first level, for now */
 		mipmap->level[i].level = true;
 		bytes += array_lay_out(&mipmap->level[i], &level, mipmap->context);
 		level = next_level(&level);

@@ -74,7 +74,7 @@ static CUresult module_functions(struct CUmod_st *module)
 	return CUDA_SUCCESS;
 }
 
-/* Whatever a half-made module has. It is on no list. */
+/* Frees a module, also one that is only half made. It is in no list. */
 static void module_free(struct CUmod_st *module)
 {
 	struct space_range range;
@@ -256,7 +256,7 @@ CUresult cuModuleUnload(CUmodule module)
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (module->library)
-		return CUDA_ERROR_NOT_PERMITTED; /* it goes with its library */
+		return CUDA_ERROR_NOT_PERMITTED; /* it ends with its library */
 	module_unload(module);
 	return CUDA_SUCCESS;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                               sim/cuda/module.h
  * Modules: code and variables in one context. Libraries: code that becomes a module in each context
- * that uses it. What code looks like from outside (PTX text, fat binaries, the output of cuLink*)
- * is sim/cuda/image.h's business; what it means is sim/ptx/ptx.h's.
+ * that uses it. sim/cuda/image.h reads the forms of code (PTX text, fat binaries, the output of
+ * cuLink*); sim/ptx/ptx.h interprets it.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ struct CUfunc_st {
 	const struct ptx_kernel *kernel;
 	_Atomic int max_dynamic_shared; /* as set with cuFuncSetAttribute */
 	_Atomic int carveout;
-	_Atomic uint64_t last_ns; /* what its last launch cost, in modelled time */
-	/* For cuParamSet* and cuLaunchGrid, which are of one thread at a time. */
+	_Atomic uint64_t last_ns; /* the modelled time of its last launch */
+	/* For cuParamSet* and cuLaunchGrid, which one thread may use at a time. */
 	uint32_t block[3], shared_bytes;
 	size_t parameters_bytes;
 	uint8_t *parameters; /* owned */
@@ -61,11 +61,11 @@ struct CUfunc_st *module_function(const struct CUmod_st *module, const char *nam
 must_check CUresult module_variable(const struct CUmod_st *module, const char *name,
 				    uint64_t *ret_address, size_t *ret_bytes);
 
-/* What a program may pass as a function: a CUfunction, or a CUkernel, which is looked up in (and
+/* The function that a program has passed: a CUfunction, or a CUkernel, which is looked up in (and
  * loaded into) the current context. INVALID_HANDLE for anything else. */
 must_check CUresult function_find(CUfunction named, struct CUfunc_st **ret_function);
 
-/* Registers per thread: the interpreter's estimate, within what was asked for. */
+/* Registers per thread: the interpreter's estimate, within the requested maximum. */
 uint32_t function_registers(const struct CUfunc_st *function);
 
 /* How many of its blocks run at the same time on one multiprocessor. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                                   sim/cuda/op.h
- * A piece of work, described as plain data: what a stream queues, what a capture turns into a graph
- * node, and what a graph executes. Nothing here runs anything (sim/cuda/op_run.h does) and nothing
- * checks that the arguments make sense: the builder of an op has done that.
+ * A piece of work, described as plain data: streams queue ops, captures turn them into graph nodes,
+ * and graphs execute them. Nothing here runs anything (sim/cuda/op_run.h does) and nothing checks
+ * that the arguments make sense: the builder of an op has done that.
  *
  * An op is moved, never copied by assignment: op_clone() makes a second one, op_done() frees what
  * it owns and leaves OP_EMPTY. An all-zero op is OP_EMPTY. Members marked "owned" are from malloc.
@@ -101,7 +101,7 @@ struct op {
 	};
 };
 
-/* What can be done with an op of one kind. NULL: nothing has to be. */
+/* The methods of one kind of op. NULL: nothing to do. */
 struct op_methods {
 	bool never_in_graph; /* it has no clone */
 
@@ -114,13 +114,14 @@ struct op_methods {
 	CUresult (*run)(struct op *op, struct CUctx_st *context, struct CUstream_st *stream,
 			uint64_t *time_ns);
 
-	/* Instead of run(), in a context that has failed with `status`: others wait for it. */
+	/* Instead of run(), in a context that has failed with `status`, if others wait for the op.
+	 */
 	void (*drop)(struct op *op, CUresult status, struct CUstream_st *stream, uint64_t *time_ns);
 };
 
 extern const struct op_methods op_kinds[OP_CONTROL + 1]; /* sim/cuda/op_kinds.c */
 
-/* SUCCESS or OUT_OF_MEMORY. NOT_SUPPORTED for what is never in a graph. */
+/* SUCCESS or OUT_OF_MEMORY. NOT_SUPPORTED for kinds that are never in a graph. */
 must_check CUresult op_clone(const struct op *from, struct op *ret_op);
 
 /* The first argument, which must be empty, takes over the second's content. */

@@ -118,7 +118,7 @@ static CUresult callback_run(struct op *op, struct CUctx_st *context, struct CUs
 
 /* ---- events */
 
-/* A node names the event; which record it is, is found when the graph is launched. */
+/* A node names the event; its record is found when the graph is launched. */
 static CUresult event_op_clone(const struct op *from, struct op *to)
 {
 	to->event = from->event;
@@ -227,7 +227,7 @@ static void control_done(struct op *op)
 	graph_control_free(op->control);
 }
 
-/* graph_launch_run() looks at it itself. */
+/* Not used: graph_launch_run() carries out these ops itself. */
 static CUresult control_run(struct op *op, struct CUctx_st *context, struct CUstream_st *stream,
 			    uint64_t *time_ns)
 {

@@ -20,7 +20,7 @@ void op_run(struct op *op, struct CUstream_st *stream, uint64_t *time_ns)
 	CUresult result = context_error(stream->context);
 
 	if (result != CUDA_SUCCESS) {
-		/* What only concerns waiting and telling is done whatever has happened. */
+		/* Ops on which others wait are completed even if the context has failed. */
 		if (op_kinds[op->kind].drop)
 			op_kinds[op->kind].drop(op, result, stream, time_ns);
 		return;

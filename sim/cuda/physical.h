@@ -3,8 +3,8 @@
  * Physical memory of cuMemCreate(), apart from addresses. It is a piece of one sparse file of the
  * process, and a file of its own once it was handed to other processes: thousands of blocks do not
  * take thousands of descriptors, even if each of them could be handed over. It is in the device's
- * book until neither a handle nor a mapping is left, and once it was exported until that is so
- * everywhere, and no descriptor is open (share.h).
+ * book until neither a handle nor a mapping is left. Once exported, it is until that holds in all
+ * processes, and no descriptor is open (sim/machine/share.h).
  */
 #pragma once
 
@@ -20,9 +20,9 @@ struct physical {
 	int device;
 	uint64_t bytes;
 	unsigned handles, mappings; /* it goes when both are 0 */
-	uint64_t share;		    /* once exported or imported; share.h */
+	uint64_t share;		    /* once exported or imported; sim/machine/share.h */
 	struct list shared;	    /* of those with a share */
-	bool watched;		    /* not needed here: it is kept for descriptors that are open */
+	bool watched;		    /* no longer used here, but kept for open descriptors */
 	int fd;			    /* of its own, or -1: a piece of the store */
 	uint64_t home;		    /* addresses that stand for its place in the store */
 };
@@ -50,5 +50,5 @@ void physical_maps_go_on(void);
 /* A mapping comes. */
 void physical_hold(struct physical *allocation);
 
-/* Handles and mappings go; the memory with the last of them. */
+/* Drops handles and mappings; frees the memory with the last of them. */
 void physical_drop(struct physical *allocation, unsigned handles, unsigned mappings);

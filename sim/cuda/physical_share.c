@@ -20,7 +20,7 @@
 
 static const char trailer_magic[16] = "mete-sim-memory";
 
-/* Behind the memory in a file that is shared: what another process must know. */
+/* The trailer behind the memory in a shared file: what another process must know. */
 struct trailer {
 	char magic[16];
 	uint8_t uuid[16];
@@ -92,8 +92,8 @@ static void remap(const struct space_range *range, void *data)
 		about->failed |= space_back_file(range->base, range->bytes, about->fd, 0) < 0;
 }
 
-/* Before it is handed over: moves it from the store into a file of its own, under the addresses at
- * which it is mapped. */
+/* Before the memory is exported: moves it from the store into a file of its own, and replaces it at
+ * the addresses at which it is mapped. */
 static CUresult file_own(struct physical *allocation)
 {
 	struct remap about = {.allocation = allocation};
@@ -161,8 +161,8 @@ void physical_share_end(struct physical *allocation)
 	pthread_mutex_unlock(&sharing.lock);
 }
 
-/* Of what was kept for descriptors: is it still for any? The process's own ends are seen here,
- * as no other process may see them. */
+/* Frees memory that was kept for descriptors and is no longer needed. Descriptors of this process
+ * are checked here, as other processes may not see them. */
 static void tidy(void)
 {
 	struct list *link = sharing.all.next;
@@ -190,7 +190,7 @@ void physical_share_tidy(void)
 	pthread_mutex_unlock(&sharing.lock);
 }
 
-/* An open file of its own, so that its lock tells of it alone. */
+/* An open file of its own, so that its lock stands for this descriptor alone. */
 static int file_again(int fd)
 {
 	char path[32];
@@ -244,7 +244,7 @@ CUresult cuMemExportToShareableHandle(void *ret_descriptor, CUmemGenericAllocati
 	return CUDA_SUCCESS;
 }
 
-/* What the file says about itself. */
+/* Reads the file's trailer. */
 static CUresult trailer_read(int fd, struct trailer *ret_trailer, int *ret_device)
 {
 	struct stat about;
@@ -261,7 +261,7 @@ static CUresult trailer_read(int fd, struct trailer *ret_trailer, int *ret_devic
 	return *ret_device < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
-/* Makes the process a holder of what it imports, for which it does not pay. */
+/* Makes the process a holder of imported memory, for which it does not pay. */
 static CUresult join(struct physical *allocation)
 {
 	uint64_t share_before = allocation->share;

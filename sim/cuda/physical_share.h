@@ -8,9 +8,9 @@
 
 struct physical;
 
-/* Neither handle nor mapping of it is left. Others in this process may be of the same memory, or
- * descriptors open; it is freed when that ends. */
+/* Neither handle nor mapping of it is left. There may be others of the same memory in this process,
+ * or open descriptors; it is freed when these have ended. */
 void physical_share_end(struct physical *allocation);
 
-/* Frees what was kept for descriptors that are closed now. */
+/* Frees memory that was kept for descriptors that are closed now. */
 void physical_share_tidy(void);

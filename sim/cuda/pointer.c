@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program can ask about an address. */
+/* The driver's functions that describe an address. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static bool on_host(const struct space_range *range)
 	return range->kind == SPACE_PINNED || range->kind == SPACE_REGISTERED;
 }
 
-/* What an attribute's answer looks like in memory. */
+/* The form of an attribute's answer in memory. */
 union answer {
 	int32_t number;
 	uint64_t wide;

@@ -236,8 +236,8 @@ static CUresult pool_take(CUmemoryPool pool, size_t bytes, uint64_t origin, uint
 	return r;
 }
 
-/* The context's synchronisations trim pools to their thresholds; here it is done at each free, up
- * to the threshold at that time. */
+/* A driver trims pools to their thresholds at synchronisations; here this is done at each free, by
+ * the threshold at that time. */
 static void pool_give(CUmemoryPool pool, uint64_t address)
 {
 	bool gone;
@@ -273,9 +273,8 @@ CUresult pool_execute(const struct pool_work *work, struct CUctx_st *context, ui
 	return space_admit(range.base) == 0 ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* Allocates from a pool (NULL: the device's current one) in the order of the stream. */
-/* Memory that was freed before this call in the order of a stream is as good as free, on a GPU even
- * before the stream has come there. Here it is waited for, when there is no other. */
+/* Memory that was freed before this call in stream order can be used at once on a GPU, even before
+ * the stream has reached the free. Here it is waited for, if there is no other memory. */
 static CUresult pool_take_patiently(CUmemoryPool pool, size_t bytes, struct CUstream_st *stream,
 				    uint64_t *ret_address)
 {
@@ -345,7 +344,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPoo
 	return r == CUDA_SUCCESS ? pool_allocate(address, bytes, pool, stream) : r;
 }
 
-/* An address of a graph's allocation node. */
+/* The address may belong to a graph's allocation node. */
 static CUresult free_of_graph(CUdeviceptr address, struct CUstream_st *stream)
 {
 	struct op op = {.kind = OP_FREE, .alloc.address = address};

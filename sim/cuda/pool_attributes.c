@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program may ask of a pool and set in it, and which devices reach its memory. */
+/* The driver's functions for a pool's attributes, and for devices' access to its memory. */
 #include <string.h>
 
 #include "cuda/prototypes.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pool is made of; for sim/cuda/pool*.c only. */
+/* The structure of a pool; for sim/cuda/pool*.c only. */
 #pragma once
 
 #include <pthread.h>
@@ -20,9 +20,9 @@ struct CUmemPoolHandle_st {
 	int reuse[4]; /* CU_MEMPOOL_ATTR_REUSE_*, by number */
 	uint64_t readable, writable;
 	bool standard; /* a device's own: cannot be destroyed */
-	bool doomed;   /* destroyed; goes with its last allocation */
+	bool doomed;   /* destroyed; freed with its last allocation */
 	uint64_t alive;
-	_Atomic uint64_t leaving; /* freed, but the streams have not come to it */
+	_Atomic uint64_t leaving; /* freed, but not yet by its stream */
 };
 
 /* SUCCESS: it is a living pool, in a driver that is ready. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private tables, which a driver gives to NVIDIA's own libraries. There are none, on purpose: they
- * authenticate the driver to its runtime. METE_SIM_PRIVATE_TABLES=on is for tests of libraries
- * that watch such a program: then each table that the runtime asks for is there, and empty; and
- * there is one of ours, whose function changes the current context without a call of the public
+ * authenticate the driver to its runtime. METE_SIM_PRIVATE_TABLES=on is for tests of libraries that
+ * observe such programs: then each table that the runtime asks for exists, and is empty. And there
+ * is one of ours, whose function changes the current context without a call of the public
  * interface.
  */
 #include "sim/cuda/private_tables.h"
@@ -26,7 +26,7 @@ CUresult cuGetExportTable(const void **ret_table, const CUuuid *id)
 
 	if (ret_table && id)
 		*ret_table = NULL;
-	/* What NVIDIA's drivers answer for a table that they do not have, too. */
+	/* NVIDIA's drivers, too, answer this for a table that they do not have. */
 	if (!ret_table || !id || settings_load(&settings, &why) < 0 || !settings.private_tables)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_table = memcmp(id, &ours, sizeof(ours)) == 0 ? (const void *)&table : &empty;

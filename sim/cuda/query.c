@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program can ask about devices without a context. */
+/* The driver's functions about devices that need no context. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,7 +93,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* The first version says which GPU it is, also of a part of one. */
+/* The first version answers with the GPU, also for a part of one. */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
 	CUresult r = cuDeviceGetUuid(uuid, device);

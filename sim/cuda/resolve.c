@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuGetProcAddress: cuda/resolve.h says which row, this table where it is. */
+/* cuGetProcAddress: cuda/resolve.h chooses the row, this table has its function. */
 #include <stdbool.h>
 
 #include "cuda/api.h"
@@ -15,8 +15,9 @@ static void *const addresses[API_ROWS] = {
 #undef CUDA_FUNCTION
 };
 
-/* What NVIDIA's drivers do with the rest of the arguments (tests/driver): the newer form always
- * succeeds and says why there is no address; the older one leaves the caller's variable alone. */
+/* NVIDIA's drivers treat the other arguments like this (tests/driver): the newer form always
+ * succeeds and tells why there is no address; the older one does not touch the caller's variable.
+ */
 static bool is_asked_well(const char *symbol, void **address, cuuint64_t flags)
 {
 	return symbol && address && flags <= (RESOLVE_LEGACY | RESOLVE_PER_THREAD);

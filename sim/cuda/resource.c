@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be asked and what is refused is NVIDIA's documentation of green contexts (CUDA 12.9 and
- * 13.0): https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html. Which
- * error answers what is refused is partly our choice; docs/UNVERIFIED.md.
+ * Follows NVIDIA's documentation of green contexts (CUDA 12.9 and 13.0):
+ * https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html. The errors of
+ * refused calls are partly our choice; docs/UNVERIFIED.md.
  */
 #include "sim/cuda/resource.h"
 
@@ -22,7 +22,7 @@ struct note {
 	uint32_t magic;
 	uint32_t first;
 	CUdevice device;
-	uint32_t whole; /* it comes from a device or a context, and may be split */
+	uint32_t whole; /* from a device or a context: it may be split */
 };
 
 struct granularity {
@@ -66,7 +66,7 @@ static CUresult read_note(const CUdevResource *resource, struct note *ret_note)
 	if (resource->type != CU_DEV_RESOURCE_TYPE_SM)
 		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
 	memcpy(ret_note, resource->_internal_padding, sizeof(*ret_note));
-	/* A program has made it up. */
+	/* It does not come from us. */
 	if (ret_note->magic != MAGIC || driver_device(ret_note->device) != CUDA_SUCCESS ||
 	    !resource->sm.smCount ||
 	    resource->sm.smCount > resource_whole(ret_note->device).count - ret_note->first)
@@ -135,7 +135,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *groups, unsigned *groups_cou
 	r = read_note(input, &note);
 	if (r != CUDA_SUCCESS)
 		return r;
-	/* A group is split again only when a green context has it. */
+	/* A group may be split again only after a green context has it. */
 	if (!note.whole)
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	by = granularity_of(note.device, flags);

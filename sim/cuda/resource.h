@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                            sim/cuda/resource.h
- * A device's multiprocessors as green contexts have them: a whole, groups of it, and descriptors of
- * what a green context is to have. A CUdevResource says itself what it is of, in its padding.
+ * A device's multiprocessors for green contexts: the whole, groups of it, and descriptors of the
+ * resources of a green context. A CUdevResource has its device and range in its padding.
  *
  * Nothing depends on which multiprocessors those are: see docs/simulator.md.
  */
@@ -13,12 +13,12 @@
 
 /* The handle is never freed, as there is no function that would. */
 struct CUdevResourceDesc_st {
-	struct CUdevResourceDesc_st *before; /* the one that was made before it */
+	struct CUdevResourceDesc_st *before; /* the one made before it */
 	struct resource has;
 };
 
 /* The resource as a program sees it; it may be split. INVALID_RESOURCE_TYPE unless `type` is that
- * of multiprocessors; INVALID_VALUE: there is nowhere to put it. */
+ * of multiprocessors; INVALID_VALUE: the pointer is NULL. */
 must_check CUresult resource_show(const struct resource *has, CUdevResourceType type,
 				  CUdevResource *ret_shown);
 

@@ -50,7 +50,7 @@ static void window_start(void)
 {
 	pthread_rwlockattr_t attributes;
 
-	/* A kernel takes the lock for reading again and again: a writer must get its turn. */
+	/* A kernel takes the lock for reading again and again: writers must not starve. */
 	pthread_rwlockattr_init(&attributes);
 	pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&space.use, &attributes);
@@ -305,7 +305,7 @@ int space_next(uint64_t address, uint64_t end, struct space_range *ret_range)
 	int r = -ENOENT;
 
 	pthread_mutex_lock(&space.lock);
-	/* Whatever overlaps, then what overlaps before it, until nothing does. */
+	/* The first range that overlaps: from any that does, back to earlier ones. */
 	while (address < end) {
 		struct space_range key = {.base = address, .bytes = end - address};
 		struct space_range **node = tfind(&key, &space.table, range_compare);
@@ -340,7 +340,7 @@ int space_change(const struct space_range *changed)
 	pthread_mutex_lock(&space.lock);
 	range = change_find(changed, &less);
 	if (range && less) {
-		/* Rights are taken away: not under somebody's hands. */
+		/* Access is removed: waits until no thread uses the range. */
 		pthread_mutex_unlock(&space.lock);
 		pthread_rwlock_wrlock(&space.use);
 		pthread_mutex_lock(&space.lock);

@@ -79,14 +79,14 @@ void space_unback(uint64_t base, size_t bytes);
 /* The shadow of an address in the window: how the simulator itself reaches it. */
 void *space_shadow(uint64_t address);
 
-/* How far into the window an address lies: a place of its own in a file as large as the window. */
+/* The offset of an address in the window: its own place in a file as large as the window. */
 uint64_t space_offset(uint64_t address);
 
 /* Fills memory that a program gets (again) with the pattern, if there is one. */
 void space_pattern(void *memory, size_t bytes);
 bool space_has_pattern(void);
 
-/* Host address space for pinned and managed memory, zeroed or patterned. NULL where full. */
+/* Host address space for pinned and managed memory, zeroed or patterned. NULL: no memory. */
 void *space_host_new(size_t bytes);
 void space_host_free(void *memory, size_t bytes);
 
@@ -117,15 +117,15 @@ void space_visit(void (*each)(const struct space_range *range, void *data), void
 void space_use(void);
 void space_unuse(void);
 
-/* Between the two no thread follows any: for replacing the memory behind addresses. */
+/* Between the two no thread accesses any address: for replacing the memory behind addresses. */
 void space_still(void);
 void space_go_on(void);
 
 /* Changes whenever a range goes away or loses access: forget what was found before. */
 uint64_t space_generation(void);
 
-/* What `reach` (bits of the devices that the asker has peer access to, its own among them) may
- * touch around `address` on behalf of `device`. 0, -ENOENT (not mapped), -EACCES. */
+/* The range around `address` that may be accessed on behalf of `device`; `reach`: a bit for each
+ * device to which it has peer access, itself included. 0, -ENOENT (not mapped), -EACCES. */
 must_check int space_lookup(uint64_t address, int device, uint64_t reach, struct space_range *ret);
 
 /* Are all of [address, address + bytes) in the table, range after range, withheld or not? */

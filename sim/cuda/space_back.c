@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies behind addresses: nothing, memory that is fresh or full of the pattern, or a file. */
+/* The backing of addresses: nothing, fresh memory, memory filled with the pattern, or a file. */
 #include "sim/cuda/space.h"
 
 #include <errno.h>
@@ -109,7 +109,7 @@ void space_unback(uint64_t base, size_t bytes)
 	void *r = mmap(space_shadow(base), bytes, PROT_NONE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 
-	/* Too many mappings: the pages at least go back. */
+	/* Too many mappings: at least releases the pages. */
 	if (r == MAP_FAILED)
 		madvise(space_shadow(base), bytes, MADV_DONTNEED);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sim/cuda/stream.h promises to its callers, and the driver's functions of streams.
+ * The functions of sim/cuda/stream.h, and the driver's functions of streams.
  */
 #include "sim/cuda/stream.h"
 
@@ -311,8 +311,8 @@ exported CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, siz
 	if (!dptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
 		      flags != CU_MEM_ATTACH_SINGLE))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* The program promises which work touches managed memory; only the place in the order
-	 * counts. */
+	/* The call only tells which work touches managed memory; nothing but its place in the order
+	 * matters. */
 	return submit_host(hStream, &op);
 }
 

@@ -28,10 +28,11 @@
 #include "cuda/types.h"
 #include "sim/cuda/op.h"
 
-/* What a handle means: CU_STREAM_LEGACY the current context's legacy stream, CU_STREAM_PER_THREAD
- * the calling thread's in that context; NULL the one or the other (driver_is_per_thread()).
- * Answers what context_current() answers (for the stream's own context, when it is a stream that
- * the program made), and CONTEXT_IS_DESTROYED or INVALID_HANDLE for one that is not alive. */
+/* The stream of a handle: CU_STREAM_LEGACY is the current context's legacy stream,
+ * CU_STREAM_PER_THREAD the calling thread's in that context; NULL is one or the other
+ * (driver_is_per_thread()). Errors are those of context_current() (for the stream's own context, if
+ * the program made the stream), and CONTEXT_IS_DESTROYED or INVALID_HANDLE for one that is not
+ * alive. */
 must_check CUresult stream_find(CUstream handle, struct CUstream_st **ret_stream);
 
 /* Queues the op (or captures it) and returns. The op's content is taken over, on failure too.

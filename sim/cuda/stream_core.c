@@ -9,7 +9,7 @@
 #include "sim/cuda/op_run.h"
 #include "sim/machine/segment.h"
 
-/* What a stream has to do: an op, and the points in other streams that it comes after. */
+/* An item of a stream's queue: an op, and the points in other streams after which it comes. */
 struct stream_work {
 	struct list link;
 	struct op op;
@@ -187,7 +187,7 @@ static void free_work(struct stream_work *work)
 	free(work);
 }
 
-/* When it could begin, in modelled time: all that it comes after has ended. */
+/* The earliest beginning, in modelled time: when everything that comes before it has ended. */
 static uint64_t await_others(struct CUstream_st *stream, struct stream_work *work)
 {
 	uint64_t time_ns = atomic_load(&stream->time_ns);
@@ -238,7 +238,7 @@ static int start_worker(struct CUstream_st *stream)
 
 	if (stream->working)
 		return 0;
-	/* The program's signals are for the program's threads. */
+	/* Signals of the program must not be delivered to this thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);
@@ -260,8 +260,8 @@ static bool pending(const struct CUstream_st *stream)
 	return atomic_load_explicit(&stream->completed, memory_order_acquire) < stream->submitted;
 }
 
-/* Those of the set and, for a green context's, of its context: two at most. A gate's own lock is
- * enough, as each is there until its set ends. */
+/* The gates of the set and, for a green context's set, of its context: two at most. A gate's own
+ * lock is enough, as each exists until its set ends. */
 static size_t gather_gates(const struct stream_set *set, struct stream_mark marks[2])
 {
 	const struct stream_set *const sets[] = {set, set->green ? set->context->streams : NULL};
@@ -288,9 +288,9 @@ bool stream_is_gated(const struct stream_set *set)
 	return n != 0;
 }
 
-/* What the streams of a context's green ones have to do, for its own last stream. Their sets are
- * not locked throughout: counted is each stream up to the `newest`, whether it has something to do
- * or not. */
+/* Pending work of the green contexts' streams, which the context's tail stream comes after. Their
+ * sets are not locked throughout: so without marks each stream up to the `newest` is counted,
+ * whether it has pending work or not. */
 static size_t gather_greens(struct stream_set *set, struct stream_mark *marks, size_t n,
 			    uint64_t newest)
 {
@@ -315,7 +315,8 @@ static size_t gather_greens(struct stream_set *set, struct stream_mark *marks, s
 	return n;
 }
 
-/* What others of its set have to do that a legacy stream, or the last one, comes after. */
+/* Pending work of other streams of its set that a legacy stream, or the tail stream, comes after.
+ */
 static size_t gather_set(struct CUstream_st *stream, struct stream_mark *marks, size_t n)
 {
 	list_for_each(link, &stream->set->streams)
@@ -333,9 +334,9 @@ static size_t gather_set(struct CUstream_st *stream, struct stream_mark *marks, 
 	return n;
 }
 
-/* Which streams an op of this one comes after, beside its own, of those up to the `newest`. Without
- * marks: at most how many. Under the set's lock, which all submissions to these kinds of stream
- * hold. */
+/* The other streams, up to the `newest`, after whose pending work an op of this one comes. Without
+ * marks: an upper bound of their number. Under the set's lock, which all submissions to these kinds
+ * of stream hold. */
 static size_t gather(struct CUstream_st *stream, struct stream_mark *marks, uint64_t newest)
 {
 	struct stream_set *set = stream->set;
@@ -413,7 +414,7 @@ CUresult stream_enqueue(struct CUstream_st *stream, struct op *op, struct stream
 	n = gather(stream, NULL, newest);
 	work = calloc(1, sizeof(*work) + n * sizeof(work->after[0]));
 	if (work) {
-		/* A stream that has become idle since is not there the second time. */
+		/* The second time streams may be missing that have become idle since. */
 		work->n_after = gather(stream, work->after, newest);
 		work->ready_ns = clock_now_ns();
 		op_move(&work->op, op);

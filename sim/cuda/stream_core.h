@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                               sim/cuda/stream_core.h
- * What a stream is made of; for the files of the streams, events, captures and graphs only.
+ * The structure of streams; for the files of streams, events, captures and graphs only.
  *
  * A mark is a point in a stream: everything that was submitted up to its sequence number. It holds
  * a reference, so that it can be waited for when the stream's handle has long been destroyed.
@@ -26,8 +26,8 @@ enum stream_kind {
 	STREAM_THREAD, /* a thread's default stream */
 	STREAM_BLOCKING,
 	STREAM_NON_BLOCKING,
-	STREAM_TAIL, /* the context's own: its ops come after all that the others have so far */
-	STREAM_GATE, /* likewise: what others are given comes after all that it has so far */
+	STREAM_TAIL, /* the context's own: its ops come after all present work of the others */
+	STREAM_GATE, /* likewise: new work of the others comes after all its present work */
 };
 
 struct capture_member; /* of sim/cuda/capture.c */
@@ -37,7 +37,7 @@ struct stream_mark {
 	uint64_t sequence;
 };
 
-/* What a program may set; nothing here depends on it. */
+/* Attributes that a program may set; without effect here. */
 struct stream_attributes {
 	CUaccessPolicyWindow window;
 	CUsynchronizationPolicy policy;
@@ -95,7 +95,7 @@ struct stream_set {
 
 void stream_set_unref(struct stream_set *set);
 
-/* The context is ending: what polls or waits on behalf of it should give up. */
+/* The context is ending: waits and polls on its behalf should give up. */
 static inline bool stream_set_ending(const struct stream_set *set)
 {
 	return atomic_load(&set->ending);
@@ -118,7 +118,7 @@ void stream_close(struct CUstream_st *stream);
 must_check CUresult stream_enqueue(struct CUstream_st *stream, struct op *op,
 				   struct stream_mark *ret_mark);
 
-/* The stream's end as it is now; owned. No point where all is done. */
+/* The stream's present end; owned. No point if all its work is done. */
 void stream_end(struct CUstream_st *stream, struct stream_mark *ret_mark);
 
 bool stream_mark_done(const struct stream_mark *mark);
@@ -131,7 +131,7 @@ bool stream_mark_wait(const struct stream_mark *mark, const struct stream_set *w
 /* One sleep under the stream's lock until something in it is done; see stream_mark_wait(). */
 void stream_wait_done(struct CUstream_st *stream, const struct stream_set *waiter);
 
-/* The set's stream that is always there; made at first use. NULL: no memory. */
+/* The set's legacy stream; made at first use. NULL: no memory. */
 struct CUstream_st *stream_legacy(struct stream_set *set);
 
 /* The set's stream of kind STREAM_TAIL, likewise. */
@@ -140,7 +140,7 @@ struct CUstream_st *stream_tail(struct stream_set *set);
 /* Of kind STREAM_GATE, likewise. */
 struct CUstream_st *stream_gate(struct stream_set *set);
 
-/* Would what is given to a stream of the set now wait at a gate? */
+/* Would work that is submitted to a stream of the set now wait at a gate? */
 bool stream_is_gated(const struct stream_set *set);
 
 /* Neither waits for the legacy stream nor is waited for by it. */
@@ -150,11 +150,11 @@ static inline bool stream_is_apart(const struct CUstream_st *stream)
 	       stream->kind == STREAM_GATE;
 }
 
-/* Whether blocking streams have something to do: the legacy stream is ready when they are. */
+/* Whether blocking streams have pending work: the legacy stream is ready when they are. */
 bool stream_blocking_pending(struct stream_set *set);
 
-/* Waits for the legacy stream and all blocking ones, without a mark in any: what others submit
- * meanwhile is not held up. */
+/* Waits for the legacy stream and all blocking ones, without an op in any of them, so that work
+ * that others submit meanwhile is not held up. */
 void stream_wait_blocking(struct stream_set *set);
 
 /* The calling thread's default stream in the context; made at first use. NULL: no memory. */

@@ -27,7 +27,7 @@ static __thread struct {
 	struct CUstream_st *stream;
 } my_stream;
 
-/* A thread's default streams end with it; what they have still to do is done. */
+/* A thread's default streams end with it; their pending work is done. */
 static void close_thread(void *thread)
 {
 	for (;;) {
@@ -135,15 +135,15 @@ static bool is_left(struct stream_set *set)
 
 	pthread_mutex_lock(&set->lock);
 	left = set->retired;
-	/* A gate is for what would be submitted. */
+	/* The gate does not count: it only holds back new work. */
 	list_for_each(link, &set->streams) left &=
 		list_entry(link, struct CUstream_st, link) == atomic_load(&set->gate);
 	pthread_mutex_unlock(&set->lock);
 	return left;
 }
 
-/* One of its green contexts' sets (that was retired and has no streams), which is no longer listed;
- * NULL: there are none. */
+/* Takes a green context's set out of the list (with `left_only`: one that is retired and has no
+ * streams). NULL: there are none. */
 static struct stream_set *pick_green(struct stream_set *set, bool left_only)
 {
 	struct stream_set *picked = NULL;
@@ -211,7 +211,7 @@ struct stream_set *stream_set_new_green(CUcontext context, CUgreenCtx green)
 	return set;
 }
 
-/* One of the set's streams that are always there, at *place. */
+/* The set's stream of that kind, at *place; made at first use. */
 static struct CUstream_st *fixed_stream(struct stream_set *set, struct CUstream_st **place,
 					enum stream_kind kind)
 {
@@ -291,7 +291,7 @@ struct CUstream_st *stream_of_thread(struct stream_set *set)
 	return stream;
 }
 
-/* The ends of the streams that have something to do; owned. NULL: no memory. */
+/* The ends of the streams with pending work; owned. NULL: no memory. */
 static struct stream_mark *all_ends(struct stream_set *set, bool blocking_only, size_t *ret_n)
 {
 	struct stream_mark *marks;
@@ -320,7 +320,7 @@ static void wait_all(struct stream_set *set, bool blocking_only)
 	size_t n;
 
 	while (!(marks = all_ends(set, blocking_only, &n)))
-		sched_yield(); /* there is nothing safe to do without it */
+		sched_yield(); /* without memory we can only try again */
 	for (size_t i = 0; i < n; i++) {
 		best_effort(stream_mark_wait(&marks[i], NULL));
 		stream_mark_drop(&marks[i]);

@@ -16,7 +16,7 @@
 
 struct object {
 	struct list link;
-	unsigned long long number; /* what the program calls it */
+	unsigned long long number; /* the program's handle */
 	bool surface;
 	CUDA_RESOURCE_DESC resource;
 	CUDA_TEXTURE_DESC texture;
@@ -121,7 +121,7 @@ static CUresult object_end(unsigned long long number, bool surface)
 	return object ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Copies `bytes` at `offset` of the object. */
+/* Copies `bytes` from `offset` of the object. */
 static CUresult object_tell(unsigned long long number, bool surface, size_t offset, void *ret,
 			    size_t bytes)
 {

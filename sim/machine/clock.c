@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Shorter waits than this (on the host's clock) cost more than they model. */
+/* Waits shorter than this (on the host's clock) cost more time than they model. */
 #define CLOCK_WORTH_NS	50000
 #define CLOCK_CREDIT_NS 200000
 
@@ -37,14 +37,14 @@ uint64_t clock_now_ns(void)
 	return ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) / clock_factor();
 }
 
-/* The host's time at which the clock says deadline_ns; false: never. */
+/* The host's time at which the clock reaches deadline_ns; false: never. */
 static int clock_to_host(uint64_t deadline_ns, struct timespec *ret_host)
 {
 	uint64_t host_ns;
 
 	if (__builtin_mul_overflow(deadline_ns, clock_factor(), &host_ns))
 		return 0;
-	/* One more than the division in clock_now_ns() drops. */
+	/* Rounded up, as the division in clock_now_ns() rounds down. */
 	host_ns += clock_factor() - 1;
 	ret_host->tv_sec = (time_t)(host_ns / 1000000000);
 	ret_host->tv_nsec = (long)(host_ns % 1000000000);
@@ -103,8 +103,8 @@ void clock_spend(uint64_t cost_ns)
 	start_ns = clock_now_ns();
 	best_effort(clock_wait_until(start_ns + (uint64_t)clock_debt_ns, NULL, 0));
 	clock_debt_ns -= (int64_t)(clock_now_ns() - start_ns);
-	/* Time that the host overslept counts: the next costs are cheaper for it, within bounds, so
-	 * that a process that was stopped gets no holiday. */
+	/* Time that the host overslept counts, within bounds: the next costs are lower by it.
+	 * Without bounds a process that was stopped would then run for free. */
 	if (clock_debt_ns < -CLOCK_CREDIT_NS / factor)
 		clock_debt_ns = -CLOCK_CREDIT_NS / factor;
 }

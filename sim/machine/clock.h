@@ -22,9 +22,9 @@ void clock_set_dilation(uint64_t factor);
 uint64_t clock_now_ns(void);
 
 /*
- * Waits until the clock says deadline_ns. With a word (which may be shared between processes):
- * only while *word is `expected`; woken by clock_wake(). 0 at the deadline, or CLOCK_WOKEN, which
- * may come for no reason: look again. UINT64_MAX waits for ever.
+ * Waits until the clock says deadline_ns. With a word (which may be shared between processes): only
+ * while *word is `expected`; woken by clock_wake(). 0 at the deadline, or CLOCK_WOKEN, which may be
+ * spurious: check again. UINT64_MAX waits for ever.
  */
 must_check int clock_wait_until(uint64_t deadline_ns, _Atomic uint32_t *word, uint32_t expected);
 
@@ -32,7 +32,7 @@ must_check int clock_wait_until(uint64_t deadline_ns, _Atomic uint32_t *word, ui
 void clock_wake(_Atomic uint32_t *word);
 
 /*
- * The calling thread's work has cost so much modelled time: waits it out. Costs too small to wait
- * for are collected, per thread, until they are worth a wait.
+ * The calling thread's work has cost this much modelled time: waits for it to pass. Costs that are
+ * too small for a wait are collected, per thread, until they are worth one.
  */
 void clock_spend(uint64_t cost_ns);

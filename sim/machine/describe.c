@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mete-sim: says what the simulated machine is like, as its environment and the processes on it
- * have made it: devices and the processes that use them, or (--settings) what can be set.
+ * mete-sim: describes the simulated machine, as its environment and its processes have made it:
+ * devices and the processes that use them, or (--settings) the settings.
  *
- * --ledger keeps the node as it is until its input ends, and then says what each process did, the
- * ended ones included, in lines for scripts:
+ * --ledger keeps the node until its input ends, and then reports what each process did, including
+ * ended ones, in lines for scripts:
  *
  *	device N lane NAME busy_ns B		for each lane: compute, in, out, within, peer; N is
  *						from 16 on for parts of GPUs
  *	process PID NAME device N compute_ns B kernels K late_p50_ns L late_p99_ns L missed_ns M
  *STATE
  *
- * STATE: alive, ended. Late is how long after its modelled end work was complete; missed, for how
- * long in all work was ready and its engine had not heard of it. Whether that spoils a measurement
- * of time depends on what was measured; the clock's dilation (METE_SIM_DILATE) makes it less.
+ * STATE: alive, ended. Late: how long after its modelled end work was complete. Missed: for how
+ * long in all work was ready before its engine knew of it. Whether that spoils a measurement of
+ * time depends on what was measured; the clock's dilation (METE_SIM_DILATE) reduces it.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void print_device(int number)
 
 static void print_processes(int number);
 
-/* What MIG has made of it. */
+/* The parts that MIG has made of it. */
 static void print_parts(int number)
 {
 	int parts[MIG_PARTS];
@@ -80,7 +80,7 @@ static bool is_other(const struct segment_process *process)
 	return process->state == SEGMENT_ALIVE && process != segment_self();
 }
 
-/* It holds something there, or has computed there. */
+/* Does it hold memory there, or has it computed there? */
 static bool uses(uint32_t process, int number)
 {
 	const struct segment_usage *usage = &segment_get()->processes[process].usage[number];
@@ -111,7 +111,7 @@ static bool is_place(int number)
 					       : number < device_count();
 }
 
-/* Those that have called the driver and use none of its devices (yet), as meted does. */
+/* Processes that have called the driver but use none of its devices (yet), such as meted. */
 static void print_idle(void)
 {
 	const struct segment *segment = segment_get();
@@ -133,7 +133,7 @@ static void print_idle(void)
 		putchar('\n');
 }
 
-/* What a value of 0 stands for; NULL: for 0. */
+/* The meaning of a value of 0; NULL: 0. */
 static const char *zero_of(const struct settings_row *row)
 {
 	if (strstr(row->meaning, "0: "))
@@ -162,7 +162,7 @@ static const struct units *units_of(const struct settings_row *row)
 	return row->kind == SETTINGS_BYTES ? &bytes : &none;
 }
 
-/* In the largest unit that says it exactly; but 3.7G, not 3700M. */
+/* In the largest unit that is exact; but 3.7G, not 3700M. */
 static void write_amount(const struct units *units, uint64_t value, char *text, size_t size)
 {
 	uint64_t step = units->step;
@@ -180,7 +180,7 @@ static void write_amount(const struct units *units, uint64_t value, char *text, 
 			 value ? units->names[unit] : "");
 }
 
-/* As it would be written into the variable; what 0 stands for is a word. */
+/* As it would be written into the variable; a word for 0 if it has a meaning. */
 static void print_value(const struct settings_row *row, const struct settings *settings)
 {
 	uint64_t value = *(const uint64_t *)((const char *)settings + row->offset);
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (segment_join() < 0)
-		return 1; /* it has said why */
+		return 1; /* it has printed why */
 	if (keep)
 		return ledger();
 	if (settings) {

@@ -9,7 +9,7 @@
 #include "sim/machine/segment.h"
 #include "sim/machine/share.h"
 
-/* Where the first device sits, and how far apart they are. */
+/* The PCI place of the first device, and the distance between devices. */
 enum {
 	DEVICE_FIRST_BUS = 0x17,
 	DEVICE_BUS_STEP = 8,
@@ -81,8 +81,8 @@ static struct segment_usage *managed_victim(int device, const struct segment_usa
 	return victim;
 }
 
-/* Pushes managed memory out until so many bytes are free. The caller's own last: *ret_own_bytes.
- * DEVICE_FULL: even all of it would not do. */
+/* Pushes managed memory out until so many bytes are free, the caller's own last: *ret_own_bytes.
+ * DEVICE_FULL: even all of it would not suffice. */
 static int make_room_locked(int device, struct segment_usage *usage, uint64_t bytes,
 			    uint64_t *ret_own_bytes)
 {
@@ -122,22 +122,22 @@ static int take_locked(int device, struct segment_usage *usage, uint64_t bytes)
 	uint64_t own_bytes, limit = mps_limit(device);
 	int r;
 
-	/* MPS's limit is one of each process. Managed memory does not count. */
+	/* MPS's limit applies to each process. Managed memory does not count. */
 	if (usage->used_bytes - usage->managed_bytes + bytes > limit)
 		return DEVICE_FULL;
 	r = make_room_locked(device, usage, bytes, &own_bytes);
 	if (r != 0)
 		return r;
-	/* It notices when it uses its own the next time, as the others do. */
+	/* The caller notices at its next use of managed memory, as the others do. */
 	usage->pushed_bytes += own_bytes;
-	/* In this order: if the process is killed in between, segment_lock() counts again. */
+	/* In this order: if the process is killed in between, segment_lock() recounts. */
 	usage->used_bytes += bytes;
 	book->used_bytes += bytes;
 	return 0;
 }
 
-/* Locks the book. The dead go before managed memory of the living is pushed out. Even if it finds
- * nobody: another process may have been first, and has returned the memory of the dead. */
+/* Locks the book. Dead processes are reaped before managed memory of living ones is pushed out.
+ * Tries again even if none was found: another process may have reaped them first. */
 static void lock_for(int device, uint64_t bytes)
 {
 	struct segment_device *book = device_book(device);
@@ -220,7 +220,7 @@ void device_give_managed(int device, uint64_t bytes)
 	usage->managed_bytes -= part;
 	usage->used_bytes -= part;
 	book->used_bytes -= part;
-	/* The rest had been pushed out, which the caller need not be told any more. */
+	/* The rest had been pushed out before: the caller need no longer be told. */
 	part = bytes - part;
 	usage->pushed_bytes -= part < usage->pushed_bytes ? part : usage->pushed_bytes;
 	segment_unlock(book);

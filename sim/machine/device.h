@@ -3,9 +3,9 @@
  * A device's book and description: how much memory it has and which process holds it, its name,
  * its attributes, its errors. A device is the number that cuDeviceGet() deals in.
  *
- * Book only: the bytes themselves are the processes' own (space.h). Capacity is shared by all
- * processes of the node; a process that dies gives everything back. Used bytes of all processes
- * never exceed the capacity. Thread-safe; needs segment_join().
+ * This is bookkeeping only: the processes have the bytes themselves (space.h). Capacity is shared
+ * by all processes of the node; a process that dies gives everything back. Used bytes of all
+ * processes never exceed the capacity. Thread-safe; needs segment_join().
  */
 #pragma once
 
@@ -48,14 +48,14 @@ void device_give(int device, uint64_t bytes);
 /*
  * Managed memory shares the capacity, but any process that needs room pushes it out: the process
  * that used its own the longest ago loses first, the caller itself last. *ret_own_bytes: so many of
- * the caller's own must go, which the call has already taken off its book. The others find out by
- * device_pushed_out().
+ * the caller's own must be released; the call has already taken them off its book. The others find
+ * out by device_pushed_out().
  */
 must_check int device_take_managed(int device, uint64_t bytes, uint64_t *ret_own_bytes);
 void device_give_managed(int device, uint64_t bytes);
 
-/* So many of the caller's managed bytes have been pushed out by others since the last call: its
- * least recently used pages are no longer resident. They are off the book already. */
+/* Returns how many of the caller's managed bytes others have pushed out since the last call: that
+ * many of its least recently used pages are no longer resident. They are off the book already. */
 uint64_t device_pushed_out(int device);
 
 /* Managed memory of the caller is being used now. */
@@ -67,7 +67,7 @@ void device_count_context(int device, int delta);
 /* As cuMemGetInfo(): reaps first. */
 void device_memory(int device, uint64_t *ret_free_bytes, uint64_t *ret_total_bytes);
 
-/* What a process holds; 0 for the dead. */
+/* The bytes that a process holds; 0 for a dead one. */
 uint64_t device_used_by(int device, uint32_t process);
 
 void device_uuid(int device, uint8_t ret_uuid[16]);
@@ -82,7 +82,7 @@ int device_by_uuid(const uint8_t uuid[16]);
 /* A CUdevice_attribute by its number (attributes.def). DEVICE_UNKNOWN for one without a row. */
 must_check int device_attribute(int device, int attribute, int *ret_value);
 
-/* Can kernels and copies of one reach the other's memory? */
+/* Can kernels and copies of one device reach the other's memory? */
 bool device_peer(int device, int other);
 
 /* Costs of the settings for this device, to be spent or modelled. */
@@ -92,7 +92,7 @@ uint64_t device_fault_ns(uint64_t bytes);			    /* one batch of managed pages */
 uint64_t device_bandwidth_ns(int device, uint64_t bytes);	    /* kernels, at device rate */
 uint64_t device_instructions_ns(int device, uint64_t instructions); /* per thread, summed */
 
-/* Its books, which all processes share. */
+/* The device's books, which all processes share. */
 struct segment_device;
 struct segment_device *device_book(int device);
 
@@ -101,5 +101,5 @@ void device_xid(int device, uint64_t xid);
 void device_ecc_error(int device, bool corrected);
 void device_lose(int device);
 bool device_is_lost(int device);
-/* It is a part of a GPU that has been destroyed since it was chosen. */
+/* Is it a part of a GPU that has been destroyed since it was chosen? */
 bool device_is_gone(int device);

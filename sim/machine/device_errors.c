@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong with a device, and how others learn of it. */
+/* Errors of a device, and how others learn of them. */
 #include "sim/machine/device.h"
 
 #include "sim/machine/clock.h"
@@ -11,7 +11,7 @@ enum {
 	DEVICE_XID_LOST = 79,
 };
 
-/* The GPU's book, which has all of its events, whichever part they are of. */
+/* The GPU's book has the events of all of its parts. */
 static struct segment_device *gpu_book(int device)
 {
 	return &segment_get()->devices[parts_gpu(device_place(device))];

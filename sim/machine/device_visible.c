@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the node's devices a program sees. */
+/* The devices of the node that a program sees. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -7,12 +7,12 @@
 #include "sim/machine/device.h"
 #include "sim/machine/parts.h"
 
-/* What this library shows of the node's devices; valid when zero: all of them. */
+/* The devices of the node that this library shows; valid when zero: all of them. */
 static struct {
 	bool chosen;
 	int count;
 	uint32_t place[SETTINGS_DEVICES_MAX];
-	uint32_t made; /* if the first one is a part: which of those that had its place */
+	uint32_t made; /* if the first one is a part: the generation of its place */
 } visible;
 
 uint32_t device_place(int device)
@@ -80,7 +80,7 @@ static int named_place(const char *name, size_t length)
 		for (unsigned k = 0; k < count; k++)
 			try_place(&search, parts[k], parts[k]);
 	}
-	return search.count == 1 ? search.found : -1; /* and not the beginning of two */
+	return search.count == 1 ? search.found : -1; /* not ambiguous */
 }
 
 /* A process has one part, the first, and then no whole GPU. */

@@ -6,8 +6,8 @@
 #include "sim/machine/engine_core.h"
 
 enum {
-	/* How far ahead a process that shares an engine plans: others may have died by then. */
-	ENGINE_LOOK_NS = 20000000,
+	/* How far ahead a process plans that shares an engine: others may have died by then. */
+	ENGINE_CHECK_NS = 20000000,
 };
 
 static struct segment_device *book_of(int device)
@@ -25,7 +25,7 @@ static struct engine_core_rules rules_of(int device)
 					  .processes = segment_get()->processes};
 }
 
-/* Up to now; the device is locked. */
+/* Advances the engines to now; the device is locked. */
 static uint64_t catch_up(struct segment_device *book, const struct engine_core_rules *rules)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -46,7 +46,7 @@ static size_t bucket_of(uint64_t late_ns)
 	return bucket < SEGMENT_LATENESS_BUCKETS ? bucket : SEGMENT_LATENESS_BUCKETS - 1;
 }
 
-/* What everything in it is below. */
+/* The bucket's upper bound. */
 static uint64_t bucket_bound(size_t bucket)
 {
 	if (bucket == 0)
@@ -116,9 +116,9 @@ static uint32_t add(struct segment_device *book, const struct engine_core_rules 
 		room = atomic_load(&book->engines.room);
 		book->engines.crowd = 1;
 		segment_unlock(book);
-		/* Woken when one is free; tickets of dead processes become free when a process
-		 * checks. */
-		if (clock_wait_until(now_ns + ENGINE_LOOK_NS, &book->engines.room, room) == 0)
+		/* Woken when a ticket is free; tickets of dead processes become free when a process
+		 * checks for them. */
+		if (clock_wait_until(now_ns + ENGINE_CHECK_NS, &book->engines.room, room) == 0)
 			segment_reap();
 		segment_lock(book);
 	}
@@ -159,10 +159,10 @@ static void wait_for(struct segment_device *book, const struct engine_core_rules
 
 	if (!for_ever)
 		until_ns = engine_core_predict(engines, rules, index,
-					       shared ? now_ns + ENGINE_LOOK_NS : UINT64_MAX);
+					       shared ? now_ns + ENGINE_CHECK_NS : UINT64_MAX);
 	segment_unlock(book);
 	if (clock_wait_until(until_ns, &engines->epoch, epoch) == 0 && shared &&
-	    until_ns >= now_ns + ENGINE_LOOK_NS)
+	    until_ns >= now_ns + ENGINE_CHECK_NS)
 		segment_reap();
 	segment_lock(book);
 }
@@ -187,7 +187,8 @@ static int finish(struct engine_wait *wait, uint64_t *ret_end_ns, uint64_t *ret_
 		now_ns = catch_up(wait->book, &wait->rules);
 		index = engine_core_find(engines, wait->id);
 		if (index == UINT32_MAX) {
-			/* Lost: this process was taken for dead, or its segment was mended. */
+			/* The ticket is lost: this process was taken for dead, or its segment was
+			 * mended. */
 			index = add(wait->book, &wait->rules, wait->lane, wait->context,
 				    wait->ready_ns, wait->work_ns);
 			wait->id = engines->tickets[index].id;
@@ -324,7 +325,7 @@ size_t engine_samples(int device, uint32_t process, uint64_t since_ns, struct en
 		samples = rules.processes[process].usage[rules.device].samples;
 	segment_lock(book);
 	last = catch_up(book, &rules) / ENGINE_CORE_PERIOD_NS;
-	/* The ring's place of the period that has not ended may hold its oldest one. */
+	/* The ring's place for the current period may still hold the oldest one. */
 	first = last > SEGMENT_SAMPLES_MAX - 1 ? last - (SEGMENT_SAMPLES_MAX - 1) : 0;
 	if (last - first > most)
 		first = last - most;

@@ -6,17 +6,16 @@
  * copies in each direction over the host link, whose rates drop by the duplex factor while both are
  * busy; one for copies within the device, one for copies between devices.
  *
- * No process holds an engine. The process that asks works out, under the device's lock, what an
- * engine did, so that a stopped or killed process stops no other. Within a context and an engine
- * work runs in the order in which it came; one process's kernels never overlap each other.
+ * No process holds an engine. Each process that asks computes, under the device's lock, what an
+ * engine has done, so that a stopped or killed process stops no other. Within a context and an
+ * engine work runs in the order in which it came; one process's kernels never overlap each other.
  *
  * Modelled and interpreted time. Work occupies its engine for its modelled time only. The caller
  * names the time from which its work could have run (ready_ns: when it was submitted, or when what
- * it waits for ended, in modelled time); if the engine had nothing to do since then, that time is
- * claimed afterwards, so that neither interpretation nor the host's scheduler opens gaps. Work
- * completes at the later of its modelled end and now; the difference is its lateness, recorded per
- * process and per device. A stream whose next work starts at *ret_end_ns of the last sees exact
- * times.
+ * it waits for ended, in modelled time); if the engine was idle since then, that time is claimed
+ * afterwards, so that neither interpretation nor the host's scheduler opens gaps. Work completes at
+ * the later of its modelled end and now; the difference is its lateness, recorded per process and
+ * per device. A stream whose next work starts at *ret_end_ns of the last sees exact times.
  *
  * Blocking calls wait at a futex. Thread-safe; needs segment_join().
  */
@@ -53,9 +52,9 @@ void engine_kernel_begin(int device, uint32_t context, uint64_t ready_ns, uint64
 			 struct engine_ticket *ret_ticket);
 
 /*
- * The kernel has been interpreted and should have taken modelled_ns of the engine. Blocks until it
- * has had them. ENGINE_FOR_EVER for a kernel that hangs: returns when cancelled or lost only.
- * ret_end_ns and ret_lateness_ns may be NULL.
+ * The kernel has been interpreted, and takes modelled_ns of the engine. Blocks until it has had
+ * them. ENGINE_FOR_EVER for a kernel that hangs: returns when cancelled or lost only. ret_end_ns
+ * and ret_lateness_ns may be NULL.
  */
 must_check int engine_kernel_end(struct engine_ticket *ticket, uint64_t modelled_ns,
 				 uint64_t *ret_end_ns, uint64_t *ret_lateness_ns);
@@ -65,17 +64,17 @@ must_check int engine_kernel_end(struct engine_ticket *ticket, uint64_t modelled
 must_check int engine_copy(int device, enum segment_lane lane, uint64_t bytes, uint64_t ready_ns,
 			   uint64_t *ret_end_ns);
 
-/* Work on a lane that takes so long at full speed, whatever it is: memsets at device rate. */
+/* Any other work on a lane, which takes this long at full speed: memsets at device rate. */
 must_check int engine_work(int device, enum segment_lane lane, uint64_t modelled_ns,
 			   uint64_t ready_ns, uint64_t *ret_end_ns);
 
-/* Waiting threads read their `cancel` words again. */
+/* Makes waiting threads read their `cancel` words again. */
 void engine_cancel(int device);
 
 /* Ground truth up to now: how long a lane has worked for a process (its slot's number). */
 uint64_t engine_busy_ns(int device, uint32_t process, enum segment_lane lane);
 
-/* Of all processes since the segment was made. */
+/* The same for all processes, since the segment was made. */
 uint64_t engine_device_busy_ns(int device, enum segment_lane lane);
 
 /* Compute engine's part of the last whole sampling period (1/6 s), in percent; of one process, or
@@ -92,10 +91,10 @@ struct engine_sample {
 size_t engine_samples(int device, uint32_t process, uint64_t since_ns, struct engine_sample *ret,
 		      size_t most);
 
-/* What `percentile` (0 to 100) of the completions were late by at most, rounded up by up to a
- * quarter; 0 where nothing completed. */
+/* The lateness that `percentile` (0 to 100) of the completions did not exceed, rounded up by up to
+ * a quarter; 0 if nothing completed. */
 uint64_t engine_lateness_ns(const struct segment_lateness *lateness, unsigned percentile);
 
-/* For how long in all work was ready and its engine did not know of it yet: by interpretation, and
- * by the host. An engine that is shared does the work of others meanwhile: the turns are lost. */
+/* For how long in all work was ready before its engine knew of it, due to interpretation and to the
+ * host. A shared engine does the work of others meanwhile: those slices are lost. */
 uint64_t engine_missed_ns(const struct segment_lateness *lateness);

@@ -5,7 +5,7 @@
 
 /* ---- ledgers ------------------------------------------------------------------------------- */
 
-/* Counts busy time into its sampling periods; those that the ring has lost are lost. */
+/* Counts busy time into its sampling periods, except those that have left the ring. */
 static void sample(struct segment_sample *samples, uint64_t start_ns, uint64_t end_ns)
 {
 	if (end_ns - start_ns > ENGINE_CORE_PERIOD_NS * (uint64_t)SEGMENT_SAMPLES_MAX)
@@ -109,7 +109,7 @@ uint64_t engine_book_time_for(uint64_t work_ns, uint64_t speed)
 	return time_ns > UINT64_MAX ? UINT64_MAX : (uint64_t)time_ns;
 }
 
-/* A client has its part of the device, and less where they want more than all of it. */
+/* A client has its part of the device, and less if the parts exceed the whole. */
 uint64_t engine_book_speed_of(const struct segment_ticket *ticket, uint64_t speed, uint64_t wanted)
 {
 	uint64_t own = ticket->mps ? speed * ticket->mps_milli / wanted : speed;
@@ -117,7 +117,7 @@ uint64_t engine_book_speed_of(const struct segment_ticket *ticket, uint64_t spee
 	return own ? own : 1;
 }
 
-/* Work that came late uses time in which the engine was idle. Returns the work that is left. */
+/* Work that came late uses time in which the engine was idle. Returns the remaining work. */
 uint64_t engine_book_gap_claim(struct segment_engines *engines,
 			       const struct engine_core_rules *rules,
 			       const struct segment_ticket *ticket, uint64_t ready_ns,

@@ -14,15 +14,15 @@ enum { ENGINE_BOOK_MILLI = 1000 };
 uint64_t engine_book_done_in(uint64_t time_ns, uint64_t speed);
 uint64_t engine_book_time_for(uint64_t work_ns, uint64_t speed);
 
-/* What a ticket has of a lane's speed: a client of MPS its part of the device, and less where they
- * want more than all of it (`wanted`, in thousandths, at least 1000). Never 0. */
+/* A ticket's part of a lane's speed: a client of MPS has its part of the device, and less if the
+ * parts exceed the whole (`wanted`, their sum in thousandths, at least 1000). Never 0. */
 uint64_t engine_book_speed_of(const struct segment_ticket *ticket, uint64_t speed, uint64_t wanted);
 
-/* A kernel more or less that the process has completed. */
+/* Adds to the kernels that the process has completed. */
 void engine_book_count_kernel(const struct engine_core_rules *rules, unsigned lane,
 			      uint32_t process, int by);
 
-/* The lane has worked; it has for that process. */
+/* The lane has worked; and: it has worked for that process. */
 void engine_book_charge_device(struct segment_engines *engines,
 			       const struct engine_core_rules *rules, unsigned lane,
 			       uint64_t start_ns, uint64_t end_ns);

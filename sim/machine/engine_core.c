@@ -60,14 +60,14 @@ static bool is_nearer(const struct segment_engines *engines, uint64_t current, u
 	return far < nearest || (far == nearest && tickets[i].id < tickets[other].id);
 }
 
-/* When a ticket that does not wait yet will; UINT64_MAX: never. */
+/* When the ticket becomes ready; UINT64_MAX: never. */
 static uint64_t arrival(const struct segment_ticket *ticket, unsigned lane)
 {
 	return ticket->id && ticket->lane == lane && !ticket->done ? ticket->ready_ns : UINT64_MAX;
 }
 
-/* The oldest ticket of the context whose slice it is, and the next one's; NOBODY: there is none.
- * Fills in the choice but for its index. */
+/* The oldest ticket of the context that has the slice, and the oldest of the next context; NOBODY:
+ * there is none. Fills in the choice except its index. */
 static void survey(const struct segment_engines *engines, unsigned lane, struct choice *choice,
 		   uint32_t *ret_own, uint32_t *ret_next)
 {
@@ -100,7 +100,7 @@ static bool others_wait(const struct segment_engines *engines, unsigned lane, ui
 	return false;
 }
 
-/* Oldest ticket of the context whose slice it is; at the slice's end the next one's. */
+/* The oldest ticket of the context that has the slice; at the slice's end, of the next context. */
 static struct choice choose(struct segment_engines *engines, const struct engine_core_rules *rules,
 			    unsigned lane)
 {
@@ -115,7 +115,7 @@ static struct choice choose(struct segment_engines *engines, const struct engine
 	}
 	if (next == NOBODY)
 		return choice;
-	/* Is anybody left behind, once it is this one's turn? */
+	/* Does another context wait once this one has the slice? */
 	choice.others = own != NOBODY || others_wait(engines, lane, next);
 	book->current = owner(&engines->tickets[next]);
 	book->slice_end_ns = engines->at_ns + rules->slice_ns;
@@ -125,8 +125,8 @@ static struct choice choose(struct segment_engines *engines, const struct engine
 
 /* ---- clients of MPS ------------------------------------------------------------------------ */
 
-/* Does the lane work on this ticket, too, beside the one that was chosen? Of each process it is the
- * oldest one. */
+/* Does the lane work on this ticket, too, beside the chosen one? It does on the oldest one of each
+ * process. */
 static bool is_beside(const struct segment_engines *engines, unsigned lane, uint32_t chosen,
 		      uint32_t i)
 {
@@ -144,7 +144,7 @@ static bool is_beside(const struct segment_engines *engines, unsigned lane, uint
 	return true;
 }
 
-/* What the tickets that it works on may have of the lane, in thousandths; at least the lane. */
+/* The sum of the parts of the lane's tickets, in thousandths; at least 1000. */
 static uint64_t wanted_milli(const struct segment_engines *engines, unsigned lane, uint32_t chosen)
 {
 	uint64_t sum = 0;
@@ -170,7 +170,7 @@ static void work_on(struct segment_engines *engines, const struct engine_core_ru
 			part_ns = ticket->left_ns;
 		ticket->left_ns -= part_ns < ticket->left_ns ? part_ns : ticket->left_ns;
 	}
-	/* A client of MPS counts with its part of the device. */
+	/* A client of MPS is charged for its part of the device. */
 	engine_book_charge_process(
 		rules, lane, ticket->process, engines->at_ns,
 		ticket->mps ? engines->at_ns + engine_book_done_in(step_ns, speed) : end_ns);
@@ -196,8 +196,8 @@ static void work(struct segment_engines *engines, const struct engine_core_rules
 			work_on(engines, rules, lane, &engines->tickets[i],
 				engine_book_speed_of(&engines->tickets[i], speed, wanted), step_ns);
 	engine_book_charge_device(engines, rules, lane, engines->at_ns, end_ns);
-	/* A context alone gets slice after slice: one that comes waits for the end of the running
-	 * slice. */
+	/* A context that is alone gets slice after slice: a new one waits for the end of the
+	 * running slice. */
 	if (!choice.others && end_ns > book->slice_end_ns)
 		book->slice_end_ns += (end_ns - book->slice_end_ns + rules->slice_ns - 1) /
 				      rules->slice_ns * rules->slice_ns;
@@ -208,8 +208,7 @@ static bool is_busy(const struct choice *choices, unsigned lane)
 	return choices[lane].index != NOBODY;
 }
 
-/* How long it is until a lane's ticket is done, its slice ends with others waiting, or somebody
- * comes. */
+/* The time until a lane's ticket is done, its slice ends while others wait, or a ticket arrives. */
 static uint64_t lane_step(const struct segment_engines *engines, unsigned lane,
 			  const struct choice *choice, uint64_t speed)
 {
@@ -233,7 +232,7 @@ static uint64_t lane_step(const struct segment_engines *engines, unsigned lane,
 	return step_ns;
 }
 
-/* One step: until a ticket is done, a slice ends while others wait, or a ticket comes. */
+/* One step: until a ticket is done, a slice ends while others wait, or a ticket arrives. */
 static void step(struct segment_engines *engines, const struct engine_core_rules *rules,
 		 unsigned lanes, uint64_t now_ns)
 {
@@ -308,7 +307,7 @@ uint32_t engine_core_add(struct segment_engines *engines, const struct engine_co
 	engines->tickets[index] = ticket;
 	if (index >= engines->tickets_high)
 		engines->tickets_high = index + 1;
-	/* Counts from here on. */
+	/* The ticket counts from here on. */
 	engines->tickets[index].id = engines->next_ticket++;
 	return index;
 }
@@ -322,7 +321,7 @@ bool engine_core_correct(struct segment_engines *engines, const struct engine_co
 	if (new_ns == old_ns)
 		return false;
 	if (new_ns < old_ns) {
-		/* Time that it had in excess is lost, to the others as well. */
+		/* Time that it got in excess is lost, also for the others. */
 		if (ticket->done)
 			return false;
 		if (ticket->left_ns > old_ns - new_ns) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                          sim/machine/engine_core.h
- * The engines of one device as a machine: what they did until now, given when each ticket came.
- * Private to engine.c and its tests.
+ * The engines of one device as a state machine: what they have done until now, from the arrival of
+ * each ticket. Private to engine.c and its tests.
  *
  * Pure arithmetic on struct segment_engines: no clock, no lock, no waiting. Laws: an engine serves
  * at most one ticket at a time, but for clients of one MPS daemon, which are one context to it, and
@@ -36,16 +36,16 @@ void engine_core_advance(struct segment_engines *engines, const struct engine_co
 #define ENGINE_CORE_ALL ((1u << SEGMENT_LANES) - 1)
 
 /*
- * New work, of a process's context, that could have run since ready_ns: claims the lane's gaps
- * since then and queues the rest. Returns its ticket's index, done already where the gaps sufficed;
- * UINT32_MAX with all tickets in use. The engines have advanced to now.
+ * Adds work of a process's context that could have run since ready_ns: claims the lane's gaps since
+ * then and queues the rest. Returns its ticket's index, which is done already if the gaps sufficed;
+ * UINT32_MAX: all tickets are in use. The engines have advanced to now.
  */
 uint32_t engine_core_add(struct segment_engines *engines, const struct engine_core_rules *rules,
 			 enum segment_lane lane, uint32_t process, uint32_t context,
 			 uint64_t ready_ns, uint64_t work_ns);
 
-/* The work was estimated wrongly: it is so much in all instead of `old_ns`. True where others may
- * now end sooner than they would have. */
+/* Corrects an estimate: the work takes this much in all instead of `old_ns`. True if others may now
+ * end sooner. */
 bool engine_core_correct(struct segment_engines *engines, const struct engine_core_rules *rules,
 			 uint32_t index, uint64_t old_ns, uint64_t new_ns);
 
@@ -58,7 +58,7 @@ uint32_t engine_core_find(const struct segment_engines *engines, uint64_t id);
 bool engine_core_contended(const struct segment_engines *engines, enum segment_lane lane,
 			   uint32_t process);
 
-/* When the ticket will be done if nothing changes; horizon_ns where that is later. The engines are
+/* When the ticket will be done if nothing changes, but horizon_ns at the latest. The engines are
  * not touched. */
 uint64_t engine_core_predict(const struct segment_engines *engines,
 			     const struct engine_core_rules *rules, uint32_t index,

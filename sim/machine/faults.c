@@ -34,8 +34,8 @@ static const struct {
 	{"die", FAULTS_DIE, FAULTS_DIVISION, false},
 };
 
-/* How often the control file is looked at, on the host's clock. */
-#define FAULTS_LOOK_NS 10000000
+/* How often the control file is checked, on the host's clock. */
+#define FAULTS_CHECK_NS 10000000
 
 enum { FAULTS_FILE_BYTES = 4096 };
 
@@ -46,11 +46,11 @@ struct faults_source {
 	uint64_t seen_any[FAULTS_POINTS];
 };
 
-/* The process's own: what was asked for, and how often it has come by. */
+/* Of this process: the wanted faults, and how often each point was reached. */
 static struct {
 	pthread_mutex_t mutex;
 	_Atomic uint32_t state; /* FAULTS_UNREAD ... */
-	_Atomic uint64_t next_look_ns;
+	_Atomic uint64_t next_check_ns;
 	struct timespec changed;
 	off_t size;
 	bool handles_fork;
@@ -59,7 +59,7 @@ static struct {
 
 enum {
 	FAULTS_UNREAD,
-	FAULTS_QUIET, /* nothing is wanted, as far as is known */
+	FAULTS_QUIET, /* no faults are wanted, as far as is known */
 	FAULTS_WANTED,
 };
 
@@ -218,8 +218,8 @@ static void take_text(struct faults_source *source, const char *where, const cha
 		complain(where, &why);
 }
 
-/* Reads the control file where it has changed. Counting starts anew with it. */
-static void look_at_file(void)
+/* Reads the control file if it has changed. Counting then starts anew. */
+static void reread_file(void)
 {
 	char path[SETTINGS_PATH_MAX + 16], text[FAULTS_FILE_BYTES];
 	struct stat status;
@@ -296,7 +296,7 @@ static enum faults_kind effect(const struct faults_row *row, int device, uint64_
 	return FAULTS_NONE;
 }
 
-/* The first fault that is felt; those that are not felt happen all the same. */
+/* Returns the first fault that fails the call; the others happen as well. */
 static enum faults_kind apply(struct faults_source *source, enum faults_point point, int device,
 			      uint64_t *slow_ns)
 {
@@ -320,15 +320,15 @@ static enum faults_kind apply(struct faults_source *source, enum faults_point po
 	return felt;
 }
 
-/* The child counts anew, and no thread of it holds the mutex. */
+/* The child counts anew, and none of its threads holds the mutex. */
 static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&faults.mutex, NULL);
 	atomic_store(&faults.state, FAULTS_UNREAD);
-	atomic_store(&faults.next_look_ns, 0);
+	atomic_store(&faults.next_check_ns, 0);
 }
 
-static void look(void)
+static void read_sources(void)
 {
 	if (atomic_load(&faults.state) == FAULTS_UNREAD) {
 		const char *text = getenv("METE_SIM_FAULTS");
@@ -339,9 +339,9 @@ static void look(void)
 		faults.size = -1;
 		take_text(&faults.environment, "METE_SIM_FAULTS", text ? text : "");
 	}
-	if (host_ns() >= atomic_load(&faults.next_look_ns)) {
-		look_at_file();
-		atomic_store(&faults.next_look_ns, host_ns() + FAULTS_LOOK_NS);
+	if (host_ns() >= atomic_load(&faults.next_check_ns)) {
+		reread_file();
+		atomic_store(&faults.next_check_ns, host_ns() + FAULTS_CHECK_NS);
 	}
 	atomic_store(&faults.state,
 		     faults.environment.count || faults.file.count ? FAULTS_WANTED : FAULTS_QUIET);
@@ -353,12 +353,12 @@ enum faults_kind faults_at(enum faults_point point, int device)
 	uint64_t slow_ns = 0;
 
 	if (likely(atomic_load_explicit(&faults.state, memory_order_acquire) == FAULTS_QUIET) &&
-	    host_ns() < atomic_load_explicit(&faults.next_look_ns, memory_order_relaxed))
+	    host_ns() < atomic_load_explicit(&faults.next_check_ns, memory_order_relaxed))
 		return FAULTS_NONE;
 	if (!segment_self())
 		return FAULTS_NONE;
 	pthread_mutex_lock(&faults.mutex);
-	look();
+	read_sources();
 	felt = apply(&faults.environment, point, device, &slow_ns);
 	other = apply(&faults.file, point, device, &slow_ns);
 	pthread_mutex_unlock(&faults.mutex);

@@ -22,8 +22,8 @@
  * each change by MIG twice (a GPU instance or a compute instance is made or destroyed), so that
  * die@1 is before the first one and die@2 after it. "oom@3, hang@2:1, slow=5ms/1234".
  *
- * This module counts, and tells the device (Xid, ECC, lost); what a call answers is the caller's.
- * Thread-safe; needs segment_join().
+ * This module counts, and reports to the device (Xid, ECC, lost); the caller chooses the answer of
+ * its call. Thread-safe; needs segment_join().
  */
 #pragma once
 
@@ -70,9 +70,9 @@ must_check int faults_parse(const char *text, struct faults_row ret_rows[FAULTS_
 			    size_t *ret_count, struct fault *why);
 
 /*
- * Something of that kind happens on the device now (-1: on none in particular). What must go wrong:
- * FAULTS_NONE, OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC, HANG or LOST. The rest is done
- * here: events are posted, slow calls are spent, lost devices marked. One atomic load where no
- * faults are wanted.
+ * A point of that kind is reached on the device (-1: on none in particular). Returns how the call
+ * must fail: FAULTS_NONE, OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC, HANG or LOST. The
+ * rest is done here: events are posted, slow calls are spent, lost devices marked. One atomic load
+ * if no faults are wanted.
  */
 enum faults_kind faults_at(enum faults_point point, int device);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the simulated devices are linked: METE_SIM_LINKS, in the words of `nvidia-smi topo -m`:
- * "0-1=NV4,0-2=PIX+NV1". What is not named is as the models have it: their NVLinks lead to a switch
- * that all share, and on PCI they are on one NUMA node.
+ * "0-1=NV4,0-2=PIX+NV1". Pairs that are not named are linked as the models say: their NVLinks lead
+ * to a switch that all share, and on PCI they are on one NUMA node.
  */
 #pragma once
 

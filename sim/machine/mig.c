@@ -47,7 +47,7 @@ int mig_start(const struct mig_profile *row, uint32_t taken)
 	return -1;
 }
 
-/* Of the whole, then of its halves, quarters and eighths: 0; 1, 2; 3 to 6; 7 to 14. */
+/* Ids of the whole, then of its halves, quarters and eighths: 0; 1, 2; 3 to 6; 7 to 14. */
 uint32_t mig_instance(const struct mig_profile *row, uint32_t start)
 {
 	return MIG_SLICES / row->size - 1 + start / row->size;
@@ -59,7 +59,7 @@ void mig_shape(const struct mig_profile *row, const struct settings_device *gpu,
 	uint64_t memory_mib = gpu->memory_bytes >> 20, model_mib = memory_mib;
 	uint32_t sms = gpu->sms ? gpu->sms : 1, model_sms = sms;
 
-	/* A GPU that was given another size has parts of another size. */
+	/* The parts' memory follows the GPU's size, if that was changed. */
 	settings_model_size(gpu->model, &model_mib, &model_sms);
 	*ret_shape = *gpu;
 	snprintf(ret_shape->name, sizeof(ret_shape->name), "%.40s MIG %s", gpu->name, row->name);

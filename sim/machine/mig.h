@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                                  sim/machine/mig.h
- * Into which parts MIG can divide a GPU, by its model (mig.def), and where a part has room. Pure;
- * who has which parts is in parts.h.
+ * The parts into which MIG can divide a GPU, by its model (mig.def), and where a part has room.
+ * Pure; the parts that exist are in parts.h.
  *
  * A GPU has eight slices of memory. A part takes some that lie side by side, from one of its
  * profile's starts; a set of slices is a mask, with bit 0 for the first.
@@ -24,10 +24,10 @@ struct mig_profile {
 	uint32_t memory_mib, sms, copies, decoders, jpegs, ofas;
 };
 
-/* Row `number` of mig.def; NULL from the first on that is not there. */
+/* Row `number` of mig.def; NULL behind the last. */
 const struct mig_profile *mig_row(uint32_t number);
 
-/* The first row from `number` on that is of the model; NULL: there is none. *ret_number: it. */
+/* The model's first row from `number` on; NULL: there is none. *ret_number: its number. */
 const struct mig_profile *mig_next(const char *model, uint32_t number, uint32_t *ret_number);
 
 /* The slices of a part that begins at `start`. */
@@ -39,10 +39,11 @@ bool mig_is_start(const struct mig_profile *row, uint32_t start);
 /* The first start that lies in no slice of the mask, or -1. */
 int mig_start(const struct mig_profile *row, uint32_t taken);
 
-/* The id of a GPU instance, which says where it lies: parts that are there together differ. */
+/* The id of a GPU instance, from its place: parts that exist at the same time have different ids.
+ */
 uint32_t mig_instance(const struct mig_profile *row, uint32_t start);
 
-/* The device that a part of `gpu` is to a program. */
+/* A part of `gpu`, as the device that a program sees. */
 void mig_shape(const struct mig_profile *row, const struct settings_device *gpu,
 	       struct settings_device *ret_shape);
 

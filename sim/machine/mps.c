@@ -18,7 +18,7 @@ enum { MILLI = 1000, LINE = 2048 };
 
 static struct {
 	pthread_mutex_t joining;
-	pid_t pid; /* the process that has asked: a forked child asks anew */
+	pid_t pid; /* the process that has connected: a forked child connects anew */
 	uint32_t server, milli;
 	bool limited[SETTINGS_DEVICES_MAX];
 	uint64_t limit[SETTINGS_DEVICES_MAX];
@@ -60,8 +60,8 @@ static bool read_line(int fd, char line[LINE])
 	return false;
 }
 
-/* "0=2G,1=512M" of the environment, or "0=1000 1=2000" of the daemon. The lower one counts. What is
- * not understood sets no limit, as NVIDIA's documentation warns. */
+/* "0=2G,1=512M" from the environment, or "0=1000 1=2000" from the daemon. The lower limit applies.
+ * A text that is not understood sets no limit, as NVIDIA's documentation warns. */
 static void take_limits(const char *list)
 {
 	while (*list) {
@@ -114,7 +114,8 @@ static void join(void)
 		return;
 	if (send(fd, "join\n", 5, MSG_NOSIGNAL) == 5 && read_line(fd, line))
 		take_answer(line);
-	/* Else it stays open: its end tells the daemon that the client has ended. */
+	/* Otherwise the connection stays open: its end tells the daemon that the client has ended.
+	 */
 	if (!client.server)
 		close(fd);
 }

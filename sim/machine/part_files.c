@@ -11,8 +11,8 @@
 #include "base/macros.h"
 #include "sim/machine/settings.h"
 
-/* As the driver numbers them (/proc/driver/nvidia-caps/mig-minors): of each GPU 15 GPU instances,
- * of each of these itself and 8 compute instances; two numbers before are not a GPU's. */
+/* The driver's numbers (/proc/driver/nvidia-caps/mig-minors): for each GPU 15 GPU instances, for
+ * each of these itself and 8 compute instances; the first two numbers belong to no GPU. */
 enum { FIRST = 3, INSTANCES = 15, EACH = 9, PATH = SETTINGS_PATH_MAX + 96 };
 
 static void make_folders(char path[PATH], size_t from)
@@ -36,7 +36,7 @@ static void write_one(char path[PATH], size_t folder, uint32_t minor)
 		best_effort(write(fd, text, (size_t)n));
 }
 
-/* The file, and the folders above it that are empty then. */
+/* Removes the file, and the folders above it that are then empty. */
 static void remove_one(const char *path, size_t folder)
 {
 	char above[PATH];
@@ -69,7 +69,7 @@ void part_files_write(const char *folder, uint32_t gpu, uint32_t instance, bool 
 		 gpu, instance);
 	snprintf(compute, PATH, "%s/proc/driver/nvidia/capabilities/gpu%u/mig/gi%u/ci0/access",
 		 folder, gpu, instance);
-	/* The inner one first, so that an empty folder goes. */
+	/* The inner file first, so that its folder becomes empty. */
 	if (!complete)
 		set_file(compute, strlen(folder), false, 0);
 	set_file(whole, strlen(folder), there, minor);

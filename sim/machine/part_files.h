@@ -6,18 +6,18 @@
  *	proc/driver/nvidia/capabilities/gpuN/mig/giG/access        "DeviceFileMinor: 12"
  *	proc/driver/nvidia/capabilities/gpuN/mig/giG/ciC/access
  *
- * They are there where parts are; nothing of the simulator reads them. The nodes of
- * /dev/nvidia-caps are not made, which takes root.
+ * They exist as long as their parts; the simulator itself does not read them. The nodes of
+ * /dev/nvidia-caps are not made, as that takes root.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A GPU instance is there or not, with its compute instance or without it. A file that cannot be
- * written is missing, and nothing else. */
+/* Makes or removes the files of a GPU instance, with or without its compute instance. A file that
+ * cannot be written is just missing. */
 void part_files_write(const char *folder, uint32_t gpu, uint32_t instance, bool there,
 		      bool complete);
 
-/* What an earlier node left in the folder. */
+/* Removes the files of an earlier node. */
 void part_files_clear(const char *folder);

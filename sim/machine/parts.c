@@ -15,7 +15,7 @@ uint32_t parts_gpu(uint32_t place)
 	return parts_is_part(place) ? parts_get((int)place)->gpu : place;
 }
 
-/* A hash of both, as the driver makes such UUIDs: of version 5. */
+/* A hash of both: the driver makes such UUIDs by version 5. */
 void parts_uuid(const struct segment *segment, uint32_t gpu, uint32_t instance,
 		uint8_t ret_uuid[16])
 {
@@ -40,7 +40,7 @@ static int free_place(const struct segment *segment)
 	return -1;
 }
 
-/* Its books are as those of a new device. The node's lock is held, or nobody has joined. */
+/* Clears its books, as for a new device. The node's lock is held, or no process has joined. */
 static void make(struct segment *segment, uint32_t number, const struct settings_part *what,
 		 uint32_t state)
 {
@@ -106,7 +106,7 @@ bool parts_on(int gpu)
 	return atomic_load(&segment_get()->mig_now[gpu]);
 }
 
-/* Does a process have anything there? Its lock is held, or the place is nobody's. */
+/* Does a process use the place? Its lock is held, or it is free. */
 static bool is_used(struct segment *segment, uint32_t place)
 {
 	if (segment->devices[place].used_bytes)
@@ -155,7 +155,8 @@ int parts_set_mode(int gpu, bool on)
 	return r;
 }
 
-/* What the GPU's parts take, and how many are of one row. The node's lock is held. */
+/* The slices that the GPU's parts take, and how many parts are of one row. The node's lock is held.
+ */
 static uint32_t taken(const struct segment *segment, uint32_t gpu, uint32_t profile,
 		      uint32_t *ret_count)
 {
@@ -209,7 +210,7 @@ int parts_create(int gpu, uint32_t profile, int start, int *ret_place)
 	return r;
 }
 
-/* From one state to another, if it is unused. */
+/* Changes the state of a part, if it is unused. */
 static int change(int place, uint32_t from, uint32_t to)
 {
 	struct segment *segment = segment_get();

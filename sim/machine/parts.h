@@ -27,7 +27,7 @@ enum {
 /* The parts that METE_SIM_PARTS names, in a segment that nobody has joined yet. */
 void parts_fill(struct segment *segment);
 
-/* Their files (part_files.h); those of an earlier node go. */
+/* Writes their files (part_files.h), and removes those of an earlier node. */
 void parts_show(const struct segment *segment, const char *folder);
 
 /* Does the GPU's model have MIG? */
@@ -39,21 +39,22 @@ bool parts_on(int gpu);
 /* PARTS_IN_USE: the mode changes at the next call that finds the GPU unused. PARTS_OFF. */
 must_check int parts_set_mode(int gpu, bool on);
 
-/* A GPU instance of row `profile` at `start`, or, with -1, where there is room. *ret_place: it. */
+/* Makes a GPU instance of row `profile` at `start`, or, with -1, wherever there is room.
+ * *ret_place: its place. */
 must_check int parts_create(int gpu, uint32_t profile, int start, int *ret_place);
 must_check int parts_destroy(int place);
 
-/* Its compute instance: from then on, programs can use it. */
+/* Makes its compute instance: from then on, programs can use it. */
 must_check int parts_complete(int place);
 must_check int parts_undo(int place);
 
 /* How many more of that row have room on the GPU. */
 unsigned parts_room(int gpu, uint32_t profile);
 
-/* The GPU's parts by their ids; with `usable` those that programs can use. */
+/* The GPU's parts in the order of their ids; with `usable` only those that programs can use. */
 unsigned parts_list(int gpu, bool usable, int ret_places[MIG_PARTS]);
 
-/* The place of the segment's part, and back; -1 for a whole GPU. */
+/* The place of a part of the segment, and the part of a place; -1 for a whole GPU. */
 static inline int parts_place(uint32_t number)
 {
 	return SETTINGS_DEVICES_MAX + (int)number;
@@ -64,12 +65,13 @@ static inline bool parts_is_part(uint32_t place)
 	return place >= SETTINGS_DEVICES_MAX;
 }
 
-/* Of a part. It may be a former one. */
+/* The part at a place; it may be a former one. */
 struct segment_part *parts_get(int place);
 
 /* The GPU that a place lies on. */
 uint32_t parts_gpu(uint32_t place);
 
-/* "MIG-..." by its GPU and its instance: a part that is made again where one was has the same. */
+/* "MIG-...", from its GPU and its instance: a part that is made again at the same place has the
+ * same UUID. */
 void parts_uuid(const struct segment *segment, uint32_t gpu, uint32_t instance,
 		uint8_t ret_uuid[16]);

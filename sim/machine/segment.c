@@ -18,7 +18,7 @@
 #include "sim/machine/segment_process.h"
 #include "sim/machine/share_book.h"
 
-/* The process's one view of its node. Fields below `ready` are written before it is set. */
+/* The process's view of its node. Fields below `ready` are written before it is set. */
 static struct {
 	pthread_mutex_t mutex;
 	_Atomic bool ready;
@@ -56,7 +56,7 @@ static void lower_mark(struct segment_engines *engines)
 		engines->tickets_high--;
 }
 
-/* A process that died here may have left a sum half done, or tickets beyond the mark. */
+/* A process that died here may have left a sum half updated, or tickets beyond the mark. */
 static void mend_device(struct segment_device *device)
 {
 	struct segment_engines *engines = &device->engines;
@@ -88,8 +88,8 @@ void segment_deaf_thread(void)
 	segment_mutex_deaf_thread();
 }
 
-/* Nothing of a process that is dead or leaves stays in the books. The node's lock is held. If
- * a process dies half-way, the next one does it again from the start. */
+/* Removes a process that is dead, or leaves, from the books. The node's lock is held. If we die
+ * half-way, the next process does it again from the start. */
 static void bury(struct segment *segment, uint32_t slot)
 {
 	struct segment_process *process = &segment->processes[slot];
@@ -128,8 +128,8 @@ static unsigned reap(struct segment *segment, int fd)
 {
 	unsigned count = 0;
 
-	/* Asking the system which processes are dead takes long: not under the lock that all need.
-	 */
+	/* Asking the system which processes are dead takes long, so it is not done under the lock
+	 * that all need. */
 	for (uint32_t i = 0; i < segment_slots(segment); i++) {
 		struct segment_process *process = &segment->processes[i];
 		struct segment_identity identity;
@@ -166,7 +166,7 @@ unsigned segment_reap(void)
 	return count + share_reap(here.segment, here.self.namespace_id);
 }
 
-/* That of the process that has been dead for longest, if many are dead; else an unused one. */
+/* The slot of the process that has been dead for longest, if many are dead; else an unused one. */
 static int32_t slot_to_take(const struct segment *segment)
 {
 	int32_t oldest = -1, high = (int32_t)segment_slots(segment);
@@ -189,7 +189,7 @@ static int32_t slot_to_take(const struct segment *segment)
 	return oldest;
 }
 
-/* What this process had before exec() is gone, though the process is not. */
+/* After exec() this process lives on, but its former slot is dead. */
 static void bury_earlier_images(struct segment *segment)
 {
 	for (uint32_t i = 0; i < segment_slots(segment); i++) {
@@ -272,7 +272,7 @@ static int refuse(int error, const char *format, ...)
 	return error;
 }
 
-/* The folder, and the users that may use what is in it: the segment is as open as its folder. */
+/* The folder, and the users that may use its files: the segment is as open as its folder. */
 static int open_folder(const char *path, mode_t *ret_mode)
 {
 	struct stat status;
@@ -298,7 +298,7 @@ static int enter(const char *folder, mode_t mode, struct settings *settings)
 	int r;
 
 	snprintf(path, sizeof(path), "%s/lock", folder);
-	/* Another user's file in a sticky folder must not be opened as if to make it. */
+	/* Another user's file in a sticky folder cannot be opened with O_CREAT. */
 	lock = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (lock < 0 && errno == ENOENT)
 		lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -416,7 +416,7 @@ void segment_leave(void)
 		atomic_store(&here.ready, false);
 		close(here.fd);
 		here.fd = -1;
-		/* Still mapped: another thread may be looking at it. */
+		/* Stays mapped, as another thread may be reading it. */
 	}
 	pthread_mutex_unlock(&here.mutex);
 }

@@ -5,8 +5,8 @@
  *
  * Each process writes its own slot; everything else belongs to a robust mutex: the node's for the
  * table of slots, a device's for its book and engines. A process may be killed at any instant, also
- * inside a critical section: the next process that locks computes all sums from the slots again.
- * One that is stopped inside is helped out of it (segment_mutex.h).
+ * inside a critical section: the next process that locks recomputes all sums from the slots. A
+ * process that is stopped inside is helped out of it (segment_mutex.h).
  *
  * Dead processes are reaped, and their memory returned, by the next process that checks: at a
  * refused allocation, in NVML, in a wait for an engine. Nothing runs in the background. A process
@@ -14,8 +14,7 @@
  * /proc does not know it either (pid and start time). What a dead process did (busy time, lateness)
  * stays readable until its slot is used again.
  *
- * A process that joins an empty segment makes it anew, with its own settings: nothing remains of
- * earlier ones.
+ * A process that joins an empty segment makes it anew, with its own settings.
  *
  * Lock order: a process's own locks, then the node's, then one device's. No thread waits while it
  * holds one. All calls are thread-safe. A forked child joins anew, as a process of its own, with
@@ -34,7 +33,7 @@
 #include "sim/machine/settings.h"
 
 #define SEGMENT_PROCESSES_MAX 512
-#define SEGMENT_DEAD_MAX      64  /* so many dead are remembered */
+#define SEGMENT_DEAD_MAX      64  /* how many dead processes are remembered */
 #define SEGMENT_TICKETS_MAX   256 /* kernels and copies in the engines of one device at once */
 #define SEGMENT_GAPS_MAX      64
 #define SEGMENT_SAMPLES_MAX   32
@@ -42,7 +41,7 @@
 #define SEGMENT_SHARES_MAX    4096		 /* exported allocations of one device */
 #define SEGMENT_PARTS_MAX     SETTINGS_PARTS_MAX /* GPU instances of MIG on the node */
 
-/* Where something is computed: a whole GPU by its number, then the parts of GPUs (parts.h). */
+/* A place where work runs: a whole GPU by its number, then the parts of GPUs (parts.h). */
 #define SEGMENT_PLACES (SETTINGS_DEVICES_MAX + SEGMENT_PARTS_MAX)
 
 enum segment_lane {
@@ -63,7 +62,7 @@ enum segment_state {
 #define SEGMENT_LATENESS_BUCKETS 82
 
 /* How late work completed, from below 1 us to 1 s and more: four buckets to the octave; engine.c.
- * And for how long in all work was ready before its engine heard of it. */
+ * And for how long in all work was ready before its engine knew of it. */
 struct segment_lateness {
 	_Atomic uint64_t counts[SEGMENT_LATENESS_BUCKETS];
 	_Atomic uint64_t missed_ns;
@@ -75,7 +74,7 @@ struct segment_sample {
 	uint32_t period; /* wraps after 22 years */
 };
 
-/* What one process has and did on one device. */
+/* The memory and the work of one process on one device. */
 struct segment_usage {
 	uint64_t used_bytes;	/* context, modules, allocations; managed pages that are resident */
 	uint64_t managed_bytes; /* of used_bytes: managed pages, which others may push out */
@@ -95,8 +94,8 @@ struct segment_process {
 	uint64_t image;		/* of the program: another after exec() */
 	uint64_t joined_ns, ended_ns;
 	char name[32];
-	/* A client of MPS: which control daemon's (its folder's inode); 0: it is none. And the part
-	 * of a device that its kernels may have, in thousandths. */
+	/* Of a client of MPS: its control daemon (the inode of the folder; 0: not a client), and
+	 * the part of a device that its kernels may have, in thousandths. */
 	_Atomic uint32_t mps, mps_milli;
 	struct segment_usage usage[SEGMENT_PLACES];
 	struct segment_lateness lateness;
@@ -113,14 +112,14 @@ struct segment_ticket {
 	uint64_t end_ns;  /* when done */
 };
 
-/* A time when a lane had nothing to do: work that turns up late may still claim it. */
+/* A time when a lane was idle: work that comes late may still claim it. */
 struct segment_gap {
 	uint64_t start_ns, end_ns;
 	uint64_t speed; /* in SETTINGS_FACTOR_ONE: what the duplex factor left of it */
 };
 
 struct segment_lane_book {
-	uint64_t current; /* whose slice it is: a process and its context; engine_core.c */
+	uint64_t current; /* the owner of the slice: a process and its context; engine_core.c */
 	uint32_t gap_count;
 	uint64_t slice_end_ns;
 	uint64_t busy_ns;
@@ -158,8 +157,9 @@ struct segment_share {
 	_Atomic uint64_t id; /* 0: free; by chance, and never used again */
 	uint64_t bytes;
 	uint64_t watch_inode, watch_namespace_id;
-	int32_t watch_pid, watch_fd; /* of one that watches: where others can look */
-	uint32_t payer;		     /* a slot, of the holders; share.c */
+	int32_t watch_pid,
+		watch_fd; /* of a process that watches: the descriptor that others can check */
+	uint32_t payer;	  /* a slot, of the holders; share.c */
 	uint64_t holders[SEGMENT_PROCESSES_MAX / 64];
 	uint64_t watching[SEGMENT_PROCESSES_MAX / 64]; /* of holders: for descriptors only */
 };
@@ -187,13 +187,14 @@ enum segment_part_state {
 /* A GPU instance of MIG; parts.h. Belongs to the node's mutex. */
 struct segment_part {
 	_Atomic uint32_t state; /* enum segment_part_state; written last */
-	_Atomic uint32_t made;	/* how often this place was given away: tells a former part */
+	_Atomic uint32_t
+		made; /* how often this place was used: tells a former part from the present one */
 	uint32_t gpu, profile, start, instance;
 	struct settings_device shape;
 };
 
 struct segment {
-	uint64_t layout; /* of another build: cannot be joined */
+	uint64_t layout; /* differs in another build, whose segment cannot be joined */
 	pthread_mutex_t mutex;
 	_Atomic uint32_t events;	 /* futex: moves with each event of any device */
 	_Atomic uint32_t processes_high; /* no slot has been used from here on */
@@ -221,8 +222,8 @@ static inline uint32_t segment_places(const struct segment *segment)
 
 /*
  * Joins the node: reads the environment, opens or makes the segment, takes a slot, starts the
- * clock. Again: 0 at once. -EINVAL for bad settings, -EEXIST where the node that is there differs,
- * -EUSERS without a free slot, or what the system said; each with one sentence on stderr, once.
+ * clock. Further calls: 0 at once. -EINVAL for bad settings, -EEXIST if the existing node differs,
+ * -EUSERS without a free slot, or the system's error; each with one sentence on stderr, once.
  */
 must_check int segment_join(void);
 
@@ -233,7 +234,7 @@ void segment_leave(void);
 struct segment *segment_get(void);
 const struct settings *segment_settings(void);
 
-/* METE_SIM_DIR as it is in use. */
+/* The folder METE_SIM_DIR that is in use. */
 const char *segment_folder(void);
 
 /* The caller's slot; joins anew after fork(). NULL where that fails. */
@@ -244,15 +245,15 @@ uint32_t segment_number(const struct segment_process *process);
 void segment_lock_node(void);
 void segment_unlock_node(void);
 
-/* Locks a device's mutex, mending what a process that died with it left behind. */
+/* Locks a device's mutex, and mends what a process left behind that died with it. */
 void segment_lock(struct segment_device *device);
 void segment_unlock(struct segment_device *device);
 
-/* The calling thread has all signals blocked for good: they need not be while it has a lock. */
+/* The calling thread has all signals blocked for good, so they need not be blocked at each lock. */
 void segment_deaf_thread(void);
 
-/* Returns what dead processes and closed descriptors held; how many there were. Not with a lock
- * held. */
+/* Frees what dead processes and closed descriptors held; returns how many there were. Not with a
+ * lock held. */
 unsigned segment_reap(void);
 
 /* The process's pid as the caller's PID namespace has it; 0 where it has none. */

@@ -19,7 +19,7 @@
 static uint64_t segment_layout(void)
 {
 	const uint64_t sizes[] = {
-		7, /* moved by hand when a meaning changes and no size does */
+		7, /* changed by hand when a meaning changes but no size does */
 		sizeof(struct segment),
 		sizeof(struct settings),
 		sizeof(struct segment_device),
@@ -58,8 +58,8 @@ static int segment_fill(struct segment *segment, const struct settings *settings
 	return 0;
 }
 
-/* Makes a nameless file, which takes the name when it is whole: a process that dies while it makes
- * one leaves nothing behind. */
+/* Makes a nameless file, which gets the name when it is complete: a process that dies meanwhile
+ * leaves nothing behind. */
 int segment_make(const char *path, mode_t mode, const struct settings *settings, int *ret_fd,
 		 struct segment **ret_segment)
 {
@@ -91,7 +91,7 @@ int segment_make(const char *path, mode_t mode, const struct settings *settings,
 	return 0;
 }
 
-/* Does anybody live in it? */
+/* Does a living process use it? */
 static bool anybody(struct segment *segment, uint64_t namespace_id, int fd)
 {
 	for (uint32_t i = 0; i < segment_slots(segment); i++) {
@@ -119,7 +119,7 @@ int segment_find(const char *path, uint64_t namespace_id, int *ret_fd, struct se
 	if (fstat(fd, &status) < 0)
 		return -errno;
 	if (status.st_size != sizeof(*segment)) {
-		/* Another build's. Each of its processes holds a lock in the file. */
+		/* The segment of another build. Each of its processes holds a lock in the file. */
 		struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 		if (fcntl(fd, F_OFD_GETLK, &lock) < 0)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* No process that runs holds a mutex for so long. */
+/* No running process holds a mutex for so long. */
 #define MUTEX_PATIENCE_NS 50000000
 
 int segment_mutex_init(pthread_mutex_t *mutex)
@@ -33,13 +33,14 @@ int segment_mutex_init(pthread_mutex_t *mutex)
 	return -r;
 }
 
-/* The thread that holds it: the kernel's protocol for robust mutexes has its number in the word. */
+/* The thread that holds the mutex: by the kernel's protocol for robust mutexes the word has its
+ * number. */
 static pid_t holder(const pthread_mutex_t *mutex)
 {
 	return (pid_t)(__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) & FUTEX_TID_MASK);
 }
 
-/* The process of a thread that has been stopped; 0 where it runs, or is none of ours to see. */
+/* The process of a thread, if that is stopped; 0: it runs, or we cannot see it. */
 static pid_t stopped_process(pid_t thread)
 {
 	char path[64], text[1024], *at;
@@ -104,7 +105,7 @@ void segment_mutex_deaf_thread(void)
 	own.deaf = true;
 }
 
-/* But for those that are about what the thread does. */
+/* All signals but those that the thread itself causes. */
 static void block_signals(void)
 {
 	static const int own_faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};

@@ -4,11 +4,11 @@
  * Private to segment.c.
  *
  * If a process is killed while it holds the mutex, the next one that locks it is told, and mends
- * what it protects. If a process is stopped (SIGSTOP) while it holds it, one that has waited for
- * long lets it go on until it has given the mutex back, and stops it again. A driver's lock is the
- * kernel's, and no stopped process holds it either: a process stops when its call returns. Only
- * processes of the waiter's own PID namespace can be helped like this, and none that a debugger or
- * a freezer holds.
+ * what it protects. If a process is stopped (SIGSTOP) while it holds it, a process that has waited
+ * for long continues it until it has released the mutex, and stops it again. With a real driver no
+ * stopped process holds a lock either: the locks are in the kernel, and a process stops when its
+ * call returns. Only processes of the waiter's own PID namespace can be helped like this, and none
+ * that a debugger or a freezer stops.
  *
  * No signal handler runs in a thread that holds the mutex, as none does inside the kernel: it might
  * wait for what the thread has, and every process with it.

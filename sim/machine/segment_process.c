@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRIES = 1000 }; /* while a process has nothing mapped, which does not last */
+enum { TRIES = 1000 }; /* while a process has nothing mapped, which is brief */
 
 /* -ENOENT where there is no such process; other errors say nothing about it. */
 static int read_file(const char *path, char *text, size_t size)
@@ -97,9 +97,9 @@ static bool locked_by_another(int fd, off_t offset)
 	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
-/* Is the file not among what is mapped there? Told by its inode alone. Some file systems show
- * another one here than fstat() does: then the caller does not find its own mapping either.
- * -EAGAIN: nothing at all is mapped, as exec() or the process's end came in between. */
+/* Is the file not mapped there? Compares inodes only. Some file systems show another inode here
+ * than by fstat(): then the caller does not find its own mapping either. -EAGAIN: nothing at all is
+ * mapped, because of exec() or the process's end. */
 static int lost_map(const char *who, int fd)
 {
 	owned(fclose) FILE *maps = NULL;
@@ -138,7 +138,7 @@ bool segment_process_dead(const struct segment_identity *identity, uint64_t own_
 		return visible && kill(identity->pid, 0) < 0 && errno == ESRCH;
 	if (!visible)
 		return true;
-	/* Some programs close all descriptors that they do not know. */
+	/* The lock may be lost: some programs close all descriptors that they do not know. */
 	snprintf(who, sizeof(who), "%d", identity->pid);
 	for (int tries = 0; lost == -EAGAIN && tries < TRIES; tries++) {
 		r = read_state(who, &state);
@@ -156,7 +156,7 @@ bool segment_process_dead(const struct segment_identity *identity, uint64_t own_
 	return lost > 0 && lost_map("self", fd) == 0;
 }
 
-/* The 16 bytes by chance that the kernel gives to every program. */
+/* The 16 random bytes that the kernel gives to every program. */
 uint64_t segment_process_image(void)
 {
 	const void *at = (const void *)getauxval(AT_RANDOM);

@@ -11,7 +11,7 @@
 
 #include "base/macros.h"
 
-/* What tells a process from all others on the machine, for as long as the machine runs. */
+/* Identifies a process among all others on the machine, until the machine's next start. */
 struct segment_identity {
 	int32_t pid; /* in its own PID namespace */
 	uint64_t start_ticks;
@@ -23,9 +23,9 @@ must_check int segment_process_self(struct segment_identity *ret_identity);
 
 /*
  * Is the process gone, or dead and only waiting to be waited for? It lives while byte `offset` of
- * the file is locked; `fd` is the caller's own open file description, whose lock does not count.
- * One that lost its lock, but is in the caller's PID namespace and there in /proc, lives as well,
- * unless it can be seen not to have the file mapped: exec() ended it.
+ * the file is locked; `fd` is the caller's own open file description, whose lock does not count. A
+ * process without its lock lives as well if it is in the caller's PID namespace and in /proc,
+ * unless it visibly does not have the file mapped: then exec() has ended it.
  */
 bool segment_process_dead(const struct segment_identity *identity, uint64_t own_namespace, int fd,
 			  off_t offset);

@@ -45,7 +45,7 @@ struct unit {
 	uint64_t scale;
 };
 
-/* The first of several spellings of a size is the one that the rest are short for. */
+/* Of several spellings of a size, the first one is the full form. */
 static const struct unit byte_units[] = {
 	{"", 1},
 	{"B", 1},
@@ -88,7 +88,7 @@ static const struct unit time_units[] = {
 static const struct unit plain_units[] = {{"", 1}, {NULL, 0}};
 static const struct unit factor_units[] = {{"", SETTINGS_FACTOR_ONE}, {NULL, 0}};
 
-/* How a kind reads in a refusal. */
+/* The name of a kind in a refusal. */
 static const char *const kind_words[] = {
 	[SETTINGS_BYTES] = "bytes such as 512MiB or 4GiB",
 	[SETTINGS_RATE] = "bytes per second such as 55G",
@@ -233,7 +233,7 @@ static int load_row(struct settings *settings, size_t number, struct fault *why)
 		settings->given |= 1ULL << number;
 	else
 		text = row->value;
-	/* The table's own bounds always parse: tests/unit/test_settings.c reads each row. */
+	/* The table's own bounds always parse: tests/unit/test_sim_settings.c reads each row. */
 	best_effort(parse_kind(row->kind, row->least, &least));
 	best_effort(parse_kind(row->kind, row->most, &most));
 	if (parse_kind(row->kind, text, &value) < 0 || value < least || value > most)
@@ -290,7 +290,7 @@ static void shape(struct settings_device *device, const struct model *model,
 	device->cores_per_sm = model->cores_per_sm;
 	device->shared_per_sm_bytes = model->shared_per_sm_kib << 10;
 	device->shared_per_block_bytes = model->shared_per_block_kib << 10;
-	/* Of a model with another capability than its own. */
+	/* Corrects the shape of a model whose capability was overridden. */
 	most = device->shared_per_sm_bytes -
 	       (device->capability_major >= 8 ? SETTINGS_RESERVED_SHARED : 0);
 	if (device->shared_per_block_bytes > most)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                             sim/machine/settings.h
- * What the simulated machine is like, read from the environment: the devices (models.def) and the
+ * The description of the simulated machine, from the environment: the devices (models.def) and the
  * settings (settings.def), plus METE_SIM_DEVICES ("2xH200,1xT4"), METE_SIM_PARTS (how MIG divides
  * them when the node begins: "0:7x1g.18gb;1:3g.71gb,2g.35gb"), METE_SIM_DIR (the folder that
  * processes share, default /dev/shm/mete-sim-UID) and METE_SIM_FAULTS (see faults.h).
@@ -73,7 +73,7 @@ struct settings {
 	uint64_t given; /* bit per row: set in the environment; settings_row() numbers them */
 	uint32_t device_count, devices_given;
 	struct settings_device devices[SETTINGS_DEVICES_MAX];
-	/* What METE_SIM_PARTS says, with which a node begins; its processes divide it anew. */
+	/* The parts of METE_SIM_PARTS, with which a node begins; its processes may change them. */
 	uint32_t part_count;
 	struct settings_part parts[SETTINGS_PARTS_MAX];
 };
@@ -86,13 +86,13 @@ struct settings_row {
 	size_t offset; /* of the uint64_t in struct settings */
 };
 
-/* NULL from the first number on that has no row. */
+/* NULL behind the last. */
 const struct settings_row *settings_row(size_t number);
 
-/* The models.def names, in order; NULL from the first number on that has none. */
+/* The names of models.def, in order; NULL behind the last. */
 const char *settings_model(size_t number);
 
-/* What models.def says of a model; of an unknown one the values stay. */
+/* Sets the values that models.def has for a model; for an unknown one they stay. */
 void settings_model_size(const char *ident, uint64_t *ret_mib, uint32_t *ret_sms);
 
 uint64_t settings_value(const struct settings *settings, const struct settings_row *row);
@@ -106,7 +106,7 @@ must_check int settings_parse_time(const char *text, uint64_t *ret_ns);
 /* Reads the environment. -EINVAL with a sentence: variable, value, what is accepted. */
 must_check int settings_load(struct settings *ret_settings, struct fault *why);
 
-/* One setting alone, by its field, where the others do not matter. -EINVAL likewise. */
+/* Reads a single setting, by its field. -EINVAL likewise. */
 must_check int settings_read(const char *field, uint64_t *ret_value, struct fault *why);
 
 /* As METE_SIM_DIR says, or the default. -EINVAL where it is not absolute or too long. */
@@ -114,7 +114,7 @@ must_check int settings_folder(char ret_path[SETTINGS_PATH_MAX], struct fault *w
 
 /*
  * Makes `mine` agree with the settings of the node that it joins: rows that were not given are
- * taken over. -EEXIST with a sentence where one that was given differs.
+ * taken over. -EEXIST with a sentence if one that was given differs.
  */
 must_check int settings_adopt(struct settings *mine, const struct settings *node,
 			      struct fault *why);

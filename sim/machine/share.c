@@ -15,7 +15,7 @@ static struct segment_device *book_of(int device)
 	return &segment_get()->devices[device_place(device)];
 }
 
-/* Of the caller's own bytes; `pays`: they stay its own to pay. */
+/* For bytes of the caller; `pays`: the caller continues to pay for them. */
 static int make(int device, uint64_t bytes, bool pays, uint64_t *ret_id)
 {
 	struct segment_process *self = segment_self();
@@ -31,7 +31,8 @@ static int make(int device, uint64_t bytes, bool pays, uint64_t *ret_id)
 	slot = segment_number(self);
 	share = share_new(book, bytes, slot, pays ? slot : SHARE_NOBODY);
 	if (share) {
-		/* Counted twice if killed before this, and then not at all: both are buried. */
+		/* If the process is killed before this, the bytes are counted twice until both
+		 * entries are reaped. */
 		self->usage[device_place(device)].used_bytes -= bytes;
 		*ret_id = share->id;
 		r = 0;

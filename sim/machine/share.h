@@ -2,18 +2,17 @@
 /*                                                                sim/machine/share.h
  * Device memory that has been exported: it lives, and is in the device's book, until no process
  * holds it and no descriptor of it is open. A share is in the segment, with the processes that hold
- * it. Its maker pays while it holds it; once that ends, in a single store, no process does: NVML
- * charges an importer nothing (an H100, driver 580.159.04). The maker's own bytes become a share's
- * with the first export.
+ * it. Its maker pays as long as it holds it; afterwards no process does, as NVML charges an
+ * importer nothing (an H100, driver 580.159.04). That change is a single store. The maker's own
+ * bytes become a share's with the first export.
  *
  * Every descriptor that is given out is an open file of its own with a shared lock on its first
- * byte: a process that has the file open another way can see whether any is left, be it copied,
- * inherited or in a socket. A process that needs the memory no more stays a holder, and watches,
- * until there is none. Others look through its /proc/PID/fd; where they may not, it finds out
- * itself.
+ * byte: a process that has the file open another way can see whether one is left, even if copied,
+ * inherited or in a socket. A process that no longer needs the memory stays a holder, and watches,
+ * until none is left. Others check through its /proc/PID/fd; if they may not, it finds out itself.
  *
- * What remains open: a descriptor that outlives all holders is in no book until it is imported; the
- * importer is then refused where the device is full.
+ * Not solved: a descriptor that outlives all holders is in no book until it is imported; the
+ * importer is then refused if the device is full.
  */
 #pragma once
 
@@ -28,14 +27,15 @@
 /* Bytes of the caller's own, taken by device_take(), become a share. DEVICE_FULL: no entry left. */
 must_check int share_make(int device, uint64_t bytes, uint64_t *ret_id);
 
-/* The caller holds the share, too. Where there is none of that id any more it is made anew, as
- * device_take() would, and *id is changed. */
+/* Makes the caller a holder, too. If there is no share of that id any more it is made anew, as by
+ * device_take(), and *id is changed. */
 must_check int share_join(int device, uint64_t bytes, uint64_t *id);
 
-/* The caller holds it no more; no effect on what it does not hold. */
+/* The caller no longer holds it; no effect if it did not. */
 void share_leave(int device, uint64_t id);
 
-/* The caller holds it for the sake of descriptors only; `fd` is an open file of it, not locked. */
+/* The caller now holds it only for descriptors that are open; `fd` is an open file of it, not
+ * locked. */
 void share_watch(int device, uint64_t id, int fd);
 bool share_held(int device, uint64_t id);
 

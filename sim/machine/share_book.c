@@ -26,7 +26,7 @@ struct segment_share *share_find(struct segment_device *book, uint64_t id)
 	return NULL;
 }
 
-/* NULL where the table is full. Its id is written last: from then on it counts. */
+/* NULL if the table is full. The id is written last: from then on the share counts. */
 struct segment_share *share_new(struct segment_device *book, uint64_t bytes, uint32_t slot,
 				uint32_t payer)
 {
@@ -49,8 +49,8 @@ struct segment_share *share_new(struct segment_device *book, uint64_t bytes, uin
 	return share;
 }
 
-/* After holders have gone. If the process is killed in between, a sum over what has an id mends it.
- */
+/* To be called after holders have gone. If the process is killed in between, a sum over all shares
+ * mends it. */
 static void settle(struct segment_device *book, struct segment_share *share)
 {
 	uint64_t any = 0;
@@ -108,7 +108,7 @@ bool share_marked(int fd)
 
 /* ---- others' -------------------------------------------------------------------------------- */
 
-/* Sure that no descriptor is left? */
+/* Is it certain that no descriptor is left? */
 static bool unmarked(const struct segment_share *share, uint64_t own_namespace)
 {
 	char path[64];
@@ -118,7 +118,7 @@ static bool unmarked(const struct segment_share *share, uint64_t own_namespace)
 	if (share->watch_namespace_id != own_namespace)
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", share->watch_pid, share->watch_fd);
-	/* Whatever may be there by now, opening it must not wait. */
+	/* The descriptor may be another file by now: opening it must not block. */
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	return fd >= 0 && fstat(fd, &about) == 0 && about.st_ino == share->watch_inode &&
 	       !share_marked(fd);

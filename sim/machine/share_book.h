@@ -21,13 +21,14 @@ struct segment_share *share_find(struct segment_device *book, uint64_t id);
 struct segment_share *share_new(struct segment_device *book, uint64_t bytes, uint32_t slot,
 				uint32_t payer);
 
-/* That process holds it no more. */
+/* The process no longer holds it. */
 void share_drop(struct segment_device *book, struct segment_share *share, uint32_t slot);
 
 /* Is any descriptor locked, `fd` itself not counted? Needs no lock. */
 bool share_marked(int fd);
 
-/* Gives back what was only watched and has no descriptor left; how many. Not with a lock held. */
+/* Frees shares that were only watched and have no descriptor left; returns how many. Not with a
+ * lock held. */
 unsigned share_reap(struct segment *segment, uint64_t own_namespace);
 
 /* With the device's lock held. */

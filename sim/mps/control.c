@@ -64,7 +64,7 @@ static bool write_pid(void)
 	return fclose(file) == 0;
 }
 
-/* Two would take each other's clients. */
+/* Two daemons would take each other's clients. */
 static bool lock_folder(void)
 {
 	char path[512];
@@ -73,7 +73,8 @@ static bool lock_folder(void)
 	if (mkdir(mps_folder(), 0777) < 0 && errno != EEXIST)
 		return false;
 	snprintf(path, sizeof(path), "%s/control_lock", mps_folder());
-	fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0666); /* for as long as it lives */
+	fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC,
+		  0666); /* kept open as long as the daemon lives */
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
@@ -120,7 +121,7 @@ static int serve(bool background)
 		return 1;
 	}
 	if (background) {
-		pid_t child = fork(); /* which keeps the lock */
+		pid_t child = fork(); /* the child keeps the lock */
 
 		if (child < 0)
 			return fail("fork");

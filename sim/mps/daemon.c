@@ -18,7 +18,7 @@
 
 enum { PEERS_MAX = 512, DEVICES_MAX = 16, LINE = 1024, ANSWER = 8192 };
 
-/* A client, from its "join" on; or somebody with a command. */
+/* A connection: a client, from its "join" on; or one that sends commands. */
 struct peer {
 	int fd;
 	pid_t pid; /* of a client; 0: it is none yet */
@@ -52,7 +52,7 @@ static void start_server(void)
 		pause();
 }
 
-/* Clients of one folder are of one server, whichever daemon joined them. */
+/* Clients of one folder belong to one server, whichever daemon accepted them. */
 static uint32_t server_number(void)
 {
 	struct stat info;
@@ -250,7 +250,7 @@ void mps_serve(int fd)
 				(struct pollfd){.fd = daemon_.peer[i].fd, .events = POLLIN};
 		if (poll(watched, (nfds_t)count + 1, -1) < 0)
 			continue;
-		/* From the last one: a peer that goes is replaced by one that was heard. */
+		/* Backwards: a peer that goes is replaced by one that was already served. */
 		for (int i = count - 1; i >= 0; i--)
 			if (watched[i + 1].revents)
 				hear(i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvidia-smi for simulated devices: what scripts and GPUtil ask of NVIDIA's, and a table.
+ * nvidia-smi for simulated devices: the queries of scripts and GPUtil, and a table.
  *
  *	nvidia-smi                              a table of devices and processes
  *	nvidia-smi -L                           the devices, one a line
@@ -377,7 +377,7 @@ static const struct option {
 	{"--compute-mode", &arg.mode, true},
 };
 
-/* How many of the words it has taken; 0: the first one is no option with a value. */
+/* Returns how many words it has taken; 0: the first one is no option with a value. */
 static int take_option(int count, char **words)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nvidia-smi says of a device: a text for each column of nvidia_smi.def. */
+/* nvidia-smi's texts about a device, one for each column of nvidia_smi.def. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,5 +21,5 @@ const struct smi_column *smi_column(size_t number);
 /* NULL: there is none of that name. */
 const struct smi_column *smi_column_named(const char *name, size_t length);
 
-/* What stands in that column of the table: text[SMI_TEXT_BYTES]. */
+/* Writes the text of that column: text[SMI_TEXT_BYTES]. */
 must_check bool smi_write(const char *column, nvmlDevice_t device, char *text);

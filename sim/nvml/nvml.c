@@ -11,13 +11,13 @@
 #include "sim/machine/device.h"
 #include "sim/machine/engine.h"
 
-/* Handles are addresses: which place, and which of the parts that had it. */
+/* Handles are addresses: they stand for a place, and for the generation of its part. */
 struct nvmlDevice_st {
 	char any;
 };
 
 static struct {
-	_Atomic unsigned int count; /* nvmlInit() without its nvmlShutdown() */
+	_Atomic unsigned int count; /* calls of nvmlInit() without nvmlShutdown() */
 	struct nvmlDevice_st devices[SEGMENT_PLACES * NVML_MADE];
 } nvml;
 
@@ -353,7 +353,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int
 	if (n <= 0)
 		return NVML_ERROR_NOT_FOUND;
 	text[n] = 0;
-	/* Cut, as NVIDIA's does, where the buffer is too small. */
+	/* Cut if the buffer is too small, as by NVIDIA's. */
 	snprintf(name, length, "%s", text);
 	return NVML_SUCCESS;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*                                                                 sim/nvml/nvml.h
- * What the files of the simulated libnvidia-ml.so.1 share. Every function of cuda/nvml.def is
- * exported; those that are not written answer NVML_ERROR_NOT_SUPPORTED and say so with
+ * Shared by the files of the simulated libnvidia-ml.so.1. Every function of cuda/nvml.def is
+ * exported; those that are not implemented answer NVML_ERROR_NOT_SUPPORTED and report it with
  * METE_SIM_LOG=1 (nvml_stubs.c).
  *
- * Nothing is kept but the count of nvmlInit(): answers come from the segment, each time.
+ * Only the count of nvmlInit() is kept: answers always come from the segment.
  */
 #pragma once
 
@@ -23,14 +23,15 @@ must_check nvmlReturn_t nvml_device(nvmlDevice_t device, int *ret_number);
 must_check nvmlReturn_t nvml_ready(void);
 nvmlDevice_t nvml_handle(int number);
 
-/* The same of parts of GPUs, too, whose numbers are their places (parts.h); nvml_device() takes
- * them for an INVALID_ARGUMENT, as what has been destroyed since is for both. */
+/* The same, also for parts of GPUs, whose numbers are their places (sim/machine/parts.h).
+ * nvml_device() answers INVALID_ARGUMENT for a part, and both do for a part that has been
+ * destroyed. */
 must_check nvmlReturn_t nvml_device_or_part(nvmlDevice_t device, int *ret_place);
 
-/* Even if it is lost: so that one can say which one it is. */
+/* Also for a lost device, so that it can be identified. */
 must_check nvmlReturn_t nvml_known(nvmlDevice_t device, int *ret_place);
 
-/* A place may be another part's later. So many parts of one place have handles of their own. */
+/* A place may have another part later. So many parts of one place have handles of their own. */
 enum { NVML_MADE = 64 };
 static inline uint32_t nvml_made(int place)
 {
@@ -38,7 +39,7 @@ static inline uint32_t nvml_made(int place)
 					      : 0;
 }
 
-/* The row of mig.def that the driver knows by that id. NULL: the GPU has none. */
+/* The row of sim/machine/mig.def with the driver's id. NULL: the GPU has none. */
 const struct mig_profile *nvml_profile(int gpu, unsigned int id, uint32_t *ret_number);
 
 /* INVALID_ARGUMENT for a NULL buffer, INSUFFICIENT_SIZE for a short one. */

@@ -10,7 +10,7 @@
 
 #define EVENT_SET_MAGIC 0x6576656e74736574ULL
 
-/* What a set waits for, and how many of each device's events it has seen. */
+/* The events of a set, and how many of each device's events it has seen. */
 struct nvmlEventSet_st {
 	uint64_t magic;
 	pthread_mutex_t mutex;
@@ -78,7 +78,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ki
 	if (kinds & ~(unsigned long long)EVENT_KINDS)
 		return NVML_ERROR_NOT_SUPPORTED;
 	pthread_mutex_lock(&set->mutex);
-	/* What happened before is not reported. */
+	/* Earlier events are not reported. */
 	if (!set->kinds[n])
 		set->seen[n] = events_so_far(n);
 	set->kinds[n] |= kinds;
@@ -125,7 +125,7 @@ static bool next(nvmlEventSet_t set, nvmlEventData_t *ret_data)
 	return found;
 }
 
-/* The time-out is the host's time, as the program that waits is. */
+/* The time-out is in the host's time, as for the waiting program. */
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
 {
 	nvmlReturn_t r = nvml_ready();

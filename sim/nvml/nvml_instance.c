@@ -6,7 +6,7 @@
 #include "sim/machine/faults.h"
 #include "sim/nvml/nvml.h"
 
-/* Handles are addresses: which place, and which of the parts that had it. */
+/* Handles are addresses: they stand for a place, and for the generation of its part. */
 struct nvmlGpuInstance_st {
 	char any;
 };
@@ -32,7 +32,7 @@ static nvmlComputeInstance_t compute_handle(int place)
 	return &compute_instances[number_of(place)];
 }
 
-/* `offset`: of the handle in its table. The part that it names is there, and far enough. */
+/* `offset`: of the handle in its table. Does its part exist, in the required state? */
 static nvmlReturn_t find(uintptr_t offset, uint32_t state, int *ret_place)
 {
 	nvmlReturn_t r = nvml_ready();
@@ -74,7 +74,7 @@ static nvmlReturn_t answer(int r)
 	}
 }
 
-/* A change of how a GPU is divided: whoever makes it may die before it and after it. */
+/* A change of a GPU's division. The process may be made to die before and after it. */
 static void may_die(void)
 {
 	best_effort(faults_at(FAULTS_DIVISION, -1));
@@ -196,7 +196,7 @@ nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t instance, nvmlGpuInstanceI
 
 /* ---- compute instances --------------------------------------------------------------------- */
 
-/* The kinds that are the whole of a GPU instance with so many slices. */
+/* The kind of compute instance that is the whole of a GPU instance with so many slices. */
 static unsigned int kind_of(uint32_t slices)
 {
 	return slices == 7 ? NVML_COMPUTE_INSTANCE_PROFILE_7_SLICE : slices - 1;

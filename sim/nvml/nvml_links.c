@@ -83,7 +83,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
 	return NVML_SUCCESS;
 }
 
-/* Of a switch: any address that is no device's. */
+/* The address of a switch: any that is no device's. */
 static void of_switch(nvmlPciInfo_t *pci)
 {
 	snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "0000:C4:00.0");

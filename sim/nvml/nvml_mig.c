@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: whether MIG divides a GPU, into which parts it could, and which parts there are as devices.
- * To make and destroy them is in nvml_instance.c. */
+ * nvml_instance.c makes and destroys them. */
 #include <string.h>
 
 #include "cuda/nvml_prototypes.h"
@@ -33,7 +33,8 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, un
 	return NVML_SUCCESS;
 }
 
-/* As the driver does: it has heard it, and whether it is so already is another answer. */
+/* As by the driver: the call succeeds, and *activation tells whether the mode has changed already.
+ */
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation)
 {
 	int gpu;
@@ -91,7 +92,7 @@ static nvmlReturn_t find_kind(nvmlDevice_t device, unsigned int kind, const void
 	return NVML_SUCCESS;
 }
 
-/* What all versions of the structure have in common. */
+/* The members that all versions of the structure have in common. */
 #define FILL(info, row, shape)                                                                     \
 	do {                                                                                       \
 		(info)->id = (row)->id;                                                            \
@@ -120,7 +121,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned i
 	return NVML_SUCCESS;
 }
 
-/* The second version and the third are told apart by what the caller wrote. */
+/* The caller's version field tells the second version from the third. */
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned int profile,
 						  nvmlGpuInstanceProfileInfo_v2_t *info)
 {

@@ -8,7 +8,7 @@
 #include "sim/machine/share.h"
 #include "sim/nvml/nvml.h"
 
-/* Those of one place. The node's lock is held. */
+/* The processes of one place. The node's lock is held. */
 static size_t processes_of(int place, struct nvml_process *ret, size_t room)
 {
 	struct segment *segment = segment_get();
@@ -55,7 +55,7 @@ size_t nvml_processes(int number, struct nvml_process *ret)
 	for (size_t i = 0; i < count; i++)
 		ret[i].pid = (unsigned)segment_pid(&segment->processes[ret[i].slot]);
 	segment_unlock_node();
-	/* Those of other containers that the caller cannot see have no pid for it. */
+	/* Processes of other containers that the caller cannot see have no pid for it. */
 	for (size_t i = 0; i < count;)
 		if (ret[i].pid)
 			i++;

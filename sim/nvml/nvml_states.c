@@ -49,7 +49,7 @@ nvmlReturn_t nvmlDeviceGetMaxCustomerBoostClock(nvmlDevice_t device, nvmlClockTy
 	return nvmlDeviceGetMaxClockInfo(device, clockType, clockMHz);
 }
 
-/* Of multiprocessors and of memory; there are no video engines. */
+/* The utilisation of multiprocessors and of memory; there are no video engines. */
 nvmlReturn_t nvmlDeviceGetDynamicPstatesInfo(nvmlDevice_t device,
 					     nvmlGpuDynamicPstatesInfo_t *pDynamicPstatesInfo)
 {
@@ -99,7 +99,8 @@ nvmlReturn_t nvmlDeviceClearCpuAffinity(nvmlDevice_t device)
 
 /* ---- other devices --------------------------------------------------------------------------- */
 
-/* All but `except`, where there are any: to a count of 0 how many, otherwise so many of them. */
+/* All devices but `except`: a count of 0 asks for their number, any other count for that many of
+ * them. */
 static nvmlReturn_t list(int except, bool any, unsigned int *count, nvmlDevice_t *devices)
 {
 	unsigned int n = 0;

@@ -92,7 +92,7 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
 
 /* ---- utilisation --------------------------------------------------------------------------- */
 
-/* Of a GPU in MIG mode, and of its parts, the driver reports none. */
+/* The driver reports none for a GPU in MIG mode and its parts. */
 static nvmlReturn_t undivided(nvmlDevice_t device, int *ret_number)
 {
 	nvmlReturn_t r = nvml_device(device, ret_number);
@@ -119,7 +119,7 @@ struct usage_sample {
 	unsigned long long at_us;
 };
 
-/* Of each process that computed after that time: its last whole period in which it did. */
+/* For each process that computed after that time: the last whole period in which it did. */
 static size_t process_samples(int number, unsigned long long since_us, struct usage_sample *ret)
 {
 	struct engine_sample samples[SEGMENT_SAMPLES_MAX];
@@ -169,7 +169,7 @@ static void write_info(void *rows, size_t i, const struct usage_sample *sample)
 						  .memUtil = sample->percent};
 }
 
-/* NVIDIA's driver wants room for all that it may keep before it looks for what there is. */
+/* NVIDIA's driver requires room for all samples that it may keep before it searches for any. */
 static nvmlReturn_t process_utilisation(int number, unsigned long long since_us,
 					unsigned int *count, void *rows, sample_writer *writer)
 {
@@ -255,8 +255,8 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type,
 	return written ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }
 
-/* KB/s over the host link since the last sampling period began to be asked for: the link's rate
- * times how busy it was. Received by the device is what the host sends. */
+/* KB/s over the host link since the process's previous call: the link's rate times how busy it was.
+ * The device receives what the host sends. */
 nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounter_t counter,
 					 unsigned int *value)
 {

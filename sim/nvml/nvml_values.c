@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML's questions about one device that need no state: nvml_values.def, and those of
- * other shapes. */
+/* NVML's functions about one device that need no state: nvml_values.def, and those of other shapes.
+ */
 #include <string.h>
 
 #include "cuda/nvml_prototypes.h"
@@ -55,7 +55,8 @@ static unsigned long long energy_mj(int number)
 	return (clock_now_ns() / 1000 * watt / 10 + busy_us * watt * 9 / 10) / 1000;
 }
 
-/* Of each lane, by the number that NVML has for it: so far the generation's. */
+/* Megabits per second of a lane, from NVML's constant for it, which so far is the generation's
+ * number. */
 static unsigned int pcie_mbps(unsigned int speed)
 {
 	switch (speed) {

@@ -107,7 +107,7 @@ def test_every_mistake_is_one_sentence():
             refused(node.mete("drain", f"--{option}", value, "0"), f"--{option}: ", "accepted: interactive, standard or batch", status=2)
         refused(node.mete("drain", "--grace", "3", "--end", "batch", "0"), "--grace '3'", "with its unit", status=2)
         refused(node.mete("drain", "--timeout", "soon", "0"), "--timeout 'soon'", status=2)
-        refused(node.mete("drain", "--grace", "3s", "0"), "it goes with --end", status=2)
+        refused(node.mete("drain", "--grace", "3s", "0"), "it needs --end", status=2)
         assert cordoned(node) == [False, False]
         assert finish(keeper) == 0
 

@@ -60,7 +60,7 @@ static bool nothing_moves(void)
 {
 	const struct wire_own_page *own = fake.guest[0].own;
 
-	return page(&own->moves_begun) == page(&own->moves_ended);
+	return page(&own->changes_begun) == page(&own->changes_ended);
 }
 
 static void create_again(void)

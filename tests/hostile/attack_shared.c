@@ -159,7 +159,7 @@ static void claim_all(void)
 		for (int i = 0; i < WIRE_DEVICES; i++) {
 			own->device[i].allocated_bytes = 1ull << 62;
 			own->adrift_bytes[i] = own->loose_bytes[i] = 1ull << 62;
-			own->moves_begun = own->moves_ended = 7;
+			own->changes_begun = own->changes_ended = 7;
 		}
 }
 

@@ -38,12 +38,12 @@ TEST(a_large_allocation_is_seen_as_it_was_asked_for)
 	area->asked = 3 * MIB + 7;
 	area->id = 5;
 	area->owner = 9;
-	expect(movable_area_look(area, (1ull << 40) + 3 * MIB + 6, &seen));
+	expect(movable_area_find(area, (1ull << 40) + 3 * MIB + 6, &seen));
 	expect_eq(seen.base, 1ull << 40);
 	expect_eq(seen.bytes, 3 * MIB + 7);
 	expect_eq(seen.owner, 9);
 	expect(seen.id >> 32 == 5);
-	expect(!movable_area_look(area, (1ull << 40) + 3 * MIB + 7, &seen));
+	expect(!movable_area_find(area, (1ull << 40) + 3 * MIB + 7, &seen));
 	movable_area_free(area);
 }
 
@@ -78,7 +78,7 @@ static void check_look(const struct movable_area *area, const struct piece *p, u
 	struct movable_seen seen;
 	uint64_t at = area->base + p->unit * BLOCKS_UNIT;
 
-	expect(movable_area_look(area, at + test_random_below(p->bytes), &seen));
+	expect(movable_area_find(area, at + test_random_below(p->bytes), &seen));
 	expect_eq(seen.base, at);
 	expect_eq(seen.bytes, p->bytes);
 	expect_eq(seen.id & UINT32_MAX, id);
@@ -139,9 +139,9 @@ TEST(a_gap_between_pieces_is_no_allocation)
 	expect_eq(movable_piece_take(area->slab, 1000, 1), 0);
 	expect_eq(movable_piece_take(area->slab, 512, 2), 2);
 	expect(movable_piece_give(area->slab, 0));
-	expect(!movable_area_look(area, (1ull << 40) + 3, &seen));
-	expect(movable_area_look(area, (1ull << 40) + 1024 + 511, &seen));
-	expect(!movable_area_look(area, (1ull << 40) + 1024 + 512, &seen));
+	expect(!movable_area_find(area, (1ull << 40) + 3, &seen));
+	expect(movable_area_find(area, (1ull << 40) + 1024 + 511, &seen));
+	expect(!movable_area_find(area, (1ull << 40) + 1024 + 512, &seen));
 	movable_area_free(area);
 }
 
@@ -216,7 +216,7 @@ TEST(a_mapping_is_seen_as_the_program_has_made_it)
 	alias->id = 7;
 	alias->access = CU_MEM_ACCESS_FLAGS_PROT_READ;
 	area->why = 1;
-	expect(movable_alias_look(area, (3ull << 40) + 5, &seen));
+	expect(movable_alias_find(area, (3ull << 40) + 5, &seen));
 	expect_eq(seen.base, 3ull << 40);
 	expect_eq(seen.bytes, 6 * MIB);
 	expect_eq(seen.range, 3ull << 40);
@@ -225,7 +225,7 @@ TEST(a_mapping_is_seen_as_the_program_has_made_it)
 	expect_eq(seen.why, 1);
 	expect_eq(seen.access, CU_MEM_ACCESS_FLAGS_PROT_READ);
 	expect(seen.mapped && seen.exportable && !seen.rdma);
-	expect(!movable_alias_look(area, (3ull << 40) + 6 * MIB, &seen));
-	expect(!movable_alias_look(area, area->base, &seen));
+	expect(!movable_alias_find(area, (3ull << 40) + 6 * MIB, &seen));
+	expect(!movable_alias_find(area, area->base, &seen));
 	movable_area_free(area);
 }

@@ -22,15 +22,15 @@ TEST(only_the_last_looks_are_kept)
 {
 	owned(history_free) struct history history = {0};
 
-	for (uint32_t i = 0; i < 2 * HISTORY_LOOKS + 5; i++) {
+	for (uint32_t i = 0; i < 2 * HISTORY_STEPS + 5; i++) {
 		history_begin(&history);
 		history_add(&history, 1, 0, (uint16_t)i);
 		history_end(&history);
 	}
-	assert_int_equal(history_at(history_find(&history, 1, 0), 0), 2 * HISTORY_LOOKS + 4);
-	assert_int_equal(history_at(history_find(&history, 1, 0), HISTORY_LOOKS - 1),
-			 HISTORY_LOOKS + 5);
-	assert_int_equal(history_at(history_find(&history, 1, 0), HISTORY_LOOKS), HISTORY_UNSAID);
+	assert_int_equal(history_at(history_find(&history, 1, 0), 0), 2 * HISTORY_STEPS + 4);
+	assert_int_equal(history_at(history_find(&history, 1, 0), HISTORY_STEPS - 1),
+			 HISTORY_STEPS + 5);
+	assert_int_equal(history_at(history_find(&history, 1, 0), HISTORY_STEPS), HISTORY_UNSAID);
 }
 
 TEST(whoever_has_ended_is_forgotten_and_the_others_keep_theirs)

@@ -128,7 +128,7 @@ TEST(the_selected_tenant_stays_selected_when_lines_move)
 
 	usual(&world);
 	lines(&world, 10);
-	view_move(&world.view, 3);
+	view_step(&world.view, 3);
 	assert_int_equal(view_selected(&world.view)->tenant->row->tenant, 1);
 	world.tenant[0].had = 950; /* now it is the first */
 	assert_string_equal(lines(&world, 10), "1 2 3 4");
@@ -138,14 +138,14 @@ TEST(the_selected_tenant_stays_selected_when_lines_move)
 	world.model.tenants--;
 	assert_string_equal(lines(&world, 10), "2 3 4");
 	assert_int_equal(view_selected(&world.view)->tenant->row->tenant, 2);
-	view_move(&world.view, 100);
+	view_step(&world.view, 100);
 	assert_int_equal(view_selected(&world.view)->tenant->row->tenant, 4);
-	view_move(&world.view, -100);
+	view_step(&world.view, -100);
 	assert_int_equal(world.view.selected, 0);
 	world.model.tenants = 0;
 	lines(&world, 10);
 	assert_null(view_selected(&world.view));
-	view_move(&world.view, 1);
+	view_step(&world.view, 1);
 	assert_null(view_selected(&world.view));
 	view_free(&world.view);
 }
@@ -157,7 +157,7 @@ TEST(a_process_gives_way_to_its_tenant_when_processes_are_not_shown)
 	usual(&world);
 	world.view.tree = true;
 	lines(&world, 10);
-	view_move(&world.view, 3);
+	view_step(&world.view, 3);
 	assert_int_equal(view_selected(&world.view)->process->pid, 12);
 	world.view.tree = false;
 	lines(&world, 10);
@@ -174,10 +174,10 @@ TEST(the_selected_line_is_shown_and_no_line_is_left_empty)
 		add_tenant(&world, i, 0, 0, "t");
 	lines(&world, 5);
 	assert_int_equal(world.view.first, 0);
-	view_move(&world.view, 12);
+	view_step(&world.view, 12);
 	lines(&world, 5);
 	assert_int_equal(world.view.first, 8);
-	view_move(&world.view, -1);
+	view_step(&world.view, -1);
 	lines(&world, 5);
 	assert_int_equal(world.view.first, 8);
 	lines(&world, 15); /* the terminal has grown */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that moves, as it is asked for by address: what it is, and that it stay. */
+/* Memory that moves, found by address: its description, and keeping it in place. */
 #include "guest/credit/credit.h"
 #include "guest/movable/movable.h"
 #include "guest/movable/movable_object.h"
@@ -14,7 +14,7 @@ struct movable_area *movable_around(uint64_t address)
 	return range && !movable_area_of(range)->own.is ? movable_area_of(range) : NULL;
 }
 
-/* With the lock held. The same, also where the program has mapped it. */
+/* With the lock held. The same, also for the program's own mappings. */
 static struct movable_area *behind(uint64_t address)
 {
 	const struct range *range = ranges_find(&movable_.aliases, address);
@@ -22,7 +22,7 @@ static struct movable_area *behind(uint64_t address)
 	return range ? movable_area_of(range) : movable_around(address);
 }
 
-bool movable_look(uint64_t address, struct movable_seen *ret_seen)
+bool movable_find(uint64_t address, struct movable_seen *ret_seen)
 {
 	struct movable_area *area;
 	bool found;
@@ -32,9 +32,9 @@ bool movable_look(uint64_t address, struct movable_seen *ret_seen)
 	futex_lock_take(&movable_.lock);
 	area = behind(address);
 	if (area && area->own.is)
-		found = movable_alias_look(area, address, ret_seen);
+		found = movable_alias_find(area, address, ret_seen);
 	else
-		found = area && movable_area_look(area, address, ret_seen);
+		found = area && movable_area_find(area, address, ret_seen);
 	futex_lock_give(&movable_.lock);
 	return found;
 }
@@ -51,9 +51,9 @@ void movable_fix(struct movable_area *area, uint32_t why)
 {
 	if (!area->why) {
 		movable_.resident -= area->bytes;
-		/* The daemon looks at the own page again. */
+		/* The report makes the daemon read the own page again. */
 		movable_.done.failed++;
-		movable_.unsaid = true;
+		movable_.report_due = true;
 		movable_kick();
 	}
 	if (why & ~area->why & WIRE_UNMOVABLE_SHARED)
@@ -118,7 +118,7 @@ bool movable_pin_range(uint64_t address, uint64_t bytes, uint32_t why)
 	struct movable_seen seen;
 	bool any = false;
 
-	while (at - address < bytes && movable_look(at, &seen)) {
+	while (at - address < bytes && movable_find(at, &seen)) {
 		any |= movable_pin(at, why);
 		at = seen.base + seen.bytes;
 	}
@@ -129,5 +129,5 @@ bool movable_maps(uint64_t address)
 {
 	struct movable_seen seen;
 
-	return movable_look(address, &seen) && seen.mapped;
+	return movable_find(address, &seen) && seen.mapped;
 }
