@@ -165,7 +165,7 @@ static void measured(const struct health_processes *p, struct tenant_device *of,
 		/* A program that has the driver from elsewhere says nothing that would have it
 		 * measured. */
 		if (!g->expected && used != g->device[at].residual.used)
-			measure_say(&g->device[at], RESIDUAL_WATCHED, 0);
+			measure_tell(&g->device[at], RESIDUAL_WATCHED, 0);
 		if (used > has.granted && used - has.granted > worst) {
 			worst = used - has.granted;
 			row.pid = (uint32_t)g->pid;

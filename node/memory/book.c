@@ -6,8 +6,8 @@
 #include "node/upcalls.h"
 
 enum {
-	SHOWN_AT_ONCE =
-		8, /* if a device has no more tenants, all of them see its room with the event */
+	SHOWN_AT_ONCE = 8, /* of a device: they see its room with the event; if there are more, all
+			      see it later */
 	SHOWN_LATER_MS = 10,
 	SHOWN_EACH_US = 100, /* or as many of these as there are tenants, if that is later */
 	GLANCE_MS = 10,
@@ -22,9 +22,8 @@ static void on_ledger_timer(struct loop_timer *timer)
 	book_pump(d);
 }
 
-/* All tenants of a device see its room. Telling each of them with each event would cost more the
- * more there are. If there are many, they are told soon, all together, and the later the more they
- * are: what that costs in a second does not depend on their number. */
+/* All tenants of a device see its room. If there are many, they see it later, all together: the
+ * more there are the later, so that the cost in a second does not depend on their number. */
 static void show_room(struct daemon *d, uint32_t index)
 {
 	struct device *device = &d->device[index];

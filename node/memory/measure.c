@@ -111,7 +111,7 @@ static void step(struct guest_device *at, enum residual_verb verb, uint64_t byte
 	act(at, residual_step(&at->residual, &event));
 }
 
-void measure_say(struct guest_device *at, enum residual_verb verb, uint64_t bytes)
+void measure_tell(struct guest_device *at, enum residual_verb verb, uint64_t bytes)
 {
 	step(at, verb, bytes, NULL);
 	if (verb == RESIDUAL_HUNG_UP)
@@ -404,7 +404,7 @@ int measure_open(struct daemon *d)
 	list_init(&d->measure.between);
 	list_init(&d->measure.open);
 	list_init(&d->measure.answers);
-	/* Not cleared: rows that no process has take no memory. */
+	/* Not cleared, so that unused rows take no memory. */
 	d->measure.rows =
 		reallocarray(NULL, (size_t)d->places * DAEMON_GUESTS + 1, sizeof(*d->measure.rows));
 	if (!d->measure.rows)

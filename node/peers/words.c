@@ -123,7 +123,7 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 	ledger_holder_sums(at->holder, &has);
 	adopt_movable(at, said, has.granted);
 	if (said->contexts || said->allocated || g->known)
-		measure_say(at, RESIDUAL_ADOPTED, has.residual);
+		measure_tell(at, RESIDUAL_ADOPTED, has.residual);
 	log_debug("guest.inventory",
 		  "guest=%u device=%u allocated_bytes=%" PRIu64 " credit_bytes=%" PRIu64
 		  " contexts=%u void=%d",
@@ -201,9 +201,9 @@ static void on_residual_settle(struct guest *g, uint32_t id,
 	if (!at)
 		return;
 	if (said->keep)
-		measure_say(at, RESIDUAL_SETTLED, 0);
+		measure_tell(at, RESIDUAL_SETTLED, 0);
 	else
-		measure_say(at, RESIDUAL_SETTLED, said->bytes ? said->bytes : RESIDUAL_ALL);
+		measure_tell(at, RESIDUAL_SETTLED, said->bytes ? said->bytes : RESIDUAL_ALL);
 	measure_start(g->tenant->daemon);
 }
 
@@ -360,13 +360,13 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 	switch (action->verb) {
 	case LEDGER_GRANT:
 		if (action->residual == LEDGER_RESIDUAL)
-			measure_say(at, RESIDUAL_RESERVED, action->bytes);
+			measure_tell(at, RESIDUAL_RESERVED, action->bytes);
 		if (action->residual) {
 			guest_done(g, (uint32_t)action->id, action->bytes);
 			return;
 		}
 		ledger_holder_sums(at->holder, &has);
-		measure_say(at, RESIDUAL_GRANTED, has.granted);
+		measure_tell(at, RESIDUAL_GRANTED, has.granted);
 		wire_begin(&message, WIRE_credit_grant, (uint32_t)action->id);
 		message.credit_grant.device = device;
 		message.credit_grant.bytes = action->bytes;

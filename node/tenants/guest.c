@@ -124,7 +124,7 @@ void guest_away(struct guest *g, const char *reason)
 	move_away(g);
 	for (uint32_t i = 0; i < t->devices; i++) {
 		ledger_hang_up(d->book.ledger, g->device[i].holder);
-		measure_say(&g->device[i], RESIDUAL_HUNG_UP, 0);
+		measure_tell(&g->device[i], RESIDUAL_HUNG_UP, 0);
 	}
 	tenant_gates_open_late(t);
 	log_info("guest.away", "tenant=%u guest=%u pid=%d", t->id, g->id, (int)g->pid);
@@ -261,7 +261,7 @@ void guest_miss(struct guest *g)
 	log_warning("guest.missing", "tenant=%u pid=%d", t->id, (int)g->pid);
 	no_longer_expected(g);
 	for (uint32_t i = 0; i < t->devices; i++)
-		measure_say(&g->device[i], RESIDUAL_ASKED, 0);
+		measure_tell(&g->device[i], RESIDUAL_ASKED, 0);
 }
 
 /* A new page. What was read from the old one is valid until the guest has stated what it holds now.
