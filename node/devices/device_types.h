@@ -30,7 +30,7 @@ struct device {
 	bool shown_governed; /* its tenants' guests know that there are turns */
 	struct alike alike;
 	bool shown_listens; /* and that `alike` must know when they are idle */
-	bool said_unfair;   /* in the log */
+	bool logged_unfair; /* in the log */
 	struct residency residency;
 	uint32_t members;	  /* of `residency` */
 	bool relisten;		  /* which guests must report idleness may have changed */
@@ -46,7 +46,7 @@ struct device {
 	uint64_t outside_until; /* an answer waits for this measurement */
 };
 
-/* What MIG has taken is, as long as it has tenants. */
+/* A device that MIG has taken is shown as long as it has tenants. */
 static inline bool device_is_shown(const struct device *device)
 {
 	return !device->info->gone || device->registered;

@@ -50,9 +50,9 @@ static void say(struct device *device, uint32_t index)
 {
 	bool unfair = alike_governs(&device->alike) || device->alike.state == ALIKE_TRIED;
 
-	if (device->said_unfair == unfair)
+	if (device->logged_unfair == unfair)
 		return;
-	device->said_unfair = unfair;
+	device->logged_unfair = unfair;
 	log_info(unfair ? "device.unfair" : "device.fair", "device=%u tenants=%u", index,
 		 device->turns.tenants);
 }
