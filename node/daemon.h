@@ -63,10 +63,9 @@ struct daemon {
 	bool stopping;
 	struct complaints complaints;
 	struct missing missing;
-	bool stands_by;		 /* another meted has the lock */
-	struct standby *standby; /* standby.h; NULL: we have not stood by, and nobody does */
-	struct registration
-		*carried; /* from the meted that stood by to the serving one: plugin/host.h */
+	bool stands_by;		      /* another meted has the lock */
+	struct standby *standby;      /* standby.h; NULL: we have not stood by, and nobody does */
+	struct registration *carried; /* from the stand-by to the serving meted: plugin/host.h */
 
 	struct nvml *nvml;
 	uint32_t devices; /* those that are gone included */

@@ -38,9 +38,9 @@ static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t dev
 	return NULL;
 }
 
-/* What to adopt of a guest: what it states, unless this daemon knows better. A guest that was
- * connected before holds at most what it was granted, and has the residual that was measured. One
- * that no daemon has granted anything holds nothing. */
+/* The bytes to adopt of a guest: those that it states, unless this daemon knows better. A guest
+ * that was connected before holds at most what it was granted, and has the residual that was
+ * measured. One that no daemon has granted anything holds nothing. */
 struct claim {
 	uint64_t allocated, credit, residual;
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mete run` inside a program that `mete run` started: what it gets is part of the outer tenant's
- * share.
+ * `mete run` inside a program that `mete run` started: its share is part of the outer tenant's.
  *
  * If it asks for less memory than the outer tenant has, it becomes a tenant within it: its memory
  * is charged to both, and the outer tenant's time is divided equally between it and the tenants
@@ -37,7 +36,7 @@ static struct tenant *by_socket(struct daemon *d, const char *socket)
  * parent. Therefore the second pass starts at the farthest ancestor, and the caller's own pidfd is
  * checked last.
  */
-static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
+static uint32_t read_ancestors(pid_t caller, uint64_t started, pid_t ancestors[ANCESTORS])
 {
 	owned(close) int pidfd = -1;
 	uint32_t count = 0;
@@ -45,11 +44,11 @@ static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
 	if (!started || process_open(caller, started, &pidfd) < 0)
 		return 0;
 	while (caller > 1 && count < ANCESTORS) {
-		line[count++] = caller;
+		ancestors[count++] = caller;
 		caller = process_parent(caller);
 	}
 	for (uint32_t i = count; i-- > 1;)
-		if (process_parent(line[i - 1]) != line[i])
+		if (process_parent(ancestors[i - 1]) != ancestors[i])
 			count = i;
 	return process_ended(pidfd) ? 0 : count;
 }
@@ -59,13 +58,13 @@ static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
 static struct tenant *by_ancestors(struct daemon *d, pid_t caller, uint64_t started)
 {
 	struct tenant *nearest = NULL;
-	pid_t line[ANCESTORS];
-	uint32_t place = read_line(caller, started, line);
+	pid_t ancestors[ANCESTORS];
+	uint32_t place = read_ancestors(caller, started, ancestors);
 
 	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
-		uint32_t at = keeper_place(t, line, place);
+		uint32_t at = keeper_place(t, ancestors, place);
 
 		if (at < place) {
 			place = at;

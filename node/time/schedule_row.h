@@ -4,5 +4,4 @@
 
 #include "node/daemon.h"
 
-/* What `mete ps` shows of its time. */
 void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);
