@@ -106,7 +106,7 @@ int book_open(struct daemon *d)
 				       .asks_per_account = DAEMON_ASKS_OF_TENANT,
 				       .asks_per_holder = DAEMON_ASKS_OF_GUEST,
 				       .recall_ns = 1000 * ms,
-				       .look_ns = 20 * ms};
+				       .refresh_ns = 20 * ms};
 	void *memory = calloc(1, ledger_size(&limits));
 	int r;
 
@@ -200,7 +200,7 @@ void book_refresh_all(struct daemon *d)
 		refresh_device(&d->device[i]);
 }
 
-static void look(struct daemon *d, const struct ledger_action *action)
+static void refresh_for(struct daemon *d, const struct ledger_action *action)
 {
 	if (action->account)
 		refresh_tenant(ledger_watcher(action->account));
@@ -214,8 +214,8 @@ void book_pump(struct daemon *d)
 	uint64_t now = loop_now_ns(), deadline, later;
 
 	while (ledger_next(d->book.ledger, now, &action)) {
-		if (action.verb == LEDGER_LOOK) {
-			look(d, &action);
+		if (action.verb == LEDGER_REFRESH) {
+			refresh_for(d, &action);
 			continue;
 		}
 		/* The guest must find the figures that match the answer. */

@@ -385,7 +385,7 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 		message.credit_recall.device = device;
 		message.credit_recall.bytes = action->bytes;
 		break;
-	case LEDGER_LOOK:
+	case LEDGER_REFRESH:
 		return; /* book.c's */
 	}
 	guest_send(g, &message);
