@@ -136,7 +136,7 @@ struct ledger_request {
 	uint32_t residual; /* LEDGER_RESIDUAL, LEDGER_ROOM; 0: for credit */
 };
 
-/* What may be requested besides credit. */
+/* Requests other than for credit. */
 enum {
 	LEDGER_RESIDUAL = 1, /* to be reserved, for a context */
 	LEDGER_ROOM, /* no bytes: only whether there is room, after recalling unused credit */
@@ -254,12 +254,12 @@ void ledger_cancel(struct ledger *l, struct ledger_holder *holder, uint64_t id);
 must_check int ledger_return(struct ledger *l, struct ledger_holder *holder, uint64_t bytes,
 			     int answers_recall);
 
-/* What the holder reports as allocated, clamped to `evicted` .. `granted`. */
+/* The holder's report of its allocated bytes, clamped to `evicted` .. `granted`. */
 void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allocated);
 
-/* What the holder reports as its momentary maximum of allocated bytes, on top of what its
- * siblings have now. It only affects the account's peak, and is clamped to the most that the
- * holder was ever granted. The peak never exceeds the account's highest charge. */
+/* The holder's report of its momentary maximum of allocated bytes, on top of what its siblings have
+ * now. It only affects the account's peak, and is clamped to the most that the holder was ever
+ * granted. The peak never exceeds the account's highest charge. */
 void ledger_report_peak(struct ledger *l, struct ledger_holder *holder, uint64_t allocated);
 
 /* The holder's residual now (core/ledger/residual.h), and what the driver last reported for its

@@ -136,7 +136,7 @@ enum placement_kind {
 
 enum placement_wish { PLACEMENT_ANY, PLACEMENT_PREFER, PLACEMENT_REQUIRE };
 
-/* Whatever the policy is. */
+/* How to choose, whatever the policy is. */
 enum placement_way {
 	PLACEMENT_WAY_POLICY,
 	PLACEMENT_WAY_PACK,   /* as binpack does */

@@ -14,7 +14,7 @@
  *	turns_tenant.c        a tenant's way through its turn
  *	turns_judge.c         whether a turn goes on
  *	turns_drain.c         closing a gate, and what if the work does not end
- *	turns_await.c         who waits for whose work
+ *	turns_await.c         which tenants a tenant waits for
  *	turns_company.c       gates that are open in another's turn
  *	turns_device.c        whether a device is open
  *	turns_account.c       charges

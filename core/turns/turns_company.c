@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tenants whose gates are open in another tenant's turn: it waits for their work, or may wait for
- * it. core/turns/turns_await.c finds who that is. See decisions/0116.
+ * it. core/turns/turns_await.c finds these tenants. See decisions/0116.
  */
 #include "core/turns/turns_machine.h"
 

@@ -25,7 +25,7 @@ struct device {
 	bool unshown; /* some of them still see an older room, or number of tenants, than these: */
 	uint64_t shown_room;
 	uint32_t shown_registered;
-	uint64_t glanced_ns; /* when book_glance() looked last */
+	uint64_t glanced_ns; /* when book_glance() read the reports last */
 	struct turns_device turns;
 	bool shown_governed; /* its tenants' guests know that there are turns */
 	struct alike alike;

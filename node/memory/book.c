@@ -142,7 +142,7 @@ static uint64_t says_allocated(const struct guest_device *at)
 	uint64_t here = __atomic_load_n(&own->device[i].allocated_bytes, __ATOMIC_ACQUIRE);
 	uint64_t out = __atomic_load_n(&own->movable[i].out_bytes, __ATOMIC_ACQUIRE);
 
-	/* What is in the store is allocated, too. */
+	/* Memory in the store is allocated, too. */
 	return out > UINT64_MAX - here ? UINT64_MAX : here + out;
 }
 

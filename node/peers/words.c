@@ -391,7 +391,7 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 	guest_send(g, &message);
 }
 
-/* What it holds and asks for. False: it is about something else. */
+/* About memory that it holds or asks for. False: the message is about something else. */
 static bool hear_of_memory(struct guest *g, const struct wire_message *m)
 {
 	switch (m->code) {
@@ -424,7 +424,7 @@ static bool hear_of_memory(struct guest *g, const struct wire_message *m)
 	}
 }
 
-/* Its gate, and whether it wants the device. False: it is about something else. */
+/* About its gate, and whether it wants the device. False: likewise. */
 static bool hear_of_time(struct guest *g, const struct wire_message *m)
 {
 	switch (m->code) {
@@ -442,7 +442,7 @@ static bool hear_of_time(struct guest *g, const struct wire_message *m)
 	}
 }
 
-/* Memory that moves, and memory that others open. False: it is about something else. */
+/* About memory that moves, and memory that others open. False: likewise. */
 static bool hear_of_movement(struct guest *g, const struct wire_message *m)
 {
 	switch (m->code) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `mete ps` shows of a tenant's time. */
+/* Fills in a tenant's time for `mete ps`. */
 #pragma once
 
 #include "node/daemon.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policy allows a user's tenants. Each refusal names the text line of the policy that it
+/* Applies the policy to a user's tenants. Each refusal names the text line of the policy that it
  * follows from. */
 #include "node/users/terms.h"
 
@@ -282,10 +282,11 @@ static int may_have_anything(const struct user *u, struct fault *why)
 		return fault_set(why, -EPERM, "user %s has no share of this machine's GPUs %s",
 				 user_name(u->uid).text, source(d, terms->text_line).text);
 	if (may_be_in_a_group(u) && speaks_of_groups(d->users.policy))
-		return fault_set(why, -EPERM,
-				 "user %s is in more than %d groups, the most that meted looks at: "
-				 "the user needs an entry of their own in %.120s",
-				 user_name(u->uid).text, USER_GROUPS - 1, path_of(d));
+		return fault_set(
+			why, -EPERM,
+			"user %s is in more than %d groups, the most that meted considers: "
+			"the user needs an entry of their own in %.120s",
+			user_name(u->uid).text, USER_GROUPS - 1, path_of(d));
 	return 0;
 }
 
