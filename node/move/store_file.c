@@ -30,11 +30,11 @@ uint64_t store_file_available(void)
 {
 	static const char key[] = "MemAvailable:"; /* "MemAvailable:   123 kB" */
 	owned(fclose) FILE *file = fopen("/proc/meminfo", "re");
-	char line[256];
+	char text[256];
 
-	while (file && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, key, sizeof(key) - 1) == 0)
-			return strtoull(line + sizeof(key) - 1, NULL, 10) * 1024;
+	while (file && fgets(text, sizeof(text), file)) {
+		if (strncmp(text, key, sizeof(key) - 1) == 0)
+			return strtoull(text + sizeof(key) - 1, NULL, 10) * 1024;
 	}
 	return 0;
 }
@@ -44,11 +44,11 @@ static uint64_t huge_bytes(void)
 {
 	owned(fclose) FILE *file =
 		fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
-	char line[32];
+	char text[32];
 
-	if (!file || !fgets(line, sizeof(line), file))
+	if (!file || !fgets(text, sizeof(text), file))
 		return 0;
-	return strtoull(line, NULL, 10) * STORE_GRAIN;
+	return strtoull(text, NULL, 10) * STORE_GRAIN;
 }
 
 static int make(uint64_t size, unsigned more)

@@ -121,7 +121,7 @@ static void on_trim(struct loop_timer *timer)
 
 	flows->trimming = false;
 	malloc_trim(0);
-	log_settle(); /* those that left may have caused many suppressed lines */
+	log_settle(); /* those that left may have caused many suppressed messages */
 }
 
 static void wake_at(struct flows *flows, uint64_t at_ns)

@@ -134,24 +134,24 @@ static bool is_said(const struct tenant *t, const char *key)
 	return false;
 }
 
-struct said {
+struct field_text {
 	char text[24];
 };
 
-static struct said field_text(const struct share *share, const char *key)
+static struct field_text field_text(const struct share *share, const char *key)
 {
 	static const char *const classes[] = {"interactive", "standard", "batch"};
-	struct said said;
+	struct field_text ret;
 
 	if (strcmp(key, "weight") == 0)
-		snprintf(said.text, sizeof(said.text), "%u", share->weight);
+		snprintf(ret.text, sizeof(ret.text), "%u", share->weight);
 	else if (strcmp(key, "class") == 0)
-		snprintf(said.text, sizeof(said.text), "%s", classes[share->class]);
+		snprintf(ret.text, sizeof(ret.text), "%s", classes[share->class]);
 	else
-		snprintf(said.text, sizeof(said.text), "%.1f%%",
+		snprintf(ret.text, sizeof(ret.text), "%.1f%%",
 			 (strcmp(key, "cap") == 0 ? share->cap_milli : share->guarantee_milli) /
 				 10.0);
-	return said;
+	return ret;
 }
 
 void nested_note(const struct tenant *t, char *ret_note, size_t size)
@@ -164,8 +164,8 @@ void nested_note(const struct tenant *t, char *ret_note, size_t size)
 	*ret_note = '\0';
 	whole_share(t, &has);
 	for (size_t i = 0; t->outer && i < ARRAY_SIZE(keys); i++) {
-		struct said wanted = field_text(&t->share, keys[i]);
-		struct said given = field_text(&has, keys[i]);
+		struct field_text wanted = field_text(&t->share, keys[i]);
+		struct field_text given = field_text(&has, keys[i]);
 
 		if (!is_said(t, keys[i]) || strcmp(wanted.text, given.text) == 0)
 			continue;

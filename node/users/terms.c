@@ -40,13 +40,13 @@ struct source {
 
 static struct source source(const struct daemon *d, uint32_t text_line)
 {
-	struct source said;
+	struct source ret;
 
 	if (text_line)
-		snprintf(said.text, sizeof(said.text), "(%.120s:%u)", path_of(d), text_line);
+		snprintf(ret.text, sizeof(ret.text), "(%.120s:%u)", path_of(d), text_line);
 	else
-		snprintf(said.text, sizeof(said.text), "(%.120s may allow more)", path_of(d));
-	return said;
+		snprintf(ret.text, sizeof(ret.text), "(%.120s may allow more)", path_of(d));
+	return ret;
 }
 
 /* UINT64_MAX: no bound. */
