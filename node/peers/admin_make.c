@@ -23,8 +23,8 @@
 #include "node/users/terms.h"
 #include "node/users/user_name.h"
 
-/* The device with the smallest part promised, of those that take new tenants; ties go to the lower
- * index. If none does, it is the first one, which is then refused. */
+/* The device with most memory that is neither promised nor in use outside, of those that take new
+ * tenants; ties go to the lower index. If none does, it is the first one, which is then refused. */
 static uint32_t emptiest(const struct daemon *d)
 {
 	uint32_t best = 0;
