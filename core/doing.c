@@ -3,8 +3,8 @@
 
 static const uint64_t second_ns = 1000000000;
 
-/* From the outside a kernel that ends late looks like one that never ends. Who has had kernels of
- * this length before is given twice the time. */
+/* From the outside a kernel that ends late looks like one that never ends. A tenant that has had
+ * kernels of this length before is given twice the time. */
 static bool is_too_long(const struct doing_facts *facts)
 {
 	static const uint64_t usual_ns = 30 * second_ns;
@@ -13,7 +13,7 @@ static bool is_too_long(const struct doing_facts *facts)
 	return facts->undrained_ns >= most_ns;
 }
 
-/* The work of who is coupled waits for its own thread, which waits at the gate: see `stands`. */
+/* A coupled tenant's work waits for its own thread, which waits at the gate: see `stands`. */
 static bool outlasts_its_turn(const struct doing_facts *facts)
 {
 	return facts->undrained_ns >= second_ns && !facts->coupled;

@@ -36,8 +36,8 @@ struct doing_facts {
 
 enum doing doing_of(const struct doing_facts *facts);
 
-/* "waits-for-memory", for scripts; "unknown" for what a newer meted may send. */
+/* "waits-for-memory", for scripts; "unknown" for a value of a newer meted. */
 const char *doing_name(uint32_t doing);
 
-/* What it says about its turns: "-", "silent", "capped", "waits", "runs", "hangs", "suspended". */
+/* The word for its turns: "-", "silent", "capped", "waits", "runs", "hangs", "suspended". */
 const char *doing_now(uint32_t doing);

@@ -36,8 +36,8 @@ static enum gate_reason of_turn(const struct turns_tenant *t)
 	return t->wants ? GATE_TURN : GATE_SILENT;
 }
 
-/* core/turns keeps it closed: who is let in to be able to drain has no reason, whatever else is
- * true. */
+/* core/turns keeps it closed: a tenant that is let in to be able to drain has no reason, whatever
+ * else is true. */
 static uint32_t why_no_turn(const struct gate_facts *facts)
 {
 	const struct turns_tenant *t = facts->seat->tenant;

@@ -11,12 +11,12 @@
  *  1. a gate is open if and only if there is no reason; and it is closed, not closing, once all of
  *     its tenant's processes have drained;
  *  2. each reason ends with the event that gate.def names: where nobody is suspended, shut, halted
- *     or unheard, and nobody yields, who wants to run has its gate opened within the bounds of
- * core/turns.h and core/residency.h, whatever happened before;
+ *     or unheard, and nobody yields, a tenant that wants to run has its gate opened within the
+ * bounds of core/turns.h and core/residency.h, whatever happened before;
  *  3. after the end of `mete suspend` a tenant computes again, whether any of its memory moved or
  *     not;
  *  4. no gate is open while some of its tenant's memory is out;
- *  5. who is suspended has no turn, and nothing of it that can move stays on the device.
+ *  5. a suspended tenant has no turn, and none of its memory that can move stays on the device.
  */
 #pragma once
 
@@ -43,8 +43,8 @@ struct gate_facts {
 	const struct turns_seat *seat;	       /* NULL: it has no process, and no part in turns */
 	const struct residency_member *member; /* NULL: its memory does not move */
 	bool shut;			       /* by the test verb */
-	bool unheard; /* a process that a former meted had let in is here, and has not said yet what
-			 it has out */
+	bool unheard; /* a process that a former meted had let in is here, and has not stated yet
+			 what memory it has out */
 };
 
 /* A set of reasons, 1 << enum gate_reason; 0: the gate is to be open. */
@@ -58,6 +58,6 @@ static inline bool gate_has(uint32_t reasons, enum gate_reason reason)
 /* `owes`: a process has not acknowledged the close. */
 enum gate_state gate_state(uint32_t reasons, bool owes);
 
-/* "turn", for scripts; and what people read. "unknown" and "" for what a newer meted may send. */
+/* "turn", for scripts; and what people read. "unknown" and "" for a value of a newer meted. */
 const char *gate_name(uint32_t reason);
 const char *gate_words(uint32_t reason);

@@ -6,7 +6,7 @@
  * failing device is not offered intermittently. Pure: events and time in, outcomes out.
  *
  * Xids that programs cause themselves say nothing about the device (NVIDIA's "Xid Errors" and the
- * list of its device plugin, v0.20.0): 13, 31, 43, 45, 68, 109. Whoever runs the node may say more.
+ * list of its device plugin, v0.20.0): 13, 31, 43, 45, 68, 109. The node's operator may name more.
  */
 #pragma once
 

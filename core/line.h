@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides who is served next among many members with repeated requests: the one that was given
+ * Decides which of many members with repeated requests is served next: the one that was given
  * least. Pure: the caller reports what each service took, in its own unit.
  *
  *	member   may be in the line, at most once. A member that returns to the line is treated as

@@ -34,7 +34,7 @@ void mps_limits(struct mps *m, uint64_t now_ns)
 		m->due_ns = now_ns;
 }
 
-/* After one that so many others went before. */
+/* After a failure that `before` others preceded. */
 static uint64_t pause_ns(uint32_t before)
 {
 	uint64_t ns = MPS_PAUSE_NS << (before < DOUBLINGS ? before : DOUBLINGS - 1);
@@ -127,7 +127,7 @@ static void did_ask(struct mps *m, bool answered, uint64_t now_ns)
 		m->limited = m->ready = false;
 	if (was_ready && now_ns - m->ready_ns >= MPS_STEADY_NS)
 		m->failures = 0;
-	m->due_ns = m->ready ? now_ns + MPS_LOOK_NS : now_ns;
+	m->due_ns = m->ready ? now_ns + MPS_ASK_NS : now_ns;
 }
 
 static void did_start(struct mps *m, bool well, uint64_t now_ns)
@@ -153,10 +153,10 @@ static void did_limit(struct mps *m, bool well, uint64_t now_ns)
 		return;
 	m->ready = true;
 	m->ready_ns = now_ns;
-	m->due_ns = now_ns + MPS_LOOK_NS;
+	m->due_ns = now_ns + MPS_ASK_NS;
 }
 
-/* What was wanted while the command ran may be another thing now: then everything is asked anew. */
+/* The wish may have changed while the command ran: then everything is asked anew. */
 void mps_did(struct mps *m, bool well, uint64_t now_ns)
 {
 	enum mps_command did = m->runs;

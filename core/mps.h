@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done about a GPU's MPS control daemon (NVIDIA's nvidia-cuda-mps-control), so that it runs
- * while it is wanted, and leaves nothing behind when it is not. The caller runs one command at a
- * time, as mps_next() says, and reports its outcome. Pure: events and time in, commands out.
+ * Decides what is done about a GPU's MPS control daemon (NVIDIA's nvidia-cuda-mps-control), so that
+ * it runs while it is wanted, and leaves nothing behind when it is not. The caller runs one command
+ * at a time, as mps_next() says, and reports its outcome. Pure: events and time in, commands out.
  *
  * Nobody tells whether a daemon runs: a former meted's may, and one may have been killed. Therefore
  * everything begins with a question. That a daemon is ready is an answer, too: none is assumed.
@@ -28,7 +28,7 @@
 
 #include "base/macros.h"
 
-#define MPS_LOOK_NS	  (UINT64_C(10) * 1000000000) /* between two questions to one that is ready */
+#define MPS_ASK_NS	  (UINT64_C(10) * 1000000000) /* between two questions to one that is ready */
 #define MPS_PAUSE_NS	  (UINT64_C(50) * 1000000)    /* after a first failure */
 #define MPS_PAUSE_MOST_NS (UINT64_C(30) * 1000000000)
 #define MPS_STEADY_NS	  (UINT64_C(60) * 1000000000) /* so long ready: failures are forgotten */
@@ -56,7 +56,7 @@ struct mps {
 	bool asked;	/* `answers` is known */
 	bool limited;	/* and has the limits */
 	bool lost;	/* its process ended while a command was under way */
-	bool stale;	/* what is wanted, or the limits, changed meanwhile */
+	bool stale;	/* the wish, or the limits, changed meanwhile */
 	uint32_t waits; /* questions that a daemon that was just started has not answered */
 	uint32_t failures;
 	uint64_t due_ns, ready_ns;

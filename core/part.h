@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a part of a GPU that MIG has divided has, as the driver reports it. */
+/* A part of a GPU that MIG has divided, as the driver reports it. */
 #pragma once
 
 #include <stdint.h>

@@ -42,7 +42,7 @@ static enum service_change stop(struct service *service, struct service_member *
 		line_charge(&member->place, cost);
 		return SERVICE_SAME;
 	}
-	/* What it was given while late came from the late members' part. */
+	/* Its time while late came from the late members' part. */
 	member->place.charged = service->prompt.clock;
 	return SERVICE_BECAME_PROMPT;
 }

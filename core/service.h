@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides who is served when, among many members that make one request after another, some of them
- * endlessly. Pure: the caller serves the requests and reports what each took, in its own unit.
+ * Decides which of many members is served next, if they make one request after another, some of
+ * them endlessly. Pure: the caller serves the requests and reports what each took, in its own unit.
  *
  *	prompt   a member that has no request from time to time. Among these, the one that was given
  *		 least is next (core/line.h).

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many of everything meted has at most. */
+/* Upper bounds of everything that meted has. */
 #pragma once
 
 enum {

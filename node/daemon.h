@@ -3,7 +3,7 @@
  * The state of meted. It has one loop and one thread; everything is reachable from struct daemon,
  * which main() owns. Each part has a struct of its own here (x_types.h beside its headers), and a
  * header for each module says what it does. The parts know each other's structs: they are one
- * program. What a part asks of one that is above it is in upcalls.h.
+ * program. A part's calls of parts above it are in upcalls.h.
  */
 #pragma once
 
@@ -45,7 +45,7 @@ struct divided {
 	struct fault why;
 };
 
-/* Of lines about peers' misbehaviour. */
+/* Bounds the messages about peers' misbehaviour. */
 struct complaints {
 	uint64_t tokens, filled_ns;
 };
@@ -65,11 +65,11 @@ struct daemon {
 	struct missing missing;
 	bool stands_by;		      /* another meted has the lock */
 	struct standby *standby;      /* standby.h; NULL: we have not stood by, and nobody does */
-	struct registration *carried; /* from who stood by to who serves: plugin/host.h */
+	struct registration *carried; /* from the stand-by to the serving meted: plugin/host.h */
 
 	struct nvml *nvml;
 	uint32_t devices; /* those that are gone included */
-	uint32_t places;  /* what there can be: MIG may make more while we run */
+	uint32_t places;  /* bound of `devices`: MIG may make more while we run */
 	uint32_t present; /* of the devices: those that are not gone */
 	struct device device[DAEMON_DEVICES];
 	struct reserve reserve;
@@ -98,8 +98,7 @@ struct daemon {
 	struct shown *shown;	       /* over HTTP; NULL: not configured */
 };
 
-/* Whether another line about a peer's misbehaviour may be logged; such lines must not fill the
- * log. */
+/* Whether another message about a peer's misbehaviour may be logged: they must not fill the log. */
 bool daemon_may_complain(struct daemon *d);
 /* The id of one of the daemon's devices by UUID, prefix of a UUID, or index; -ENOENT; -ENOTUNIQ:
  * several UUIDs have that prefix. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a user's daemon has nothing left to do. */
+/* Ends a user's daemon that has nothing left to do. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/file.h>

@@ -411,7 +411,7 @@ void kubernetes_close(struct kubernetes *k)
 	if (!k)
 		return;
 	k->leaving = k->plugin != NULL;
-	/* Who serves next is in this process, unless it ends. */
+	/* The next plugin is in this process, unless the process ends. */
 	if (k->host.stands_by && k->host.daemon->stopping)
 		k->host.carried = NULL;
 	if (k->plugin)

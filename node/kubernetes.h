@@ -18,8 +18,8 @@ must_check int kubernetes_open(struct daemon *d, struct kubernetes **ret_kuberne
 			       struct fault *why);
 /* NULL: does nothing. Tenants stay for our successor. */
 void kubernetes_close(struct kubernetes *k);
-/* Of who stands by (standby.h): who serves is about to end. True: standby_succeeded() is called
- * when the kubelet knows us, too. */
+/* For a meted that stands by (standby.h): the serving one is about to end. True:
+ * standby_succeeded() is called when the kubelet knows us, too. */
 must_check bool kubernetes_succeed(struct kubernetes *k);
 /* We are about to end. True: standby_finished() is called when no call of the kubelet is being
  * answered. NULL: false. */
@@ -32,7 +32,8 @@ must_check int kubernetes_who(struct daemon *d, const char *token, const char *a
 must_check int kubernetes_may(struct daemon *d, const char *user, const struct right *right,
 			      right_told *told, void *owner, struct right_asked **ret_asked);
 void kubernetes_forget(struct daemon *d, struct right_asked *asked);
-/* What a guest loads as that library (enum wire_library); -1: nothing is handed out. Lent. */
+/* The file that a guest loads as that library (enum wire_library); -1: nothing is handed out.
+ * Borrowed. */
 int kubernetes_driver(const struct kubernetes *k, uint32_t library);
 /* Once the loop has ended. NULL: does nothing. */
 void kubernetes_free(struct kubernetes *k);

@@ -169,7 +169,7 @@ static void on_terminate(struct loop_signal *signal)
 	struct daemon *d = container_of(signal, struct daemon, terminate);
 
 	log_info("daemon.signal", "signal=TERM");
-	d->missing.again = false;    /* who is told to end has no successor */
+	d->missing.again = false;    /* a meted that is told to end has no successor */
 	d->stopping |= d->stands_by; /* standby_wait() ends, even if the lock comes meanwhile */
 	if (!standby_precede(d))
 		loop_stop(&d->loop);
@@ -228,7 +228,8 @@ static void draw_generation(struct daemon *d)
 		d->generation = loop_now_ns();
 }
 
-/* What no other meted may have: the folder, and on a user's behalf the machine. */
+/* Takes the folder, which no other meted may have. A user's meted must not be beside the
+ * system's. */
 static int take_place(struct daemon *d, struct fault *why)
 {
 	int r = make_place(d, why);
@@ -259,7 +260,8 @@ static int open_shown(struct daemon *d, struct fault *why)
 	return shown_open(d, &d->shown, why);
 }
 
-/* In this order: what is below comes first. Those with `start` say by themselves why they fail. */
+/* In this order: lower parts come first. Those with `start` set the reason of a failure
+ * themselves. */
 static const struct part {
 	const char *name;
 	int (*open)(struct daemon *d);
@@ -294,7 +296,7 @@ static int open_part(struct daemon *d, const struct part *part, struct fault *wh
 
 static int start(struct daemon *d, struct fault *why)
 {
-	/* Who stands by may wait for days, and is told to end meanwhile. */
+	/* A meted that stands by may wait for days, and may be told to end meanwhile. */
 	int r = d->options.stand_by ? start_signals(d, why) : 0;
 
 	if (r == 0)
@@ -312,8 +314,7 @@ static int start(struct daemon *d, struct fault *why)
 
 /* Guests continue without us and reconnect to our successor. Their tenants therefore stay in the
  * journal, and so do the reservations of `mete pick`. The journal is removed only if nobody is
- * left.
- */
+ * left. */
 static void stop(struct daemon *d)
 {
 	char path[PLACE_MAX + 16];
@@ -380,7 +381,7 @@ static void stop(struct daemon *d)
 
 int main(int argc, char **argv)
 {
-	/* All zero, so that what is there for more devices takes no memory. */
+	/* All zero, so that places for more devices take no memory. */
 	static struct daemon daemon;
 	struct fault why;
 	int r = options_parse(argc, argv, &daemon.options, &why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* meted's command line. Refuses what it does not know, with one sentence. */
+/* meted's command line. Refuses unknown options, with one sentence. */
 #pragma once
 
 #include "base/fault.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What meted shows over HTTP (page/), a separate library that is loaded only with --page. This is
- * the interface through which it sees meted.
+ * The page that meted shows over HTTP (page/), a separate library that is loaded only with --page.
+ * This is the interface through which it sees meted.
  */
 #pragma once
 
@@ -11,7 +11,7 @@ struct shown;
 
 /* NULL if it is not configured. -errno with a sentence. */
 must_check int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why);
-/* Somebody looks at it. NULL: nobody. */
+/* Somebody is viewing it. NULL: nobody is. */
 bool shown_watched(const struct shown *shown);
 /* NULL: does nothing. */
 void shown_close(struct shown *shown);

@@ -18,7 +18,7 @@ enum { PRECEDE_S = 5 };
 
 struct standby {
 	struct daemon *daemon;
-	struct kubernetes *kubernetes; /* of who stood by, until the loop has ended */
+	struct kubernetes *kubernetes; /* of the meted that stood by, until the loop has ended */
 	struct loop_watch listener;
 	struct loop_work work;
 	int listener_fd, lock_fd;
@@ -58,7 +58,7 @@ static void hang_up(struct standby *s)
 	s->other_fd = -1;
 }
 
-/* Who stands by. */
+/* The meted that stands by. */
 
 static void wait_for_lock(struct loop_work *work)
 {
@@ -90,7 +90,7 @@ static void on_leaving(struct loop_watch *watch, int events)
 	(void)events;
 	if (fd < 0)
 		return;
-	/* There is one, and it says so once. */
+	/* There is one other meted, and it connects once. */
 	if (s->dialled ||
 	    loop_watch(&s->daemon->loop, &s->leaver, fd, LOOP_READ, on_other_gone) < 0) {
 		close(fd);
@@ -135,7 +135,7 @@ static int open_all(struct standby *s, struct fault *why)
 	return r < 0 ? fault_set(why, r, "%s: %s", path, uv_strerror(r)) : 0;
 }
 
-/* Nobody may tell us any more that it is about to end. */
+/* From now on no meted can tell us that it is about to end. */
 static void stop_listening(struct standby *s)
 {
 	char path[PLACE_MAX + 32];
@@ -147,7 +147,7 @@ static void stop_listening(struct standby *s)
 		close(s->listener_fd);
 		s->listener_fd = -1;
 	}
-	/* Last: whoever has it next makes that socket anew. */
+	/* Last: the next meted that has it makes that socket anew. */
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
 	s->lock_fd = -1;
@@ -189,7 +189,7 @@ int standby_wait(struct daemon *d, struct fault *why)
 	return 0;
 }
 
-/* Who is to end. */
+/* The meted that is to end. */
 
 static void finish(struct standby *s)
 {

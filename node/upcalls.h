@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What has happened, told upwards. A module calls only modules that are below it; what those above
- * must know of it, it tells by these few functions. Each stands in the module that is named here.
+ * Tells events upwards. A module calls only modules below it, and by these few functions tells
+ * modules above it what they must know. Each function stands in the module that is named here.
  */
 #pragma once
 

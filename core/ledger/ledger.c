@@ -172,7 +172,7 @@ void ledger_lift(struct ledger_account *account)
 	struct ledger_account *from = account->above;
 
 	from->within--;
-	/* What is charged within it also counts within that one. */
+	/* Its charges also count within that one. */
 	account->above = from->above;
 	if (account->above)
 		account->above->within++;
@@ -296,7 +296,7 @@ void ledger_leave(struct ledger *l, struct ledger_holder *holder)
 	if (!holder || !holder->account)
 		return;
 	drop_asks(l, holder, NULL);
-	move(holder, &nothing);
+	set_amounts(holder, &nothing);
 	end_recall(holder);
 	holder->account->holder_count--;
 	holder->account->device->holders--;
@@ -315,13 +315,13 @@ int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t alloca
 	uint64_t room;
 
 	l->event++;
-	move(holder, &now);
+	set_amounts(holder, &now);
 	room = left_of(a->highest_limit, charged(&a->sum));
 	now.granted = now.allocated = least(allocated, room);
 	now.residual = least(residual, room - now.allocated);
 	/* It was granted under the highest limit. */
 	a->bound = a->highest_limit;
-	move(holder, &now);
+	set_amounts(holder, &now);
 	set_unsaid(a, left_of(a->unsaid, now.allocated + now.residual));
 	if (credit_bytes > account_room(a))
 		return LEDGER_OVER;
@@ -330,7 +330,7 @@ int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t alloca
 		return LEDGER_FULL;
 	set_unsaid(a, left_of(a->unsaid, credit_bytes));
 	now.granted += credit_bytes;
-	move(holder, &now);
+	set_amounts(holder, &now);
 	return 0;
 }
 
@@ -375,7 +375,7 @@ int ledger_ask(struct ledger *l, struct ledger_holder *holder, const struct ledg
 	if (request->may_wait && a->wait_ns) {
 		ask->deadline = now_ns + a->wait_ns;
 		if (!d->patient++)
-			d->look_at = now_ns + l->limits.look_ns;
+			d->refresh_at = now_ns + l->limits.refresh_ns;
 	}
 	if (holder->recall_until && holder->recall_until <= now_ns) {
 		end_recall(holder);
@@ -412,7 +412,7 @@ int ledger_return(struct ledger *l, struct ledger_holder *holder, uint64_t bytes
 	}
 	now.granted -= least(bytes, resident);
 	now.allocated = least(now.allocated, now.granted);
-	move(holder, &now);
+	set_amounts(holder, &now);
 	return r;
 }
 
@@ -425,7 +425,7 @@ void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allo
 	if (now.allocated < now.evicted)
 		now.allocated = now.evicted;
 	if (now.allocated != holder->has.allocated)
-		move(holder, &now);
+		set_amounts(holder, &now);
 }
 
 void ledger_report_peak(struct ledger *l, struct ledger_holder *holder, uint64_t allocated)
@@ -452,7 +452,7 @@ void ledger_residual(struct ledger *l, struct ledger_holder *holder, uint64_t by
 		return;
 	l->event++;
 	if (!same)
-		move(holder, &now);
+		set_amounts(holder, &now);
 	if (charged(&a->sum) > a->limit)
 		note_over(l, a);
 }
@@ -465,7 +465,7 @@ int ledger_evict(struct ledger *l, struct ledger_holder *holder, uint64_t bytes)
 	if (bytes > now.allocated - now.evicted)
 		return LEDGER_HELD;
 	now.evicted += bytes;
-	move(holder, &now);
+	set_amounts(holder, &now);
 	return 0;
 }
 
@@ -480,7 +480,7 @@ int ledger_restore(struct ledger *l, struct ledger_holder *holder, uint64_t byte
 	if (bytes > left_of(device_room(d), unsaid(d, NULL)))
 		return LEDGER_FULL;
 	now.evicted -= bytes;
-	move(holder, &now);
+	set_amounts(holder, &now);
 	return 0;
 }
 
@@ -494,6 +494,6 @@ int ledger_free_evicted(struct ledger *l, struct ledger_holder *holder, uint64_t
 	now.evicted -= bytes;
 	now.allocated -= bytes;
 	now.granted -= bytes;
-	move(holder, &now);
+	set_amounts(holder, &now);
 	return 0;
 }

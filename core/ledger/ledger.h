@@ -61,7 +61,7 @@
  * The cost of an event does not depend on the accounts and holders that it does not concern: sums
  * are maintained incrementally, and ledger_changed() names the accounts that have changed. Each
  * round of ledger_next() goes through the waiting asks once. Reports of all holders are requested
- * (LEDGER_LOOK) only before a recall or a refusal.
+ * (LEDGER_REFRESH) only before a recall or a refusal.
  */
 #pragma once
 
@@ -83,8 +83,8 @@ struct ledger_limits {
 	uint32_t asks_sure;	   /* places reserved for each account */
 	uint32_t asks_per_account; /* that wait, at most; 0: no bound */
 	uint32_t asks_per_holder;
-	uint64_t recall_ns; /* an unanswered recall counts as answered after this */
-	uint64_t look_ns;   /* while an ask waits, unused credit is looked for this often */
+	uint64_t recall_ns;  /* an unanswered recall counts as answered after this */
+	uint64_t refresh_ns; /* while an ask waits, unused credit is searched for this often */
 };
 
 /* Why an ask was refused, or could not be taken. */
@@ -101,14 +101,14 @@ enum ledger_verb {
 	LEDGER_GRANT = 1, /* answer ask `id` of `holder`: it has `bytes` more */
 	LEDGER_REFUSE,	  /* answer ask `id` of `holder`: no, because of `reason` */
 	LEDGER_RECALL,	  /* ask `holder` to give back up to `bytes` of unused credit */
-	LEDGER_LOOK, /* update the reports (ledger_report) of the holders of `account` or, if that
-			is NULL, of all holders of `device`, before ledger_next() is called again */
+	LEDGER_REFRESH,	  /* update the reports (ledger_report) of `account`'s holders or, if it is
+			     NULL, of all holders of `device`; then call ledger_next() again */
 };
 
 struct ledger_action {
 	enum ledger_verb verb;
 	struct ledger_holder *holder;
-	struct ledger_account *account; /* of LEDGER_LOOK */
+	struct ledger_account *account; /* of LEDGER_REFRESH */
 	uint32_t device;		/* likewise */
 	uint64_t id, bytes;
 	uint32_t residual; /* the ask's */
@@ -136,7 +136,7 @@ struct ledger_request {
 	uint32_t residual; /* LEDGER_RESIDUAL, LEDGER_ROOM; 0: for credit */
 };
 
-/* What may be requested besides credit. */
+/* Requests other than for credit. */
 enum {
 	LEDGER_RESIDUAL = 1, /* to be reserved, for a context */
 	LEDGER_ROOM, /* no bytes: only whether there is room, after recalling unused credit */
@@ -171,7 +171,7 @@ void ledger_put_within(struct ledger_account *account, struct ledger_account *ab
 /* The accounts within it, directly or not, will belong to several owners. Call this before there
  * are any. */
 void ledger_several(struct ledger_account *account);
-/* What is left of its own limit. */
+/* The bytes that are left of its own limit. */
 uint64_t ledger_account_room(const struct ledger_account *account);
 
 /* The account that encloses it is about to be closed; from now on it is within the next outer
@@ -196,7 +196,7 @@ void ledger_had_limit(struct ledger_account *account, uint64_t limit);
  * reservation is not answered either. */
 void ledger_expect(struct ledger *l, struct ledger_account *account, int expected, uint64_t most);
 
-/* What is known of the account's residual. */
+/* How certain the account's residual is. */
 enum ledger_unsettled {
 	LEDGER_SETTLED = 0,
 	LEDGER_IN_FLUX, /* it is being measured, or will be at once */
@@ -208,8 +208,8 @@ enum ledger_unsettled {
  * ledger_looked() has been called LEDGER_LOOKS times since the ask: one measurement may already
  * be in progress, the next one covers the moment of the ask, and a third is needed if the guest
  * was not quiet. The time that an ask may wait still applies. While a measurement is owed, an ask
- * of the account that would be granted is not answered either, within the same bound: what came
- * before the ask has been measured by then. */
+ * of the account that would be granted is not answered either, within the same bound: events before
+ * the ask have been measured by then. */
 enum { LEDGER_LOOKS = 3 };
 void ledger_unsettled(struct ledger *l, struct ledger_account *account, enum ledger_unsettled how);
 void ledger_looked(struct ledger *l);
@@ -254,12 +254,12 @@ void ledger_cancel(struct ledger *l, struct ledger_holder *holder, uint64_t id);
 must_check int ledger_return(struct ledger *l, struct ledger_holder *holder, uint64_t bytes,
 			     int answers_recall);
 
-/* What the holder reports as allocated, clamped to `evicted` .. `granted`. */
+/* The holder's report of its allocated bytes, clamped to `evicted` .. `granted`. */
 void ledger_report(struct ledger *l, struct ledger_holder *holder, uint64_t allocated);
 
-/* What the holder reports as its momentary maximum of allocated bytes, on top of what its
- * siblings have now. It only affects the account's peak, and is clamped to the most that the
- * holder was ever granted. The peak never exceeds the account's highest charge. */
+/* The holder's report of its momentary maximum of allocated bytes, on top of what its siblings have
+ * now. It only affects the account's peak, and is clamped to the most that the holder was ever
+ * granted. The peak never exceeds the account's highest charge. */
 void ledger_report_peak(struct ledger *l, struct ledger_holder *holder, uint64_t allocated);
 
 /* The holder's residual now (core/ledger/residual.h), and what the driver last reported for its
@@ -286,8 +286,8 @@ int ledger_fits(const struct ledger *l, const struct ledger_holder *holder, uint
 /* Is the holder's account within its limit, and are the device's accounts within its capacity? */
 int ledger_within(const struct ledger *l, const struct ledger_holder *holder);
 
-/* Single figures of the following, for whoever needs them often: the room of a device, and that of
- * an account but for its own limit; unused credit. */
+/* Single figures of the following, for callers that need them often: the room of a device, and that
+ * of an account but for its own limit; unused credit. */
 uint64_t ledger_room_on(const struct ledger *l, uint32_t index);
 uint64_t ledger_room_for(const struct ledger_account *account);
 uint64_t ledger_credit_on(const struct ledger *l, uint32_t index);

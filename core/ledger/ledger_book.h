@@ -20,7 +20,7 @@ struct amounts {
 };
 
 /* The latest event when the reports of a scope's holders were last updated. */
-struct looked {
+struct refreshed {
 	uint64_t round, event, ns;
 };
 
@@ -32,16 +32,16 @@ struct ledger_device {
 	uint64_t booked; /* of all accounts */
 	uint64_t unsaid; /* likewise */
 	uint32_t unsettled, holders, waiting;
-	uint32_t patient;	/* of those who wait: until a deadline */
+	uint32_t patient;	/* asks that wait until a deadline */
 	struct list asks;	/* in the order of asking */
 	struct list changed;	/* accounts that ledger_changed() has not named yet */
 	struct list over;	/* accounts that exceed what they may have */
 	struct list recallable; /* holders with unused credit that can be recalled */
 	uint64_t lowest_round;	/* no holder was recalled before this one */
 	struct list recalled;	/* in progress, in the order of time */
-	uint64_t look_at;	/* while an ask waits: when to look for unused credit again */
-	uint64_t round;		/* of the latest such look */
-	struct looked looked;
+	uint64_t refresh_at;	/* while an ask waits: when to search for unused credit again */
+	uint64_t round;		/* of the latest such search */
+	struct refreshed refreshed;
 };
 
 struct ledger_account {
@@ -54,10 +54,10 @@ struct ledger_account {
 	uint32_t within;	      /* how many these are, but for those within them */
 	struct list holders;
 	uint32_t holder_count, waiting;
-	uint32_t sure;	       /* of those who wait: in places that are sure */
+	uint32_t sure;	       /* asks that wait in places that are sure */
 	uint32_t pending;      /* recalls under way */
 	uint64_t lowest_round; /* like the device's */
-	struct looked looked;
+	struct refreshed refreshed;
 	struct list changed; /* of the device */
 	struct list over;    /* likewise */
 	uint64_t over_round; /* when that was */
@@ -135,13 +135,13 @@ static inline uint64_t left_of(uint64_t limit, uint64_t used)
 	return used < limit ? limit - used : 0;
 }
 
-/* What counts against a tenant's limit, including evicted memory. */
+/* The bytes that count against a tenant's limit, including evicted memory. */
 static inline uint64_t charged(const struct amounts *sum)
 {
 	return sum->granted + sum->residual;
 }
 
-/* What the device must have room for: law 10. */
+/* The bytes that the device must have room for: law 10. */
 static inline uint64_t towards_others(const struct ledger_account *a)
 {
 	uint64_t bound = most(most(a->bound, a->sum.granted), a->sum.used + a->sum.evicted);
@@ -263,7 +263,7 @@ static inline void book(struct ledger_account *a)
 }
 
 /* The only function that changes amounts, in all three places together. */
-static inline void move(struct ledger_holder *h, const struct amounts *now)
+static inline void set_amounts(struct ledger_holder *h, const struct amounts *now)
 {
 	struct ledger_account *a = h->account;
 	struct amounts *books[] = {&a->sum, &a->device->sum};

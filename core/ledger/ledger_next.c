@@ -4,7 +4,7 @@
 
 /* ---- recalls --------------------------------------------------------------------------------- */
 
-/* An ask that waits for room looks for unused credit again whenever its device does. */
+/* An ask that waits for room searches for unused credit again whenever its device does. */
 static uint64_t round_of(const struct ask *ask)
 {
 	uint64_t again = ask->deadline ? ask->holder->account->device->round : 0;
@@ -87,23 +87,23 @@ static void expire_recalls(struct ledger_device *d, uint64_t now_ns)
 /* ---- what holders say ------------------------------------------------------------------------ */
 
 /* Since the round began that the ask is in. */
-static int seen_for(const struct ask *ask, const struct looked *at)
+static int seen_for(const struct ask *ask, const struct refreshed *at)
 {
 	return at->round >= round_of(ask);
 }
 
 /* Up to date: memory that was freed into credit meanwhile, without a message, is known. */
-static int seen_now(const struct ledger *l, const struct looked *at, uint64_t now_ns)
+static int seen_now(const struct ledger *l, const struct refreshed *at, uint64_t now_ns)
 {
 	return at->event == l->event && at->ns == now_ns;
 }
 
-static void look(struct ledger *l, struct looked *at, struct ledger_account *a,
-		 const struct ledger_device *d, uint64_t now_ns, struct ledger_action *ret)
+static void refresh(struct ledger *l, struct refreshed *at, struct ledger_account *a,
+		    const struct ledger_device *d, uint64_t now_ns, struct ledger_action *ret)
 {
-	*at = (struct looked){l->round, l->event, now_ns};
+	*at = (struct refreshed){l->round, l->event, now_ns};
 	*ret = (struct ledger_action){
-		.verb = LEDGER_LOOK, .account = a, .device = (uint32_t)(d - l->devices)};
+		.verb = LEDGER_REFRESH, .account = a, .device = (uint32_t)(d - l->devices)};
 }
 
 /* ---- decisions ------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
 		}
 		now.granted += bytes;
 	}
-	move(h, &now);
+	set_amounts(h, &now);
 	*ret = (struct ledger_action){.verb = LEDGER_GRANT,
 				      .holder = h,
 				      .id = q->id,
@@ -161,7 +161,7 @@ static int awaits_look(const struct ledger *l, const struct ask *ask)
 /* Decides about an ask that cannot be granted. */
 enum outcome {
 	STAYS,
-	SAID, /* *ret is the action; the ask may continue to wait */
+	ACTS, /* *ret is the action; the ask may continue to wait */
 	DONE, /* likewise, and it was answered */
 };
 
@@ -172,9 +172,9 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 	struct ledger_account *a = ask->holder->account;
 	uint64_t bytes = ask->request.bytes;
 
-	if (!seen_for(ask, &a->looked)) {
-		look(l, &a->looked, a, a->device, now_ns, ret);
-		return SAID;
+	if (!seen_for(ask, &a->refreshed)) {
+		refresh(l, &a->refreshed, a, a->device, now_ns, ret);
+		return ACTS;
 	}
 	if (bytes <= left_of(a->limit, charged_all(a) - credit(&a->sum))) {
 		struct ledger_holder *h = recallable_of_account(a, round_of(ask));
@@ -182,16 +182,16 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 		/* A measurement may have put it over its limit already. */
 		if (h) {
 			recall(l, h, charged_all(a) + bytes - a->limit, now_ns, ret);
-			return SAID;
+			return ACTS;
 		}
 		if (a->pending)
 			return STAYS;
 	}
 	if (a->unsettled && awaits_look(l, ask))
 		return STAYS;
-	if (!seen_now(l, &a->looked, now_ns)) {
-		look(l, &a->looked, a, a->device, now_ns, ret);
-		return SAID;
+	if (!seen_now(l, &a->refreshed, now_ns)) {
+		refresh(l, &a->refreshed, a, a->device, now_ns, ret);
+		return ACTS;
 	}
 	refuse(l, ask, LEDGER_OVER, ret);
 	return DONE;
@@ -220,8 +220,8 @@ static int recalls_within(const struct ledger_device *d, const struct ledger_acc
 	return 0;
 }
 
-/* An enclosing account has no room: recall what the other accounts within it do not use, or
- * wait. Accounts outside it do not wait for this ask. */
+/* An enclosing account has no room: recall unused credit of the other accounts within it, or wait.
+ * Accounts outside it do not wait for this ask. */
 static enum outcome lacks_part(struct ledger *l, struct ask *ask, struct ledger_account *part,
 			       uint64_t now_ns, struct ledger_action *ret)
 {
@@ -230,22 +230,22 @@ static enum outcome lacks_part(struct ledger *l, struct ask *ask, struct ledger_
 	int in_time = ask->deadline && now_ns < ask->deadline;
 	struct ledger_holder *h;
 
-	if (!seen_for(ask, &d->looked)) {
-		look(l, &d->looked, NULL, d, now_ns, ret);
-		return SAID;
+	if (!seen_for(ask, &d->refreshed)) {
+		refresh(l, &d->refreshed, NULL, d, now_ns, ret);
+		return ACTS;
 	}
 	h = ask->request.bytes <= part->limit ? recallable_within(d, part, round_of(ask)) : NULL;
 	if (h) {
 		recall(l, h, charged_all(part) + ask->request.bytes - part->limit, now_ns, ret);
-		return SAID;
+		return ACTS;
 	}
 	if (recalls_within(d, part) ||
 	    (in_time && ask->request.bytes <= left_of(part->limit, charged(&a->sum))) ||
 	    ((in_time || !ask->deadline) && d->unsettled && awaits_look(l, ask)))
 		return STAYS;
-	if (!seen_now(l, &d->looked, now_ns)) {
-		look(l, &d->looked, NULL, d, now_ns, ret);
-		return SAID;
+	if (!seen_now(l, &d->refreshed, now_ns)) {
+		refresh(l, &d->refreshed, NULL, d, now_ns, ret);
+		return ACTS;
 	}
 	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_PART, ret);
 	return DONE;
@@ -263,8 +263,8 @@ static int recall_room(struct ledger *l, struct ask *ask, uint64_t now_ns, int *
 	*pending = 0;
 	if (bytes <= device_room(d))
 		return 0;
-	if (!seen_for(ask, &d->looked)) {
-		look(l, &d->looked, NULL, d, now_ns, ret);
+	if (!seen_for(ask, &d->refreshed)) {
+		refresh(l, &d->refreshed, NULL, d, now_ns, ret);
 		return 1;
 	}
 	if (bytes > left_of(d->room_for_all, left_of(d->booked, credit(&d->sum)) + d->outside))
@@ -287,15 +287,15 @@ static enum outcome lacks_room(struct ledger *l, struct ask *ask, uint64_t now_n
 	int in_time = ask->deadline && now_ns < ask->deadline, pending;
 
 	if (recall_room(l, ask, now_ns, &pending, ret))
-		return SAID;
+		return ACTS;
 	if (pending || (in_time && ask->request.bytes <= left_of(d->room_for_all, own)) ||
 	    ((in_time || !ask->deadline) && d->unsettled && awaits_look(l, ask))) {
 		*blocked |= ask->deadline != 0;
 		return STAYS;
 	}
-	if (!seen_now(l, &d->looked, now_ns)) {
-		look(l, &d->looked, NULL, d, now_ns, ret);
-		return SAID;
+	if (!seen_now(l, &d->refreshed, now_ns)) {
+		refresh(l, &d->refreshed, NULL, d, now_ns, ret);
+		return ACTS;
 	}
 	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_FULL, ret);
 	return DONE;
@@ -375,10 +375,10 @@ static void begin(struct ledger *l, uint64_t now_ns)
 		struct ledger_device *d = &l->devices[i];
 
 		expire_recalls(d, now_ns);
-		/* Finds what was freed into credit since the last time. */
-		if (!d->patient || now_ns < d->look_at)
+		/* Finds memory that was freed into credit since the last time. */
+		if (!d->patient || now_ns < d->refresh_at)
 			continue;
-		d->look_at = now_ns + l->limits.look_ns;
+		d->refresh_at = now_ns + l->limits.refresh_ns;
 		d->round = ++l->round;
 	}
 }
@@ -412,7 +412,7 @@ static uint64_t device_deadline(const struct ledger_device *d, uint64_t now_ns)
 	if (list_empty(&d->asks))
 		return 0;
 	if (d->patient)
-		sooner(&deadline, d->look_at, now_ns);
+		sooner(&deadline, d->refresh_at, now_ns);
 	list_for_each(link, (struct list *)&d->asks)
 		sooner(&deadline, list_entry(link, struct ask, link)->deadline, now_ns);
 	list_for_each(link, (struct list *)&d->recalled)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is, what is held, and what is left: of devices, accounts and holders. */
+/* Sums of devices, accounts and holders: what is held, and what is left. */
 #include "core/ledger/ledger_book.h"
 
 int ledger_fits(const struct ledger *l, const struct ledger_holder *holder, uint64_t bytes)

@@ -48,21 +48,20 @@ static bool stood_still(const struct residual *r, const struct residual_moment *
 {
 	const struct residual_moment *then = &r->first;
 
-	return now->moved != RESIDUAL_MOVING && now->moved == then->moved &&
+	return now->changes != RESIDUAL_CHANGING && now->changes == then->changes &&
 	       now->allocated == then->allocated && now->evicted == then->evicted &&
 	       now->contexts == then->contexts;
 }
 
-/* What is charged, and what the driver may or may not attribute to the guest. The guest notices
- * that a pool has released memory only when it waits for the driver, and meanwhile it may be
- * waiting for us. However often we measure, the release looks as if a context had ended. */
+/* Bytes that are charged, and that the driver may or may not attribute to the guest. The guest
+ * notices that a pool has released memory only when it waits for the driver, and meanwhile it may
+ * be waiting for us. However often we measure, the release looks as if a context had ended. */
 static uint64_t in_doubt(const struct residual_moment *now)
 {
 	return plus(now->adrift, now->loose);
 }
 
-/* In order: it was reported to exist, then the measurement began, and now it is known.
- */
+/* In order: it was reported to exist, then the measurement began, and now it is known. */
 static void replace_reserved(struct residual *r)
 {
 	r->reserved -= r->settled_first;

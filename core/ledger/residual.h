@@ -56,17 +56,16 @@ enum {
 	RESIDUAL_DOUBTS = 8,
 };
 
-#define RESIDUAL_MOVING UINT64_MAX /* for `moved`: a move is in progress */
-#define RESIDUAL_UNSAID UINT64_MAX /* for `others`: the guest does not report it */
-#define RESIDUAL_ALL	UINT64_MAX /* for `bytes` of RESIDUAL_SETTLED: all that is reserved */
+#define RESIDUAL_CHANGING UINT64_MAX /* for `changes`: one is in progress */
+#define RESIDUAL_UNSAID	  UINT64_MAX /* for `others`: the guest does not report it */
+#define RESIDUAL_ALL	  UINT64_MAX /* for `bytes` of RESIDUAL_SETTLED: all that is reserved */
 
 /* A moment: what the page claims and what the ledger knows. */
 struct residual_moment {
 	uint64_t allocated; /* claimed; never believed beyond `granted` */
-	uint64_t adrift;    /* part of it, claimed: the driver may or may not count it
-			     */
+	uint64_t adrift;    /* part of it, claimed: the driver may or may not count it */
 	uint64_t loose;	    /* part of it, claimed: a pool may release it at any moment */
-	uint64_t moved;	    /* claimed: how often these have changed, or RESIDUAL_MOVING */
+	uint64_t changes;   /* claimed: how often these have changed, or RESIDUAL_CHANGING */
 	uint64_t contexts;  /* claimed */
 	uint64_t others;    /* claimed: actions that take memory beyond contexts */
 	uint64_t granted, evicted;
@@ -130,7 +129,7 @@ struct residual {
 
 must_check unsigned residual_step(struct residual *r, const struct residual_event *event);
 
-/* What is to stand in the ledger. */
+/* The bytes to charge in the ledger. */
 static inline uint64_t residual_charge(const struct residual *r)
 {
 	return r->known + r->reserved;

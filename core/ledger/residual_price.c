@@ -6,16 +6,16 @@ void residual_price_learn(struct residual_price *p, uint64_t tenant, uint64_t by
 	uint32_t place = 0;
 
 	for (uint32_t i = 0; i < RESIDUAL_PRICE_TENANTS; i++) {
-		if (p->said[i].tenant == tenant) {
+		if (p->sample[i].tenant == tenant) {
 			place = i;
 			break;
 		}
-		if (p->said[i].when < p->said[place].when)
+		if (p->sample[i].when < p->sample[place].when)
 			place = i;
 	}
-	p->said[place].tenant = tenant;
-	p->said[place].bytes = bytes;
-	p->said[place].when = ++p->samples;
+	p->sample[place].tenant = tenant;
+	p->sample[place].bytes = bytes;
+	p->sample[place].when = ++p->samples;
 }
 
 /* How many others reported less than `bytes`, or the same in an earlier place, so that ranks are
@@ -25,10 +25,10 @@ static uint32_t rank_of(const struct residual_price *p, uint32_t place, uint64_t
 	uint32_t rank = 0;
 
 	for (uint32_t i = 0; i < RESIDUAL_PRICE_TENANTS; i++) {
-		if (!p->said[i].tenant || p->said[i].tenant == except)
+		if (!p->sample[i].tenant || p->sample[i].tenant == except)
 			continue;
-		rank += p->said[i].bytes < p->said[place].bytes ||
-			(p->said[i].bytes == p->said[place].bytes && i < place);
+		rank += p->sample[i].bytes < p->sample[place].bytes ||
+			(p->sample[i].bytes == p->sample[place].bytes && i < place);
 	}
 	return rank;
 }
@@ -39,14 +39,14 @@ uint64_t residual_price_of(const struct residual_price *p, uint64_t tenant, uint
 	uint32_t others = 0;
 
 	for (uint32_t i = 0; i < RESIDUAL_PRICE_TENANTS; i++) {
-		if (p->said[i].tenant == tenant)
-			return p->said[i].bytes > least ? p->said[i].bytes : least;
-		others += p->said[i].tenant != 0;
+		if (p->sample[i].tenant == tenant)
+			return p->sample[i].bytes > least ? p->sample[i].bytes : least;
+		others += p->sample[i].tenant != 0;
 	}
 	/* The lower median: of two the lesser. */
 	for (uint32_t i = 0; i < RESIDUAL_PRICE_TENANTS && others >= 2; i++) {
-		if (p->said[i].tenant && rank_of(p, i, tenant) == (others - 1) / 2)
-			price = p->said[i].bytes;
+		if (p->sample[i].tenant && rank_of(p, i, tenant) == (others - 1) / 2)
+			price = p->sample[i].bytes;
 	}
 	return price > least ? price : least;
 }

@@ -28,7 +28,7 @@ struct residual_price {
 		uint64_t tenant; /* 0: none */
 		uint64_t bytes;
 		uint64_t when; /* counts samples */
-	} said[RESIDUAL_PRICE_TENANTS];
+	} sample[RESIDUAL_PRICE_TENANTS];
 	uint64_t samples;
 };
 

@@ -193,7 +193,7 @@ int placement_configure(struct placement *p, const struct placement_config *conf
 		placement_find_over(p, host);
 		placement_count(p, host, 1);
 	}
-	placement_look_again(p);
+	placement_changed_all(p);
 	return 0;
 }
 
@@ -241,7 +241,7 @@ static bool sane_node(const struct placement *p, const struct placement_node *no
 	return true;
 }
 
-/* Member by member: GPUs are compared as bytes, and padding is nobody's. */
+/* Member by member: GPUs are compared as bytes, so that padding must stay as it is. */
 static void copy_device(struct placement_device *to, const struct placement_device *from)
 {
 	to->memory_bytes = from->memory_bytes;
@@ -258,7 +258,7 @@ static void copy_device(struct placement_device *to, const struct placement_devi
 static void copy_node(struct placement_host *to, const struct placement_node *from)
 {
 	to->cpu = from->cpu_milli;
-	/* What is left is signed: more may be promised than there is. */
+	/* The room that is left is signed: more may be promised than there is. */
 	to->memory_bytes =
 		from->host_memory_bytes < INT64_MAX ? from->host_memory_bytes : INT64_MAX;
 	to->tags = from->tags;
@@ -292,7 +292,7 @@ static void describe(const struct placement_host *host, struct placement_node *r
 		ret_node->device[i] = host->gpu[i].is;
 }
 
-/* Counts the host among the nodes of its make, or no longer. More makes than there is room for are
+/* Counts the host among the nodes of its make, or no longer. A make that there is no room for is
  * none. */
 static void find_make(struct placement *p, struct placement_host *host, bool leaves)
 {
@@ -479,7 +479,7 @@ double placement_fragmentation(struct placement *p)
 			sum += (double)known->waste;
 			continue;
 		}
-		placement_look(p, host, &view);
+		placement_view_host(p, host, &view);
 		sum += (double)placement_waste(p, &view);
 	}
 	return p->usual_count ? sum / p->usual_count : 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which node and which GPUs a pod gets, and why not the others.
+ * Decides which node and which GPUs a pod gets, and why not the others.
  *
  * Pure: no clock, no lock, no allocation, no logging, no randomness. The caller gives the memory
  * and tells what happened; the scheduler, the node, the command line and the replay of traces run
  * exactly this code. It refuses to promise anything twice, to guess (a request that cannot be
- * placed gets one reason per node), and to look at names: nodes, models, taints and profiles are
- * small numbers that the caller maps.
+ * placed gets one reason per node), and to read names: nodes, models, taints and profiles are small
+ * numbers that the caller maps.
  *
  * A machine belongs to one thread at a time: even a question (a decision, a reason) writes down
  * what it found. Only calls that take a const machine may run beside each other.
@@ -16,13 +16,13 @@
  * independently; what is left of it is the smaller of the two parts left.
  *
  * Decisions are incremental. Requests that ask for the same are one *shape*; a shape remembers its
- * score on each node and, when asked again, looks only at nodes that changed since.
+ * score on each node and, when asked again, examines only nodes that changed since.
  *
  * Laws (tests/unit/test_placement_always.c attacks them with random histories):
  *   - nothing is promised twice: per GPU and class, promises stay within capacity times factor;
- *     slots, MIG placements, exclusive GPUs, host CPU and host memory likewise. What goes beyond
- *     because the world is so (placement_adopt(), placement_update_node(), lower factors) is
- *     known as such, and no decision adds to it;
+ *     slots, MIG placements, exclusive GPUs, host CPU and host memory likewise. Promises beyond
+ *     that, because the world is so (placement_adopt(), placement_update_node(), lower factors),
+ *     are known as such, and no decision adds to them;
  *   - incremental equals from scratch: after any history a decision is the one that an empty
  *     cache would give (foresight: after placement_reprice());
  *   - a refusal names the binding constraint: where lifting one constraint alone would let the
@@ -136,7 +136,7 @@ enum placement_kind {
 
 enum placement_wish { PLACEMENT_ANY, PLACEMENT_PREFER, PLACEMENT_REQUIRE };
 
-/* Whatever the policy is. */
+/* How to choose, whatever the policy is. */
 enum placement_way {
 	PLACEMENT_WAY_POLICY,
 	PLACEMENT_WAY_PACK,   /* as binpack does */
@@ -222,17 +222,17 @@ must_check int placement_init(void *memory, size_t size, const struct placement_
  * -EINVAL: an unknown policy, or a factor below 1000. */
 must_check int placement_configure(struct placement *p, const struct placement_config *config);
 
-/* What pods usually ask for, `counts[i]` times `requests[i]`: fgd and foresight measure what is
- * left by it; foresight should be told of all, as rare pods may be large. The order of equals does
- * not matter. -ENOSPC: more than limits.typicals different ones, or more than 32,768 pairs of
- * different amounts of CPU and of GPUs; -EINVAL: a malformed one. Where it fails nothing is known
- * of the usual pods. Only first containers count. */
+/* The usual pods: `counts[i]` times `requests[i]`. fgd and foresight measure free room by them;
+ * foresight should be told of all, as rare pods may be large. The order of equals does not matter.
+ * -ENOSPC: more than limits.typicals different ones, or more than 32,768 pairs of different amounts
+ * of CPU and of GPUs; -EINVAL: a malformed one. Where it fails nothing is known of the usual pods.
+ * Only first containers count. */
 must_check int placement_learn(struct placement *p, const struct placement_request *requests,
 			       const uint32_t *counts, size_t size);
 
-/* foresight's prices follow what is free as pods come and go: they are found again when as many
- * have as a quarter of those that are there, at least 32. Now: before the next decision, so that it
- * depends on the books alone. */
+/* foresight's prices follow the free room as pods come and go: they are found again when so many
+ * have come or gone as are a quarter of those that are there, at least 32. This call has them found
+ * before the next decision, which then depends on the books alone. */
 void placement_reprice(struct placement *p);
 
 /* Registers a list of MIG profiles. -ENOSPC, -EINVAL. */
@@ -245,19 +245,20 @@ must_check int placement_add_node(struct placement *p, const struct placement_no
 /* -ENOENT; -EBUSY: pods are on it (release them first). Numbers of removed nodes are used again. */
 must_check int placement_remove_node(struct placement *p, uint32_t node);
 /* The node is another one now: relabelled, larger or smaller, a GPU lost or back, split by MIG
- * another way. What `node` says holds, its taints and its cordon too; placement_get_node() tells
- * what held before. Pods that run stay in the books, even where they no longer fit: more is then
- * promised than there is (placement_left() shows it), and nothing new is put there until it fits
- * again. A GPU that was split another way takes no new pods while one from before is there: whoever
- * has an instance of a profile that is not offered (there) any more, or a part of a GPU that is
- * split by now. -ENOENT, -EINVAL; -EBUSY: a GPU that is left out is in use (call it lost). */
+ * another way. All values of `node` apply, its taints and its cordon too; placement_get_node()
+ * tells the former ones. Pods that run stay in the books, even where they no longer fit: more is
+ * then promised than there is (placement_left() shows it), and nothing new is put there until it
+ * fits again. A GPU that was split another way takes no new pods while one from before is there: a
+ * pod with an instance of a profile that is not offered (there) any more, or with a part of a GPU
+ * that is split by now. -ENOENT, -EINVAL; -EBUSY: a GPU that is left out is in use (call it
+ * lost). */
 must_check int placement_update_node(struct placement *p, uint32_t node,
 				     const struct placement_node *now);
 /* -ENOENT. */
 must_check int placement_get_node(const struct placement *p, uint32_t node,
 				  struct placement_node *ret_node);
 
-/* -ENOENT. What is there stays there. */
+/* -ENOENT. Its pods stay. */
 must_check int placement_cordon(struct placement *p, uint32_t node, bool cordoned);
 must_check int placement_taint(struct placement *p, uint32_t node, uint32_t device,
 			       uint32_t taints);
@@ -265,7 +266,7 @@ must_check int placement_taint(struct placement *p, uint32_t node, uint32_t devi
 /* -EINVAL: the request itself makes no sense (amounts without a GPU, too many GPUs ...). */
 must_check int placement_valid(const struct placement_request *request);
 
-/* What a request says of a pod that leaves in `left`, where pods usually stay for `usual`. */
+/* The `stays` of a pod that leaves in `left`, where pods usually stay for `usual`. */
 static inline uint8_t placement_eighths(uint64_t left, uint64_t usual)
 {
 	uint64_t eighth = usual / PLACEMENT_STAYS + 1;
@@ -273,7 +274,7 @@ static inline uint8_t placement_eighths(uint64_t left, uint64_t usual)
 	return left / eighth >= PLACEMENT_STAYS ? PLACEMENT_STAYS : (uint8_t)(left / eighth + 1);
 }
 
-/* Where the request is best put, and on which GPUs. Books nothing. PLACEMENT_NOWHERE, -EINVAL. */
+/* Finds the best node and GPUs for the request. Books nothing. PLACEMENT_NOWHERE, -EINVAL. */
 must_check int placement_decide(struct placement *p, const struct placement_request *request,
 				struct placement_decision *ret_decision);
 /* The same for one node: a reason (> 0) where it refuses. -ENOENT, -EINVAL. */
@@ -288,7 +289,7 @@ must_check int placement_scores(struct placement *p, const struct placement_requ
 must_check int placement_commit(struct placement *p, const struct placement_request *request,
 				uint32_t node, const struct placement_assignment *assignment,
 				int32_t priority, uint64_t *ret_pod);
-/* Books what runs already, whether it fits or not: the pods that are bound, after a restart. More
+/* Books a pod that runs already, whether it fits or not: after a restart, each that is bound. More
  * may then be promised than there is; it is shown as such (placement_left()), and nothing new is
  * put there until it fits again. -EINVAL: an assignment that is not the request's, or names GPUs
  * that the node does not have; -ENOENT; -ENOSPC; -ERANGE: more than can be counted. */
@@ -303,11 +304,11 @@ must_check int placement_reserve(struct placement *p, const struct placement_req
 				 int32_t priority, uint64_t until, uint64_t *ret_pod);
 /* The pod ends at another time now; PLACEMENT_FOR_GOOD: it has come. -ENOENT: it has ended. */
 must_check int placement_keep(struct placement *p, uint64_t pod, uint64_t until);
-/* So little is left of the time that the pod said it stays: 1 .. PLACEMENT_STAYS; 0: it is not
- * known. Only foresight looks at it. -ENOENT, -EINVAL; -EBUSY: on trial. */
+/* The time that the pod still stays: 1 .. PLACEMENT_STAYS; 0: it is not known. Only foresight uses
+ * it. -ENOENT, -EINVAL; -EBUSY: on trial. */
 must_check int placement_stays(struct placement *p, uint64_t pod, uint8_t stays);
-/* Gives back what ends at `now` or before, the earliest first, and tells which: `room` at a time.
- * How many: where that is `room` there may be more. */
+/* Gives back the pods that end at `now` or before, the earliest first, and names them: `room` at a
+ * time. Returns their number; if that is `room`, there may be more. */
 must_check size_t placement_expire(struct placement *p, uint64_t now, uint64_t *ret_pods,
 				   size_t room);
 /* When the next one ends; PLACEMENT_FOR_GOOD: none does. */
@@ -378,7 +379,7 @@ must_check int placement_preempt_among(struct placement *p, const struct placeme
 				       const struct placement_preemption *how, uint64_t *ret_pods,
 				       size_t room, struct placement_victims *ret_victims);
 
-/* How many nodes refuse for which reason; [PLACEMENT_FITS]: how many do not. Each is looked at as
+/* How many nodes refuse for which reason; [PLACEMENT_FITS]: how many do not. Each is examined as
  * placement_explain() does. -EINVAL. */
 must_check int placement_reasons(struct placement *p, const struct placement_request *request,
 				 uint32_t ret_nodes[PLACEMENT_REASONS]);
@@ -400,8 +401,8 @@ struct placement_pod_info {
 must_check int placement_get_pod(const struct placement *p, uint64_t pod,
 				 struct placement_pod_info *ret_pod);
 
-/* What a pod of a class could still have. Of a GPU that one pod has alone, or that is split by MIG,
- * or that is lost, or that has no slot left: nothing. Taints and cordons are not looked at.
+/* The room that a pod of a class could still have. A GPU that one pod has alone, or that is split
+ * by MIG, or that is lost, or that has no slot left, has none. Taints and cordons are ignored.
  * `over`: by how much more is promised, to the class and those that count with it, than there is. A
  * node that changed under its pods, or pods that run where they do not fit, make it so. */
 struct placement_device_left {
@@ -430,7 +431,7 @@ void placement_totals(const struct placement *p, struct placement_totals *ret_to
 /* GPU milli that the usual pods cannot use, averaged over them (FGD's measure). */
 double placement_fragmentation(struct placement *p);
 
-/* Audits the books against the pods, what is beyond capacity against what is known to be, and the
+/* Audits the books against the pods, promises beyond capacity against those that are known, and the
  * remembered scores against new ones: 0, or -EILSEQ with the node in *ret_node. For tests and for
  * `doctor`: O(pods + shapes * nodes). */
 must_check int placement_audit(struct placement *p, uint32_t *ret_node);

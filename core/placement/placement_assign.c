@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which GPUs of a node a request gets. Containers that run together are placed largest first, each
- * on the GPUs that the policy likes best, a MIG instance where it spoils least; where that leads
- * nowhere, for them or for the init containers (core/placement/placement_init.c), other choices are
- * tried in order, up to a bound.
+ * Chooses the GPUs of a node for a request. Containers that run together are placed largest first,
+ * each on the GPUs that the policy likes best, a MIG instance where it spoils least; where that
+ * leads nowhere, for them or for the init containers (core/placement/placement_init.c), other
+ * choices are tried in order, up to a bound.
  */
 #include "core/placement/placement_search.h"
 
@@ -171,8 +171,8 @@ static int assign_apart(struct search *s)
 	return r;
 }
 
-/* Of parts that are larger than half of what is left of any GPU no two fit onto one: are there more
- * of them than GPUs? It would take a search through all their orders to find out. */
+/* No two parts that are larger than half of the room of any GPU fit onto one: are there more such
+ * parts than GPUs? Otherwise it would take a search through all their orders to find out. */
 static bool too_many_large(const struct placement *p, const struct placement_host *host,
 			   const struct placement_request *request)
 {
@@ -197,7 +197,7 @@ static bool too_many_large(const struct placement *p, const struct placement_hos
 }
 
 /* Whether each container alone could be there: most nodes of a busy cluster say no to this, and a
- * closer look costs ten times as much. */
+ * closer test costs ten times as much. */
 static bool plausible(const struct placement *p, const struct placement_host *host,
 		      const struct placement_request *request, uint32_t lifted)
 {

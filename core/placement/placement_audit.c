@@ -21,7 +21,7 @@ static bool adds_up(const struct placement *p, const struct placement_host *host
 	       memcmp(anew.kinds, host->kinds, sizeof(host->kinds)) == 0;
 }
 
-/* A remembered score is the one that a fresh look gives, unless the node changed since. */
+/* A remembered score is the one that a new computation gives, unless the node changed since. */
 static bool remembered(struct placement *p, const struct placement_shape *shape, uint32_t node)
 {
 	struct placement_host *host = &p->hosts[node];

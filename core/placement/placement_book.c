@@ -124,8 +124,8 @@ int placement_bill(const struct placement *p, const struct placement_host *host,
 	return reason;
 }
 
-static void move(const struct placement *p, struct placement_host *host, uint8_t class,
-		 const struct placement_charge *it, bool back)
+static void charge(const struct placement *p, struct placement_host *host, uint8_t class,
+		   const struct placement_charge *it, bool back)
 {
 	struct placement_gpu *gpu = &host->gpu[it->device];
 	int sign = back ? 1 : -1;
@@ -184,7 +184,7 @@ void placement_lift_pod(const struct placement *p, struct placement_host *host,
 {
 	pod->out = !back;
 	for (int32_t i = pod->first_charge; i >= 0; i = p->charges[i].next)
-		move(p, host, pod->class, &p->charges[i], back);
+		charge(p, host, pod->class, &p->charges[i], back);
 	for (int32_t i = pod->first_charge; i >= 0 && !back; i = p->charges[i].next)
 		if (host->gpu[p->charges[i].device].overlap)
 			find_slices(p, host, p->charges[i].device);

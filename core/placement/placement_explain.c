@@ -23,8 +23,8 @@ static enum placement_reason without_gpus(const struct placement *p, uint32_t no
 	return refusals & BIT(DEVICE_COUNT) ? placement_first_reason(refusals) : PLACEMENT_FITS;
 }
 
-/* The reason that it suffices to lift; of several, first one that says that there are GPUs enough.
- * If none suffices, the first that still holds with all later ones lifted. */
+/* The reason that it suffices to lift; of several, first one by which there are GPUs enough. If
+ * none suffices, the first that still holds with all later ones lifted. */
 static enum placement_reason binding(struct placement *p, uint32_t node,
 				     const struct placement_request *request)
 {
@@ -55,8 +55,8 @@ static int64_t room_for(const struct placement *p, const struct placement_gpu *g
 		       : (int64_t)gpu->is.memory_bytes;
 }
 
-/* What the container could have on each of as many GPUs as it wants, of those where nothing but the
- * reason is in the way: of the others only if there are not so many. */
+/* The amount that the container could have on each of as many GPUs as it wants: of GPUs where
+ * nothing but the reason is in the way, and of others only if there are too few of these. */
 static uint64_t best_amount(const struct placement *p, const struct placement_host *host,
 			    const struct placement_request *request,
 			    const struct placement_container *want, enum placement_reason reason)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What fits on a GPU and on a node, one constraint at a time: each test answers with all that
- * stands in the way, as bits, so that an explanation can lift one and ask again.
+ * Tests what fits on a GPU and on a node, one constraint at a time. Each test answers with all
+ * obstacles, as bits, so that an explanation can lift one and ask again.
  */
 #include "core/placement/placement_machine.h"
 
@@ -301,7 +301,7 @@ bool placement_same_device(const struct placement_device *a, const struct placem
 	       a->numa == b->numa && a->geometry == b->geometry && a->lost == b->lost;
 }
 
-/* Member by member: padding is nobody's. */
+/* Member by member, since padding may differ. */
 bool placement_same_gpu(const struct placement_gpu *a, const struct placement_gpu *b)
 {
 	for (int i = 0; i < PLACEMENT_CLASSES; i++)

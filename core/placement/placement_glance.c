@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A node at a glance: bounds of what it has left, so small that ten thousand nodes are looked
- * through in the processor's cache. What they refuse the node refuses; what they let through is
- * looked at in full.
+ * A node at a glance: bounds of what it has left, so small that ten thousand nodes are searched in
+ * the processor's cache. The node refuses each request that they refuse; a request that they let
+ * through is tested in full.
  */
 #include "core/placement/placement_machine.h"
 
@@ -31,8 +31,8 @@ static void best_rooms(const struct placement *p, const struct placement_gpu *gp
 	}
 }
 
-static void look(const struct placement *p, const struct placement_host *host,
-		 struct placement_glance *ret_glance)
+static void glance(const struct placement *p, const struct placement_host *host,
+		   struct placement_glance *ret_glance)
 {
 	struct placement_glance g = {.open = host->present && !host->cordoned,
 				     .empty = host->pods == 0,
@@ -71,14 +71,14 @@ void placement_changed(struct placement *p, uint32_t node)
 	host->changed = ++p->change;
 	host->measured.known = false;
 	p->changes[p->change % p->limits.nodes] = node;
-	look(p, host, &p->glances[node]);
+	glance(p, host, &p->glances[node]);
 	placement_brief(p, host, &p->briefs[node]);
 }
 
-void placement_look_again(struct placement *p)
+void placement_changed_all(struct placement *p)
 {
 	for (uint32_t node = 0; node < p->node_end; node++) {
-		look(p, &p->hosts[node], &p->glances[node]);
+		glance(p, &p->hosts[node], &p->glances[node]);
 		placement_brief(p, &p->hosts[node], &p->briefs[node]);
 	}
 }

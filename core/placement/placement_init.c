@@ -19,7 +19,7 @@ static void before_init(struct search *s, int container)
 	}
 }
 
-/* What the container costs on a GPU beyond what the pod's own share there covers. */
+/* The container's cost on a GPU beyond the pod's own share there. */
 static int64_t cost(const struct search *s, const struct placement_host *held,
 		    const struct placement_container *want, int device)
 {
@@ -48,7 +48,8 @@ struct about {
 	int container;
 };
 
-/* What comes next finds the node without this container; this one goes on as it was. */
+/* The next containers find the node without this one. If they find no place, the node is again as
+ * it was. */
 static bool place_next(struct search *s, const void *about_)
 {
 	const struct about *about = about_;
@@ -102,7 +103,7 @@ bool placement_place_inits(struct search *s)
 	placement_copy_host(&held, &s->host);
 	view = s->view;
 	found = place(s, &held, 0);
-	/* What is scored is the node with the others. */
+	/* The node is scored with the others. */
 	placement_copy_host(&s->host, &held);
 	s->view = view;
 	return found;

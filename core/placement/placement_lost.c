@@ -5,8 +5,8 @@
  */
 #include "core/placement/placement_machine.h"
 
-/* What is left, times the chance that none of the next pods that need a GPU can use it: several are
- * drawn, one that fits is enough. */
+/* The chance that none of the next pods that need a GPU can use a room: several are drawn, one that
+ * fits is enough. */
 static double none_of(double chance)
 {
 	double once = 1 - chance;
@@ -106,7 +106,7 @@ static void find_remainders(struct placement *p)
 	}
 }
 
-/* What the next pod on the GPU will probably leave useless of it. */
+/* The part of the GPU that its next pod will probably leave useless. */
 static double remainder_of(const struct placement *p, const struct placement_view *view, int gpu)
 {
 	struct room room = {view->step[gpu], view->step[gpu]};
@@ -136,14 +136,14 @@ static void chances_of_each(const struct placement *p, const struct placement_vi
 	}
 }
 
-/* What the node loses in the long run, in milli:
- *   - of each GPU what is left, where none of the next pods can use it; else what the one that can
- *     will leave useless (a GPU with 530 left is not worth 530 where most pods leave 60 of it);
+/* The node's loss in the long run, in milli:
+ *   - the room of each GPU, if none of the next pods can use it; else the part that the one that
+ *     can will leave useless (a GPU with 530 left is not worth 530 where most pods leave 60 of it);
  *   - the GPU that the node's CPU will not suffice for, at the usual CPU per GPU. What may be
  *     promised beyond a GPU that is in use goes to small pods, which bring more CPU;
- *   - less what is left: of two places equally good for those to come, take the one that costs
- *     less room. Without overcommit all places cost the same.
- * The three constants are the best of a search over openb's default list; the other lists, that
+ *   - less the room that is left: of two places equally good for later pods, take the one that
+ *     costs less room. Without overcommit all places cost the same.
+ * The three constants are the best of a search over openb's default list; the other lists, which
  * they were not chosen by, gain as well (docs/placement-study.md). */
 double placement_lost(const struct placement *p, const struct placement_view *view)
 {

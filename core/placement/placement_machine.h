@@ -38,7 +38,7 @@ static inline bool placement_gone(const struct placement_gpu *gpu)
 	return gpu->is.lost || gpu->leftovers;
 }
 
-/* What is left of a host, and by how much more is promised than there is: negative. */
+/* The room of a host; negative: by how much more is promised than there is. */
 static inline int64_t placement_cpu_room(const struct placement_host *host)
 {
 	return host->cpu - host->cpu_used;
@@ -49,7 +49,7 @@ static inline int64_t placement_host_room(const struct placement_host *host)
 	return (int64_t)host->memory_bytes - (int64_t)host->memory_used;
 }
 
-/* What FGD's weights take for each model: steps of CPU times usuals. */
+/* The number of FGD's weights for each model: steps of CPU times usuals. */
 static inline size_t placement_cells(const struct placement_limits *limits)
 {
 	size_t all = ((size_t)limits->typicals + 1) * limits->typicals, most = 1 << 15;
@@ -88,7 +88,7 @@ static inline int placement_empties(const struct placement_host *host)
 	return n;
 }
 
-/* A quick look: a node that is refused here is refused by the full test as well. */
+/* A quick test: a node that is refused here is refused by the full test as well. */
 static inline bool placement_may_fit(const struct placement *p, uint32_t node,
 				     const struct placement_needs *needs)
 {
@@ -178,15 +178,15 @@ void placement_end_at(struct placement *p, int32_t at, uint64_t until);
 void placement_end_never(struct placement *p, int32_t at);
 bool placement_ends_add_up(const struct placement *p);
 
-/* placement_over.c: what is promised beyond what there is. Finds it, as the world changed; keeps
- * what still holds of it, as pods left; is anything beyond that is not known to be? */
+/* placement_over.c: promises beyond capacity. Finds them, as the world changed; keeps those that
+ * still hold, as pods left; is there one that is not known? */
 void placement_find_over(const struct placement *p, struct placement_host *host);
 void placement_keep_over(const struct placement *p, struct placement_host *host);
 bool placement_over_known(const struct placement *p, const struct placement_host *host);
 
-/* placement_glance.c: the node is not what it was; no node is, as amounts count otherwise. */
+/* placement_glance.c: the node has changed; all nodes have, as amounts count otherwise. */
 void placement_changed(struct placement *p, uint32_t node);
-void placement_look_again(struct placement *p);
+void placement_changed_all(struct placement *p);
 void placement_needs_of(const struct placement_request *request, struct placement_needs *ret_needs);
 
 /* placement_quick.c: a node as a brief; whether a request is one that it is enough for; whether it
@@ -195,7 +195,7 @@ void placement_brief(const struct placement *p, const struct placement_host *hos
 		     struct placement_brief *ret_brief);
 /* The first node of this scan that is the same to all policies but clustering; or this one. */
 uint32_t placement_alike(struct placement *p, uint32_t node);
-/* What such a policy looks at: not what the classes can have of each GPU. */
+/* The part of a view that such a policy reads: without the classes' room on each GPU. */
 void placement_view_brief(const struct placement *p, uint32_t node,
 			  struct placement_view *ret_view);
 bool placement_is_simple(const struct placement *p, const struct placement_request *request);
@@ -203,7 +203,7 @@ must_check bool placement_quick(const struct placement *p, uint32_t node,
 				const struct placement_request *request,
 				struct placement_assignment *ret_assignment, int32_t *ret_score);
 
-/* placement_usual.c: the usual pods. placement_weigh() comes before whatever scores. */
+/* placement_usual.c: the usual pods. placement_weigh() comes before any score. */
 bool placement_stale(const struct placement *p);
 void placement_weigh(struct placement *p);
 size_t placement_weights_for(const struct placement *p, int model, int64_t cpu);
@@ -239,9 +239,9 @@ bool placement_prices_due(const struct placement *p);
 void placement_find_prices(struct placement *p);
 
 /* placement_score.c: `view` is the node after, or with one more container on `device`. */
-void placement_look(const struct placement *p, const struct placement_host *host,
-		    struct placement_view *ret_view);
-void placement_look_gpu(const struct placement *p, const struct placement_gpu *gpu,
+void placement_view_host(const struct placement *p, const struct placement_host *host,
+			 struct placement_view *ret_view);
+void placement_view_gpu(const struct placement *p, const struct placement_gpu *gpu,
 			struct placement_view *view, uint32_t device);
 void placement_base(const struct placement *p, struct placement_host *host,
 		    const struct placement_request *request, struct placement_base *ret_base);
@@ -257,7 +257,7 @@ int32_t placement_score(const struct placement *p, const struct placement_host *
 bool placement_scores_gpus(const struct placement *p, const struct placement_request *request);
 /* Or by what is left of them: the most of it, or the least. */
 bool placement_wants_room(const struct placement *p, const struct placement_request *request);
-/* What is added to a score for what is preferred and avoided of nodes. */
+/* The amount that a score gains by preferences, or loses by what is to be avoided. */
 int32_t placement_preference(const struct placement_host *host,
 			     const struct placement_request *request);
 /* Does any container ask for a GPU? */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is promised beyond what there is. No decision does that; the world does, when it changes
- * under pods that run. So each GPU and host remembers in which ways that is known of it, and the
- * audit finds all else.
+ * Promises beyond capacity. No decision makes them; the world does, when it changes under pods that
+ * run. So each GPU and host remembers the known ones, by kind, and the audit finds all others.
  */
 #include "core/placement/placement_machine.h"
 

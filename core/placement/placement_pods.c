@@ -71,7 +71,8 @@ uint64_t placement_pod_name(const struct placement *p, int32_t at)
 	return (uint64_t)p->pods[at].generation << 32 | (uint32_t)at;
 }
 
-/* Whatever is promised can be counted: what does not fit could be any amount. */
+/* All promises can be counted: a pod that is adopted, though it does not fit, could be of any
+ * amount. */
 static bool countable(const struct placement_host *host, uint8_t class,
 		      const struct placement_bill *bill)
 {
@@ -95,7 +96,7 @@ static bool countable(const struct placement_host *host, uint8_t class,
 	return true;
 }
 
-/* A pod with what the bill says, not yet in the books. */
+/* A pod with the amounts of the bill, not yet in the books. */
 static int32_t make_pod(struct placement *p, const struct placement_request *request, uint32_t node,
 			int32_t priority, const struct placement_bill *bill)
 {
@@ -169,7 +170,7 @@ int placement_commit(struct placement *p, const struct placement_request *reques
 		     const struct placement_assignment *assignment, int32_t priority,
 		     uint64_t *ret_pod)
 {
-	/* The decision may have been made before a taint came: what is bound stays. */
+	/* The decision may have been made before a taint came: a bound pod stays. */
 	const uint32_t lifted = BIT(CORDONED) | BIT(TAINT);
 	int32_t at = PLACEMENT_NONE;
 	int r = book(p, request, node, assignment, priority, lifted, &at);

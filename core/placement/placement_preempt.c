@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pods would have to go. All pods that may go are taken off on trial. Then one after the
- * other comes back if the request still fits: first those whose disruption budget would be
+ * Finds the pods that would have to go. All pods that may go are taken off on trial. Then one after
+ * the other comes back if the request still fits: first those whose disruption budget would be
  * overdrawn, and the most important first. A pod that cannot come back then cannot come back later,
  * when fewer are off, so each is tried once.
  */
@@ -161,7 +161,7 @@ static bool hurts_less(const struct placement_victims *a, const struct placement
 	return a->size < b->size;
 }
 
-/* The answer if no node will do: that it could be otherwise comes first. */
+/* The answer if no node will do: PLACEMENT_TOO_SMALL only if it is that of all. */
 static int worse_of(int a, int b)
 {
 	if (a == -ENOSPC || b == -ENOSPC)

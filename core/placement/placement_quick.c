@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The look at a node that most decisions need: a pod of one container, with a part of a GPU or some
- * for itself, on a node where nothing but compute binds. What the policies would see of such a node
- * stands in a *brief* of 112 bytes, beside its 1.7 KiB, and no search is needed. The score is that
- * of placement_assign(), to the bit: placement_audit() compares.
+ * The test of a node that most decisions need: a pod of one container, with a part of a GPU or some
+ * for itself, on a node where nothing but compute binds. The policies' view of such a node stands
+ * in a *brief* of 112 bytes, beside its 1.7 KiB, and no search is needed. The score is that of
+ * placement_assign(), to the bit: placement_audit() compares.
  */
 #include "core/placement/placement_machine.h"
 
 /* ---- briefs ---------------------------------------------------------------------------------- */
 
-/* One more part leaves it what it is: a GPU of which compute is what is left, in whole steps. */
+/* With one more part it still is a GPU whose room is its compute alone, in whole steps. */
 static bool simple_gpu(const struct placement_gpu *gpu, int32_t left, uint8_t step)
 {
 	if (gpu->is.geometry || gpu->is.taints || placement_gone(gpu) || gpu->leaving)
@@ -49,7 +49,7 @@ void placement_brief(const struct placement *p, const struct placement_host *hos
 	for (uint32_t k = 0; k < host->devices && brief.known; k++) {
 		const struct placement_gpu *gpu = &host->gpu[k];
 
-		placement_look_gpu(p, gpu, &view, k);
+		placement_view_gpu(p, gpu, &view, k);
 		sight->step[k] = view.step[k];
 		sight->holders[k] = (uint16_t)(gpu->exclusive ? gpu->holders : 0);
 		sight->empty |= (uint16_t)(view.empty[k] << k);
@@ -119,7 +119,7 @@ bool placement_is_simple(const struct placement *p, const struct placement_reque
 	return !want->devices || (want->exclusive ? want->compute_milli == PLACEMENT_WHOLE : part);
 }
 
-struct look {
+struct quick {
 	const struct placement *p;
 	const struct placement_host *host;
 	const struct placement_request *request;
@@ -128,12 +128,12 @@ struct look {
 	struct placement_assignment *out;
 };
 
-static int32_t score(const struct look *it)
+static int32_t score(const struct quick *it)
 {
 	return placement_score(it->p, it->host, &it->base, &it->view, it->request, it->out);
 }
 
-static void put(struct look *it, int k, uint32_t milli)
+static void put(struct quick *it, int k, uint32_t milli)
 {
 	it->view.step[k] = (uint8_t)(it->view.step[k] - milli / PLACEMENT_STEP);
 	it->view.left[k] -= (int32_t)milli;
@@ -141,7 +141,7 @@ static void put(struct look *it, int k, uint32_t milli)
 	it->view.empty[k] = 0;
 }
 
-static int32_t score_on(struct look *it, int k, uint32_t milli)
+static int32_t score_on(struct quick *it, int k, uint32_t milli)
 {
 	int32_t left = it->view.left[k], empty = it->view.empty[k], total = it->view.total, here;
 	uint8_t step = it->view.step[k];
@@ -158,7 +158,7 @@ static int32_t score_on(struct look *it, int k, uint32_t milli)
 
 /* The best GPU for a part: as the policy scores it, or that with the least left, or with the most.
  */
-static bool look_for_part(struct look *it, uint32_t milli, int32_t *ret_score)
+static bool find_part(struct quick *it, uint32_t milli, int32_t *ret_score)
 {
 	bool scored = placement_scores_gpus(it->p, it->request);
 	bool roomiest = placement_wants_room(it->p, it->request);
@@ -196,7 +196,7 @@ static bool look_for_part(struct look *it, uint32_t milli, int32_t *ret_score)
 	return best >= 0;
 }
 
-static bool look_for_wholes(struct look *it, int devices, int32_t *ret_score)
+static bool find_wholes(struct quick *it, int devices, int32_t *ret_score)
 {
 	for (int k = 0; k < it->view.devices && it->out->size < devices; k++) {
 		if (!it->view.empty[k] || it->view.left[k] != PLACEMENT_WHOLE)
@@ -217,7 +217,7 @@ bool placement_quick(const struct placement *p, uint32_t node,
 		     struct placement_assignment *ret_assignment, int32_t *ret_score)
 {
 	const struct placement_container *want = &request->container[0];
-	struct look it;
+	struct quick it;
 
 	if (want->host_memory_bytes > p->briefs[node].host_memory)
 		return false;
@@ -232,7 +232,7 @@ bool placement_quick(const struct placement *p, uint32_t node,
 	it.view.cpu -= want->cpu_milli;
 	if (want->devices && !want->exclusive) {
 		it.out->slot[it.out->size++] = (struct placement_slot){0};
-		return look_for_part(&it, want->compute_milli, ret_score);
+		return find_part(&it, want->compute_milli, ret_score);
 	}
-	return look_for_wholes(&it, want->devices, ret_score);
+	return find_wholes(&it, want->devices, ret_score);
 }

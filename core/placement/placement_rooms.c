@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * foresight, the room of a node: how many of each usual pod (an *ask*) would fit, if only such
- * came. What is taken now counts as well, less for each pod that has to leave first.
+ * came. Room that is taken now counts as well, less for each pod that has to leave first.
  *
- * A look at a node is mostly this, so asks are worked out PLACEMENT_LANES at a time, and what
- * depends on a GPU's room alone is looked up by its step.
+ * Scoring a node is mostly this, so asks are worked out PLACEMENT_LANES at a time, and figures that
+ * depend on a GPU's room alone are looked up by its step.
  */
 #include "core/placement/placement_machine.h"
 
@@ -21,7 +21,7 @@ enum {
 typedef placement_lanes lanes;
 typedef int32_t lane_bits __attribute__((vector_size(4 * PLACEMENT_LANES), aligned(4), may_alias));
 
-/* What waits for so many pods is no room. */
+/* Room for which so many pods must leave first is none. */
 static const float most_pods = 4.5F;
 
 static lanes load(const float *from)
@@ -71,8 +71,8 @@ static float fade_of(const struct placement *p, uint32_t holders)
 }
 
 /* Of pods and any part of a pod: 0.3^pods = 2^(-pods * log2 10/3). The bits of a float count its
- * exponent, and between two of them they are as good as a straight line. `exponent`: that of 2, in
- * such bits, 0 .. 16 of a whole one. */
+ * exponent, and between two of them they are as good as linear. `exponent`: that of 2, in such
+ * bits, 0 .. 16 of a whole one. */
 static const float whole_exponent = 1 << 23, exponent_per_pod = 1.7369656F * (1 << 23);
 
 static lanes fades(lanes exponent)
@@ -312,7 +312,7 @@ static void rooms_of_parts(const struct placement *p, const struct placement_vie
 
 /* ---- whole GPUs ------------------------------------------------------------------------------ */
 
-/* A view's GPUs as those see them that want whole ones. */
+/* A view's GPUs for asks that want whole ones. */
 struct wholes {
 	float counts[PLACEMENT_DEVICES]; /* how much each counts, the best first */
 	int size;

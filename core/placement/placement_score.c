@@ -105,7 +105,7 @@ static uint8_t step_of(int32_t milli)
 	return milli > 0 ? (uint8_t)(milli / PLACEMENT_STEP) : 0;
 }
 
-void placement_look_gpu(const struct placement *p, const struct placement_gpu *gpu,
+void placement_view_gpu(const struct placement *p, const struct placement_gpu *gpu,
 			struct placement_view *view, uint32_t device)
 {
 	int32_t left = gpu_left(p, gpu);
@@ -133,8 +133,8 @@ void placement_look_gpu(const struct placement *p, const struct placement_gpu *g
 	view->step[device] = p->plain ? step_of(view->compute[0][device]) : PLACEMENT_ODD_STEP;
 }
 
-void placement_look(const struct placement *p, const struct placement_host *host,
-		    struct placement_view *ret_view)
+void placement_view_host(const struct placement *p, const struct placement_host *host,
+			 struct placement_view *ret_view)
 {
 	memset(ret_view, 0, offsetof(struct placement_view, compute));
 	memset(ret_view->compute, 0xff, sizeof(ret_view->compute));
@@ -147,7 +147,7 @@ void placement_look(const struct placement *p, const struct placement_host *host
 		uint64_t mib = host->gpu[i].is.memory_bytes >> 20;
 
 		ret_view->gpu_mib = mib > ret_view->gpu_mib ? mib : ret_view->gpu_mib;
-		placement_look_gpu(p, &host->gpu[i], ret_view, i);
+		placement_view_gpu(p, &host->gpu[i], ret_view, i);
 	}
 }
 
@@ -194,7 +194,7 @@ void placement_base(const struct placement *p, struct placement_host *host,
 {
 	uint64_t memory;
 
-	placement_look(p, host, &ret_base->view);
+	placement_view_host(p, host, &ret_base->view);
 	placement_host_needs(request, &ret_base->cpu_needed, &memory);
 	placement_measure(p, request, &ret_base->view, &host->measured, ret_base);
 }
@@ -232,7 +232,7 @@ static int32_t foresight(const struct placement *p, const struct placement_base 
 	return lost < 0 ? bits >> 3 : -(bits >> 3);
 }
 
-/* What is left, weighed half and half against the largest node. */
+/* The room that is left, weighed half and half against the largest node. */
 static int32_t best_fit(const struct placement *p, const struct placement_view *view)
 {
 	double cpu = (double)view->cpu / (double)p->most_cpu;
@@ -400,8 +400,8 @@ int32_t placement_score_gpu(const struct placement *p, const struct placement_ho
 		with.holders += part - less;
 		with.leaving += less;
 	}
-	placement_look_gpu(p, &with, view, device);
+	placement_view_gpu(p, &with, view, device);
 	score = foreseen ? foresight(p, base, view) : fgd(p, base, view);
-	placement_look_gpu(p, &host->gpu[device], view, device);
+	placement_view_gpu(p, &host->gpu[device], view, device);
 	return score;
 }

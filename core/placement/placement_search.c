@@ -33,7 +33,7 @@ void search_put(struct search *s, const struct placement_slot *slot)
 		gpu->holders += part - less;
 		gpu->leaving += less;
 	}
-	placement_look_gpu(s->p, gpu, &s->view, slot->device);
+	placement_view_gpu(s->p, gpu, &s->view, slot->device);
 }
 
 void search_add(struct search *s, int container, int device, uint8_t start)
@@ -64,7 +64,7 @@ void search_drop(struct search *s, const struct placement_gpu *before)
 	int device = s->out->slot[--s->out->size].device;
 
 	s->host.gpu[device] = *before;
-	placement_look_gpu(s->p, before, &s->view, (uint32_t)device);
+	placement_view_gpu(s->p, before, &s->view, (uint32_t)device);
 }
 
 bool search_together(const struct search *s, int container, int device)

@@ -33,8 +33,7 @@ struct choices {
 
 void choices_insert(struct choices *all, uint8_t device, int32_t score);
 
-/* Where on a GPU one more of a container may begin, best first: of what is no MIG instance, at 0.
- */
+/* Where on a GPU one more of a container may begin, best first: without a MIG instance, at 0. */
 struct starts {
 	int size;
 	uint8_t start[PLACEMENT_STARTS];
@@ -42,7 +41,7 @@ struct starts {
 
 void search_starts(const struct search *s, int container, int device, struct starts *ret_all);
 
-/* Puts what a slot says onto s->host. */
+/* Puts a slot onto s->host. */
 void search_put(struct search *s, const struct placement_slot *slot);
 /* Likewise, and notes it; drop() takes it back, on the GPU as it was before. */
 void search_add(struct search *s, int container, int device, uint8_t start);
@@ -51,8 +50,8 @@ void search_drop(struct search *s, const struct placement_gpu *before);
 /* Whether a GPU may join those that the container has: the wishes that are demands. */
 must_check bool search_together(const struct search *s, int container, int device);
 
-/* Picks `left` more of `all` for a container, from position `from`; then next(). Whatever was
- * picked is taken back where that leads nowhere, or `tries` are used up. */
+/* Picks `left` more of `all` for a container, from position `from`; then next(). The picks are
+ * taken back if they lead nowhere, or `tries` are used up. */
 struct step {
 	const struct choices *all;
 	int container, from, left;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decisions. A shape is a request that was asked before: its score on each node, and the best of
- * each block of nodes. Asking again costs the nodes that changed since, and a look at the blocks.
+ * each block of nodes. Asking again costs the nodes that changed since, and a pass over the blocks.
  */
 #include "core/placement/placement_machine.h"
 
@@ -32,7 +32,7 @@ static uint64_t hash_of(const struct placement_request *request)
 }
 
 /* A node that may fit. */
-static int32_t look_at(struct placement *p, struct placement_shape *shape, uint32_t node)
+static int32_t score_fitting(struct placement *p, struct placement_shape *shape, uint32_t node)
 {
 	bool in_full = p->tries >= PLACEMENT_TRIES;
 	struct placement_assignment assignment;
@@ -51,7 +51,8 @@ static int32_t look_at(struct placement *p, struct placement_shape *shape, uint3
 
 static int32_t score_node(struct placement *p, struct placement_shape *shape, uint32_t node)
 {
-	return placement_may_fit(p, node, &shape->needs) ? look_at(p, shape, node) : INT32_MIN;
+	return placement_may_fit(p, node, &shape->needs) ? score_fitting(p, shape, node)
+							 : INT32_MIN;
 }
 
 static void find_top(struct placement_shape *shape, uint32_t block)
@@ -64,12 +65,12 @@ static void find_top(struct placement_shape *shape, uint32_t block)
 	shape->tops[block] = best;
 }
 
-static void look_at_changes(struct placement *p, struct placement_shape *shape);
+static void score_changes(struct placement *p, struct placement_shape *shape);
 static bool same_request(const struct placement_request *a, const struct placement_request *b,
 			 bool but_memory);
 
-/* A shape that differs in nothing but the memory that it wants of the host, which no policy looks
- * at: where both fit they score the same. NULL: there is none. */
+/* A shape that differs in nothing but the memory that it wants of the host, which no policy reads:
+ * where both fit they score the same. NULL: there is none. */
 static struct placement_shape *find_twin(struct placement *p, const struct placement_shape *shape)
 {
 	for (uint32_t i = 0; i < p->limits.shapes && shape->simple; i++) {
@@ -85,8 +86,8 @@ static struct placement_shape *find_twin(struct placement *p, const struct place
 
 /* Where the twin fits it is known how good that is; where it does not, a larger one fits neither.
  */
-static bool look_by_twin(const struct placement *p, const struct placement_shape *twin,
-			 struct placement_shape *shape, uint32_t node)
+static bool score_by_twin(const struct placement *p, const struct placement_shape *twin,
+			  struct placement_shape *shape, uint32_t node)
 {
 	uint64_t memory = shape->request.container[0].host_memory_bytes;
 	bool fits = twin->scores[node] != INT32_MIN;
@@ -100,22 +101,22 @@ static bool look_by_twin(const struct placement *p, const struct placement_shape
 	return true;
 }
 
-/* In a scan of all nodes: those that are alike are looked at once. */
-static int32_t look_once(struct placement *p, struct placement_shape *shape, uint32_t node)
+/* In a scan of all nodes: those that are alike are scored once. */
+static int32_t score_once(struct placement *p, struct placement_shape *shape, uint32_t node)
 {
 	const struct placement_brief *brief = &p->briefs[node];
 	uint32_t first;
 
 	if (!shape->simple || !brief->known || p->config.policy == PLACEMENT_CLUSTERING)
-		return look_at(p, shape, node);
+		return score_fitting(p, shape, node);
 	if (shape->request.container[0].host_memory_bytes > brief->host_memory)
 		return INT32_MIN;
 	first = placement_alike(p, node);
-	return first == node ? look_at(p, shape, node) : shape->scores[first];
+	return first == node ? score_fitting(p, shape, node) : shape->scores[first];
 }
 
 /* A cluster that is not full has many empty nodes, and few makes of them. */
-static void look_everywhere(struct placement *p, struct placement_shape *shape)
+static void score_everywhere(struct placement *p, struct placement_shape *shape)
 {
 	bool anywhere = shape->request.node == PLACEMENT_ANYWHERE;
 	struct placement_shape *twin = find_twin(p, shape);
@@ -126,7 +127,7 @@ static void look_everywhere(struct placement *p, struct placement_shape *shape)
 	shape->cut = UINT32_MAX;
 	p->scan++;
 	if (twin)
-		look_at_changes(p, twin);
+		score_changes(p, twin);
 	for (uint32_t i = 0; i < p->node_end; i++) {
 		const struct placement_glance *glance = &p->glances[i];
 		uint8_t make = anywhere && glance->empty ? glance->make : 0;
@@ -135,9 +136,9 @@ static void look_everywhere(struct placement *p, struct placement_shape *shape)
 			shape->scores[i] = INT32_MIN;
 			continue;
 		}
-		if (twin && look_by_twin(p, twin, shape, i))
+		if (twin && score_by_twin(p, twin, shape, i))
 			continue;
-		shape->scores[i] = known[make] != INT32_MIN ? known[make] : look_once(p, shape, i);
+		shape->scores[i] = known[make] != INT32_MIN ? known[make] : score_once(p, shape, i);
 		if (make)
 			known[make] = shape->scores[i];
 	}
@@ -147,7 +148,7 @@ static void look_everywhere(struct placement *p, struct placement_shape *shape)
 		find_top(shape, i);
 }
 
-static void look_at_changes(struct placement *p, struct placement_shape *shape)
+static void score_changes(struct placement *p, struct placement_shape *shape)
 {
 	uint64_t refresh = ++p->refresh;
 
@@ -168,8 +169,8 @@ static void look_at_changes(struct placement *p, struct placement_shape *shape)
 	shape->seen = p->change;
 }
 
-/* Where the choices of a decision did not do for all nodes those of the next one go on. */
-static void look_further(struct placement *p, struct placement_shape *shape)
+/* If a decision's choices did not suffice for all nodes, those of the next one go on. */
+static void score_further(struct placement *p, struct placement_shape *shape)
 {
 	uint32_t node = shape->cut;
 
@@ -189,11 +190,11 @@ static void bring_up_to_date(struct placement *p, struct placement_shape *shape)
 	p->tries = PLACEMENT_TRIES_ALL;
 	shape->simple = placement_is_simple(p, &shape->request);
 	if (!shape->live || p->change - shape->seen >= p->limits.nodes)
-		look_everywhere(p, shape);
+		score_everywhere(p, shape);
 	else
-		look_at_changes(p, shape);
+		score_changes(p, shape);
 	if (shape->cut < p->node_end)
-		look_further(p, shape);
+		score_further(p, shape);
 	shape->live = true;
 	shape->seen = p->change;
 	shape->used = ++p->use;
@@ -257,7 +258,7 @@ int placement_scores(struct placement *p, const struct placement_request *reques
 	return 0;
 }
 
-/* No node has as many free GPUs as one container wants for itself: known without a look at any. */
+/* No node has as many free GPUs as one container wants for itself: known without a test of any. */
 static bool hopeless(const struct placement *p, const struct placement_request *request)
 {
 	int wanted = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the placement machine: what it remembers of nodes, pods and requests. Only core/placement/
+ * Inside the placement machine: its records of nodes, pods and requests. Only core/placement/
  * includes it.
  */
 #pragma once
@@ -45,11 +45,11 @@ struct placement_gpu {
 	uint16_t exclusive; /* pods that want it alone, if only while they start: 0 or 1 */
 	uint8_t mig_instances[PLACEMENT_PROFILES];
 	uint16_t leftovers; /* parts and instances from when it was split another way */
-	uint8_t over;	    /* bits: what is known to be promised beyond what there is */
+	uint8_t over;	    /* bits: known promises beyond capacity */
 	bool overlap;	    /* instances share memory slices */
 };
 
-/* What may be promised beyond what there is, of a GPU and of a host. */
+/* Kinds of promises beyond capacity, of a GPU and of a host. */
 enum {
 	OVER_COMPUTE = 1,
 	OVER_MEMORY = 2,
@@ -61,7 +61,7 @@ enum {
 	OVER_GPU = 4, /* any of its GPUs */
 };
 
-/* What a node is by FGD's measure times the usual pods' number, or by foresight's: if `known`. */
+/* A node's value by FGD's measure times the usual pods' number, or by foresight's: if `known`. */
 struct placement_measured {
 	int64_t waste;
 	double worth;
@@ -109,7 +109,7 @@ struct placement_brief {
 	struct placement_measured measured;
 };
 
-/* A node that this scan has looked at. */
+/* A node that this scan has scored. */
 struct placement_seen {
 	uint64_t scan;
 	uint32_t node;
@@ -121,7 +121,7 @@ struct placement_make {
 	uint32_t nodes;
 };
 
-/* What a request needs at least, likewise. */
+/* The least that a request needs, likewise. */
 struct placement_needs {
 	int32_t node, cpu;
 	uint32_t host_memory, compute, memory;
@@ -130,7 +130,7 @@ struct placement_needs {
 	bool mig;
 };
 
-/* What a pod holds of one GPU, or one MIG instance of it. */
+/* A pod's part of one GPU, or one MIG instance of it. */
 struct placement_charge {
 	uint64_t memory;
 	uint32_t compute, holders, leaving;
@@ -152,7 +152,7 @@ struct placement_pod {
 	uint16_t budget; /* that its leaving counts for */
 };
 
-/* What a request comes to on a node: its phases folded into their maximum. */
+/* A request's amounts on a node: its phases folded into their maximum. */
 struct placement_bill {
 	uint64_t host_memory;
 	int64_t cpu;
@@ -187,9 +187,9 @@ struct placement_usual {
 	bool in_steps; /* a part of one GPU, its compute alone */
 };
 
-/* Those of them that ask for as much CPU are an ask. Those with a part of a GPU come first, then
- * those with one whole GPU, with two, and so on, each kind padded to whole lanes: with nobody's
- * asks, which are free. */
+/* Usual pods that ask for as much CPU, too, are an ask. Those with a part of a GPU come first, then
+ * those with one whole GPU, with two, and so on, each kind padded to whole lanes: with asks of no
+ * pod, which are free. */
 struct placement_asks {
 	float *cpu;	 /* milli */
 	float *per_cpu;	 /* 1 / cpu */
@@ -240,7 +240,7 @@ struct placement {
 	uint64_t *hashes; /* of the shapes' requests */
 	int32_t *rows;
 	uint32_t *changes; /* ring of nodes that changed, limits.nodes long */
-	uint64_t *marks;   /* per node: the last refresh that looked at it */
+	uint64_t *marks;   /* per node: the last refresh that scored it */
 	struct placement_glance *glances;
 	struct placement_brief *briefs;
 	struct placement_seen seen[PLACEMENT_SEEN]; /* by the hash of its brief */
@@ -281,10 +281,10 @@ struct placement {
 	uint32_t learned_size, usuals_size, steps_size;
 	uint32_t usual_count; /* Σ counts, and of those that need a GPU */
 	uint32_t usual_gpu_count;
-	/* What follows from these is to be worked out anew: the usual pods, or the policy; nodes
-	 * came or went; the largest may have. */
+	/* The results of these are to be worked out anew: the usual pods, or the policy; nodes came
+	 * or went; the largest may have. */
 	bool usual_stale, nodes_stale;
-	bool lost_stale; /* what core/placement/placement_lost.c works out from the usual pods */
+	bool lost_stale; /* the results of core/placement/placement_lost.c from the usual pods */
 
 	struct placement_profiles geometry[PLACEMENT_GEOMETRIES + 1];
 	uint8_t geometries;

@@ -33,7 +33,7 @@ int placement_begin(struct placement *p)
 {
 	if (p->on_trial)
 		return -EBUSY;
-	/* What is found out on trial does not depend on it. */
+	/* Before the trial, so that the results do not depend on it. */
 	placement_weigh(p);
 	p->on_trial = true;
 	p->turnover_before = p->turnover;

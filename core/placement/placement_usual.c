@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The usual pods, and what they could not use of a node: FGD's fragmentation.
+ * The usual pods, and the part of a node that they could not use: FGD's fragmentation.
  *
  * Usual pods that ask for the same GPUs are one `usual`. How many of them could come to a node
  * depends on its model and its free CPU only: counted once for each model and CPU step, so that a
@@ -263,8 +263,8 @@ static void find_weights(struct placement *p)
 	}
 }
 
-/* Where the row stands of the pods of each usual that could come to a node of this model with this
- * much CPU left. */
+/* The place of a row: how many pods of each usual could come to a node of this model with this much
+ * CPU left. */
 size_t placement_weights_for(const struct placement *p, int model, int64_t cpu)
 {
 	int64_t hint = cpu > 0 ? cpu / HINT_MILLI : 0;
@@ -388,8 +388,8 @@ static void forget(struct placement *p)
 		p->hosts[i].measured.known = p->briefs[i].measured.known = false;
 }
 
-/* Everything that follows from the usual pods and the nodes. Where it is not as it was no score is,
- * and nothing that is remembered of nodes. */
+/* Works out everything that follows from the usual pods and the nodes. If that has changed, no
+ * score holds any more, and nothing that is remembered of nodes. */
 void placement_weigh(struct placement *p)
 {
 	bool changed = p->usual_stale;

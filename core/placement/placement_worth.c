@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foresight: what a node is worth to the pods that usually come.
+ * foresight: the worth of a node to the pods that usually come.
  *
  * The room of a node is counted in pods: for each usual pod (an *ask*) how many of it would fit, if
- * only such came. What is taken now counts as well, less for each pod that has to leave first: a
- * node with eight GPUs, of which one pod holds four, will soon take an 8-GPU pod again, and one
+ * only such came. Room that is taken now counts as well, less for each pod that has to leave first:
+ * a node with eight GPUs, of which one pod holds four, will soon take an 8-GPU pod again, and one
  * where four pods hold one each will not. The worth of a node is
  *
  *	Σ over the asks: price x room  -  5 x what no pod will use (core/placement/placement_lost.c)
  *
  * in milli, and a pod goes where it takes least of it. The price of an ask is its part of the
- * demand divided by the square of the room for it in the whole cluster: what is plenty costs
- * nothing; what becomes rare (GPUs of a model that some pods insist on, nodes with eight free ones,
- * CPU beside GPUs) is spared the more the rarer it is. Prices are scaled so that all the room there
- * is costs as many milli as are free; what is urgent costs more than that. docs/placement-study.md
- * says what this wins, and where not.
+ * demand divided by the square of the room for it in the whole cluster: plenty of room costs
+ * nothing; room that becomes rare (GPUs of a model that some pods insist on, nodes with eight free
+ * ones, CPU beside GPUs) is spared the more the rarer it is. Prices are scaled so that all the room
+ * there is costs as many milli as are free; urgent room costs more than that.
+ * docs/placement-study.md says what this wins, and where not.
  */
 #include "core/placement/placement_machine.h"
 
@@ -31,7 +31,7 @@ static placement_lanes priced(const float *price, const float *rooms, uint32_t a
 }
 
 /* Σ price x room. The room for most asks is the same on two views that are compared: a sum of a few
- * of them is, too, and what is lost by rounding is lost of the others alone. */
+ * of them is, too, and rounding takes from the others alone. */
 static double total_price(const float *price, const float *rooms, uint32_t size)
 {
 	placement_sums sum = {0};
@@ -62,7 +62,7 @@ double placement_worth(const struct placement *p, const struct placement_view *v
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
-/* Adds what `times` nodes like this one have. */
+/* Adds the room of `times` nodes like this one. */
 static double add_supply(struct placement *p, uint32_t node, uint32_t times)
 {
 	double *supply = p->supply + row_of(p, p->hosts[node].model);
@@ -71,7 +71,7 @@ static double add_supply(struct placement *p, uint32_t node, uint32_t times)
 	if (p->summed && p->briefs[node].known)
 		placement_view_brief(p, node, &view);
 	else
-		placement_look(p, &p->hosts[node], &view);
+		placement_view_host(p, &p->hosts[node], &view);
 	placement_find_rooms(p, &view, p->rooms_now);
 	for (uint32_t a = 0; a < p->asks.size; a++)
 		supply[a] += times * (double)p->rooms_now[a];
@@ -114,10 +114,10 @@ static double at_most_one(double x)
 	return x < 1 ? x : 1;
 }
 
-/* Pods that want several GPUs starve once room for them is short: of what they need, single GPUs
- * take a part whenever one becomes free. So their price rises steeply with their GPUs once less
- * room is left than their number varies by (a multiple of the root of how many there are). If next
- * to nothing is left they cannot be helped, and no other pod is to suffer for them. */
+/* Pods that want several GPUs starve once room for them is short: pods with single GPUs take a part
+ * of it whenever one becomes free. So their price rises steeply with their GPUs once less room is
+ * left than their number varies by (a multiple of the root of how many there are). If next to
+ * nothing is left they cannot be helped, and no other pod is to suffer for them. */
 static double urgency(const struct placement *p, const struct placement_learned *it, double room)
 {
 	double there = (double)it->kin / p->usual_count * p->totals.pods;
@@ -164,8 +164,7 @@ static void scale_prices(struct placement *p, double by)
 /* Pods that may run anywhere go to the model with the lowest price, so between two prices a model
  * can be used up that others insist on. No more of it is used at old prices than an eighth of what
  * was left, or of a large one that is nearly full, so little that prices are not found all the
- * time.
- */
+ * time. */
 static void find_model_most(struct placement *p)
 {
 	p->models_short = 0;
@@ -179,7 +178,7 @@ static void find_model_most(struct placement *p)
 	}
 }
 
-/* So much has come and gone that the prices may be others. */
+/* So many pods have come and gone that the prices may be others. */
 bool placement_prices_due(const struct placement *p)
 {
 	uint32_t quarter = p->totals.pods / 4;

@@ -28,7 +28,7 @@ struct books {
 	const struct seating_node *node;
 	struct placement *placement;
 	uint32_t number; /* of the node */
-	bool parked;	 /* the memory of those who yield does not count */
+	bool parked;	 /* the memory of pods that yield does not count */
 };
 
 static struct placement_request request_of(const struct seating_pod *pod)
@@ -77,7 +77,7 @@ static int open_books(struct books *books, const struct seating_node *node,
 		const struct seating_device *it = &node->device[i];
 
 		/* A closed one has nothing: otherwise it would be the reason why a pod waits, and
-		 * what the others lack would not be said. */
+		 * the others' lack would not be told. */
 		host.device[i] = (struct placement_device){
 			.memory_bytes = it->closed ? 0 : it->promised_bytes,
 			.most_bytes = it->memory_bytes,
@@ -191,7 +191,7 @@ static int seat(struct books *books, struct seating_pod *pod, uint32_t devices)
 	return 1;
 }
 
-static void say_slot(struct seating_pod *pod, uint64_t bytes, uint32_t milli)
+static void set_slot(struct seating_pod *pod, uint64_t bytes, uint32_t milli)
 {
 	for (uint32_t i = 0; i < pod->containers; i++) {
 		struct seating_container *it = &pod->container[i];
@@ -203,7 +203,7 @@ static void say_slot(struct seating_pod *pod, uint64_t bytes, uint32_t milli)
 	}
 }
 
-static bool says_all(const struct seating_pod *pod)
+static bool has_amounts(const struct seating_pod *pod)
 {
 	for (uint32_t i = 0; i < pod->containers; i++)
 		if (pod->container[i].slot_memory || pod->container[i].slot_milli)
@@ -257,30 +257,30 @@ static int seat_slots(struct books *books, struct seating_pod *pod)
 		kind = &books->node->device[next];
 		bytes = kind->slot_bytes;
 		milli = kind->slot_milli > milli ? kind->slot_milli : milli;
-		say_slot(pod, bytes, kind->slot_milli);
+		set_slot(pod, bytes, kind->slot_milli);
 		r = seat(books, pod, same_slots(books->node, kind));
 		kinds++;
 	}
 	if (r != 0)
 		return r;
-	say_slot(pod, bytes, milli);
+	set_slot(pod, bytes, milli);
 	return kinds > 1 ? seat(books, pod, 0) : 0;
 }
 
-/* Of a pod that says slots: with the largest of them, on any device, as it was tried last. */
+/* Of a pod that asks for slots: with the largest of them, on any device, as it was tried last. */
 static void explain(const struct books *books, struct seating_pod *pod)
 {
 	struct placement_request request = request_of(pod);
-	struct placement_refusal said = {.reason = PLACEMENT_FITS};
+	struct placement_refusal refusal = {.reason = PLACEMENT_FITS};
 	struct placement_left left = {.devices = 0};
 
-	best_effort(placement_explain(books->placement, &request, books->number, &said));
+	best_effort(placement_explain(books->placement, &request, books->number, &refusal));
 	best_effort(placement_left(books->placement, books->number, 0, &left));
-	pod->refusal = (struct seating_refusal){.reason = said.reason,
-						.container = said.container,
-						.needed = said.needed,
-						.available = said.available};
-	if (said.reason == PLACEMENT_NO_MEMORY_SIZE)
+	pod->refusal = (struct seating_refusal){.reason = refusal.reason,
+						.container = refusal.container,
+						.needed = refusal.needed,
+						.available = refusal.available};
+	if (refusal.reason == PLACEMENT_NO_MEMORY_SIZE)
 		judge_size(books, &left, pod, &pod->refusal);
 	add_sums(books, &left, &pod->refusal);
 }
@@ -306,8 +306,8 @@ static bool anybody_parks(struct seating_pod *const *pods, size_t count)
 	return yields && waits;
 }
 
-/* Where they fit if those who yield are parked. Returns how many were seated; the books are then as
- * they were, with these. */
+/* Seats pods that fit if pods that yield are parked. Returns how many were seated; the books are
+ * then as they were, with these. */
 static int seat_above(struct books *books, const struct placement_limits *limits,
 		      struct seating_pod *const *pods, size_t count, void *memory, size_t size)
 {
@@ -322,7 +322,7 @@ static int seat_above(struct books *books, const struct placement_limits *limits
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		if (pods[i]->seated || !pods[i]->above)
 			continue;
-		r = says_all(pods[i]) ? seat(books, pods[i], 0) : seat_slots(books, pods[i]);
+		r = has_amounts(pods[i]) ? seat(books, pods[i], 0) : seat_slots(books, pods[i]);
 		seated += r > 0;
 		r = r > 0 ? 0 : r;
 	}
@@ -359,7 +359,7 @@ static int seat_all(struct books *books, struct seating_pod *const *pods, size_t
 		if (pods[i]->seated)
 			continue;
 		*ret_wrong = i;
-		r = says_all(pods[i]) ? seat(books, pods[i], 0) : seat_slots(books, pods[i]);
+		r = has_amounts(pods[i]) ? seat(books, pods[i], 0) : seat_slots(books, pods[i]);
 		if (r < 0)
 			return r;
 		seated += r > 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which GPUs of one node its pods get, where the scheduler has chosen the node by sums alone: a pod
- * is on the node already, and waits there until GPUs have room for all of its containers together.
+ * Decides which GPUs of one node its pods get, where the scheduler has chosen the node by sums
+ * alone: a pod is on the node already, and waits there until GPUs have room for all of its
+ * containers together.
  *
  * Pure: the caller gives the memory and the list of pods, which is all that is remembered between
  * calls. Each call decides with fresh books (core/placement.h), so that nothing can drift.
@@ -25,7 +26,7 @@ enum { SEATING_DEVICES = PLACEMENT_DEVICES };
 struct seating_device {
 	uint64_t memory_bytes;	 /* of the device; no container gets more of it */
 	uint64_t promised_bytes; /* what may be promised of it, in sum: overcommit */
-	/* What a container has that does not say an amount: a slot of the configuration. */
+	/* A slot of the configuration: the amount of a container that states none. */
 	uint64_t slot_bytes;
 	uint32_t slot_milli;
 	uint8_t numa;
@@ -40,7 +41,7 @@ struct seating_node {
 struct seating_container {
 	uint64_t memory_bytes;
 	uint32_t milli;
-	bool slot_memory, slot_milli; /* the device's slot says it, until the container is seated */
+	bool slot_memory, slot_milli; /* by the device's slot, until the container is seated */
 	bool exclusive;
 	uint8_t gpus;			 /* different ones, at least 1 */
 	uint8_t kind;			 /* enum placement_kind */
@@ -69,10 +70,10 @@ struct seating_pod {
 /* The memory that a call needs for these pods. */
 size_t seating_size(struct seating_pod *const *pods, size_t count);
 
-/* Seats those of the pods that have no seat and fit, in the list's order, and says of the others
- * why not. Returns how many were seated. -EINVAL: a pod that makes no sense (no containers, no GPU,
- * more than PLACEMENT_SLOTS of them), with its place in *ret_wrong, or a malformed node; -ENOSPC:
- * the memory is too small or misaligned. No pod has been seated then. */
+/* Seats those of the pods that have no seat and fit, in the list's order, and sets the others'
+ * refusals. Returns how many were seated. -EINVAL: a pod that makes no sense (no containers, no
+ * GPU, more than PLACEMENT_SLOTS of them), with its place in *ret_wrong, or a malformed node;
+ * -ENOSPC: the memory is too small or misaligned. No pod has been seated then. */
 must_check int seating_settle(const struct seating_node *node, struct seating_pod *const *pods,
 			      size_t count, void *memory, size_t size, size_t *ret_wrong);
 

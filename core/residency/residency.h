@@ -252,8 +252,8 @@ void residency_join(struct residency *r, struct residency_member *m, struct turn
 		    void *owner, uint64_t quota_bytes, uint64_t now_ns);
 /* Its quota has changed. What it has beyond that stays where it is until the guests move it. */
 void residency_quota(struct residency_member *m, uint64_t quota_bytes, uint64_t now_ns);
-/* What its guests held before the daemon was restarted. If some of it is out, the member is barred.
- */
+/* Adopts what its guests held before the daemon was restarted. If some of it is out, the member is
+ * barred. */
 void residency_adopt(struct residency_member *m, uint64_t resident_bytes, uint64_t out_bytes,
 		     uint64_t now_ns);
 /* The member is gone with all that it had; possible at any moment. Returns how many bytes of the

@@ -34,7 +34,7 @@ static void park_idle(struct residency *r, uint64_t now_ns)
 /* ---- deciding -------------------------------------------------------------------------------- */
 
 /* When to decide again if there is no event. */
-static uint64_t next_look(struct residency *r, uint64_t now_ns)
+static uint64_t next_check(struct residency *r, uint64_t now_ns)
 {
 	uint64_t at = least(residency_choose_at(r, now_ns), residency_patience_at(r));
 
@@ -60,7 +60,7 @@ static void settle(struct residency *r, uint64_t now_ns)
 		residency_move(r, now_ns);
 	}
 	r->dirty = r->choosing && list_empty(&r->coming);
-	r->timer_ns = next_look(r, now_ns);
+	r->timer_ns = next_check(r, now_ns);
 }
 
 void residency_tick(struct residency *r, uint64_t now_ns)

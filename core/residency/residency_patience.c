@@ -248,7 +248,7 @@ const struct residency_member *residency_hindrance(const struct residency_member
 			continue;
 		}
 		room = beyond(room, other->resident_bytes + other->credit_bytes);
-		/* What it keeps is not part of the budget. */
+		/* The bytes that it keeps are not part of the budget. */
 		all += beyond(other->store_bytes, other->out_bytes);
 		stays = worse(stays, other);
 	}

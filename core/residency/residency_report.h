@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is what a guest reports of its orders possible? It counts up within a generation of orders, and
- * moves no more than it was told, but for the rest of the last block. Pure.
+ * Is a guest's report of its orders possible? It counts up within a generation of orders, and moves
+ * no more than it was told, but for the rest of the last block. Pure.
  */
 #pragma once
 

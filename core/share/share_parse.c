@@ -34,7 +34,7 @@ static int read_fraction(const char **at, struct share_number *ret)
 	return 0;
 }
 
-/* Reads the number at the beginning and moves *at past it. No spaces, no exponent, no hex. */
+/* Reads the number at the beginning and sets *at behind it. No spaces, no exponent, no hex. */
 int share_read_number(const char **at, struct share_number *ret)
 {
 	const char *p = *at;

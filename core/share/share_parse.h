@@ -11,5 +11,5 @@ struct share_number {
 	uint64_t whole, fraction;
 };
 
-/* Moves *at behind the number. SHARE_EMPTY, SHARE_NEGATIVE, SHARE_NONSENSE, SHARE_LARGE. */
+/* Sets *at behind the number. SHARE_EMPTY, SHARE_NEGATIVE, SHARE_NONSENSE, SHARE_LARGE. */
 int share_read_number(const char **at, struct share_number *ret);

@@ -17,8 +17,8 @@ static const uint64_t enough_ns = 1000 * MS;	  /* to tell that it is fair */
 static const uint64_t most_ns = 3000 * MS;	  /* to compare */
 static const uint64_t silence_ns = 2000 * MS;	  /* without samples: nobody computes */
 static const uint64_t patience_most_ns = 16000 * MS;
-static const uint64_t noise_ns = 20 * MS;	/* by which kernels a sample begins and ends with */
-static const uint64_t moment_most_ns = 20 * MS; /* what may be unfair in a moment, with its noise */
+static const uint64_t noise_ns = 20 * MS; /* from the kernels that a sample begins and ends with */
+static const uint64_t moment_most_ns = 20 * MS; /* may be unfair in a moment, its noise included */
 
 enum {
 	TOLERATED = 20,	      /* the part of the time that may be unfair: 5 points */
@@ -98,8 +98,8 @@ static void begin_with(struct alike *a, uint64_t sample_ns)
 	list_for_each(node, &a->list) SEAT_OF(node)->had_ns = SEAT_OF(node)->entitled_ns = 0;
 }
 
-/* What a sample says is of its own length. What came before it and after the last one is not known:
- * the device was idle, or a sample was missed. */
+/* A sample covers its own length alone. The time between the one before and it is not known: the
+ * device was idle, or a sample was missed. */
 static void take_sample(struct alike *a, uint64_t sample_ns)
 {
 	a->period_ns = least(a->period_ns, sample_ns - a->last_ns);
@@ -121,7 +121,7 @@ static void follow(struct alike *a, uint64_t sample_ns)
 }
 
 struct balance {
-	uint64_t worst; /* what the worst off lacks */
+	uint64_t worst; /* the most that a tenant lacks */
 	uint64_t lacks, beyond;
 };
 
@@ -141,10 +141,9 @@ static struct balance balance(const struct alike *a)
 	return b;
 }
 
-/* Of what the worst off lacks, that part does not count in which the device was idle although
- * somebody wanted it: nobody else had it. (Programs that pause for less than a guest's grace count
- * as wanting the device.) What all are entitled to adds up to the time in which somebody wanted it.
- */
+/* The lack of the tenant that is worst off does not count as far as the device was idle although
+ * somebody wanted it: nobody else had that time. (Programs that pause for less than a guest's grace
+ * count as wanting the device.) All entitlements add up to the time in which somebody wanted it. */
 static uint64_t unfair_ns(const struct alike *a)
 {
 	struct balance b = balance(a);
@@ -185,7 +184,7 @@ static bool anybody_wants(const struct alike *a)
 	return false;
 }
 
-/* They have had the time to say it. */
+/* The guests have had the time to say that they are idle. */
 static void end_unused(struct alike *a, uint64_t now_ns)
 {
 	if (!anybody_wants(a))
@@ -249,8 +248,8 @@ static uint32_t count_active(const struct alike *a)
 	return active;
 }
 
-/* What some had beyond equal parts. The others may have nothing to run: only guests that say so can
- * tell. */
+/* The sum of what tenants had beyond equal parts. The others may have nothing to run, which only
+ * their guests can tell. */
 static uint32_t uneven_milli(const struct alike *a)
 {
 	uint32_t part = ALIKE_MILLI / a->seats, uneven = 0;
@@ -264,7 +263,7 @@ static uint32_t uneven_milli(const struct alike *a)
 	return uneven;
 }
 
-/* Who only pauses is not asked: it would have to say so again and again. */
+/* A tenant that only pauses is not asked: it would have to say so again and again. */
 static void glance_unused(struct alike *a, uint64_t now_ns)
 {
 	if (a->unused_ns >= unused_most_ns && now_ns >= a->unheard_ns) {
@@ -307,7 +306,7 @@ static void open_on_trial(struct alike *a, uint64_t now_ns)
 	enter(a, ALIKE_TRIED, now_ns + ALIKE_MOMENT_NS, now_ns);
 }
 
-/* In a moment one of several is short of little: all that they lack counts. */
+/* In a moment each of several tenants is short of little: the sum of their lacks counts. */
 static void weigh(struct alike *a, uint64_t now_ns)
 {
 	struct balance b = balance(a);
@@ -401,7 +400,7 @@ void alike_tick(struct alike *a, uint64_t now_ns)
 
 /* ---- who is there ---------------------------------------------------------------------------- */
 
-/* What was compared is void, and with it the events of who has left. */
+/* The comparison is void, and with it the events of tenants that have left. */
 static void start_over(struct alike *a, uint64_t now_ns)
 {
 	if (a->state == ALIKE_WATCHED)
@@ -436,7 +435,7 @@ void alike_leave(struct alike_seat *s, uint64_t now_ns)
 	*s = (struct alike_seat){0};
 	a->active = 0;
 	start_over(a, now_ns);
-	/* Who is left may be alike in their kernels, too. */
+	/* The tenants that are left may be alike in their kernels, too. */
 	a->span_ns = ALIKE_SPAN_FIRST_NS;
 	if (a->state == ALIKE_GOVERNED && a->applies)
 		a->due_ns = least(a->due_ns, now_ns + a->span_ns);
@@ -444,7 +443,7 @@ void alike_leave(struct alike_seat *s, uint64_t now_ns)
 		alike_apply(a, false, now_ns);
 }
 
-/* Who shares with nobody any more has no use for what was found. */
+/* A device that is no longer shared has no use for former findings. */
 void alike_apply(struct alike *a, bool applies, uint64_t now_ns)
 {
 	bool governs = alike_governs(a) || a->state == ALIKE_TRIED;

@@ -18,8 +18,8 @@
  *		   `watched`, unfair ones to `governed` for twice the span
  *
  * Laws, tested by tests/unit/test_alike_always.c:
- *  1. what is fair is not governed: where nobody is short by more than 5 points over a second that
- *     others have beyond what they are entitled to;
+ *  1. a fair device is not governed: one where no tenant, over a second, is short by more than 5
+ *     points that others have beyond their entitlement;
  *  2. where a tenant is short by 7 points while it wants to run, the device is governed within
  *     10 s, by 10 points within 5 s, and by 25 points within 2 s (3 s later if nobody computed
  *     before); and within 20 s where samples looked the same when they were found fair, because
@@ -138,13 +138,14 @@ void alike_leave(struct alike_seat *s, uint64_t now_ns);
 /* Whether the device would be open otherwise, and shared. */
 void alike_apply(struct alike *a, bool applies, uint64_t now_ns);
 
-/* It has work under way or waiting, or has none; only while alike_listens() is that exact: when
- * that begins, say it of all for which it was not. */
+/* The tenant has work under way or waiting, or has none. This is exact only while alike_listens():
+ * when that begins, call it for each tenant for which it was not. */
 void alike_wants(struct alike_seat *s, bool wants, uint64_t now_ns);
 
-/* What the tenant had of the device in the latest sample, in thousandths: none if not told. */
+/* The tenant's part of the device in the latest sample, in thousandths. Without a call it had
+ * none. */
 void alike_saw(struct alike_seat *s, uint32_t milli);
-/* Of all that did: the latest sample ended at `sample_ns`; 0: no tenant computed recently. */
+/* The latest sample of any tenant ended at `sample_ns`; 0: no tenant computed recently. */
 void alike_looked(struct alike *a, uint64_t sample_ns, uint64_t now_ns);
 /* The driver does not tell. The device is open then. */
 void alike_blind(struct alike *a, uint64_t now_ns);

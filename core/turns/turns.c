@@ -58,7 +58,7 @@ void turns_tenant_init(struct turns *turns, struct turns_tenant *tenant,
 
 /* ---- who is there ---------------------------------------------------------------------------- */
 
-/* What depends on how many there are. */
+/* Settles the caps that depend on the number of tenants. */
 static void settle_equal(struct turns_device *d, uint64_t now_ns)
 {
 	if (!d->equal)
@@ -107,7 +107,7 @@ static void join_governed(struct turns_seat *s, uint64_t now_ns)
 	}
 }
 
-/* What it saved up it has not kept. */
+/* It still owes what it owed, but is not owed what it had saved up. */
 static void come_back(struct turns_seat *s, const struct turns_seat *before)
 {
 	if (!before->left_ns)
@@ -151,7 +151,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 		s->gate = TURNS_OPENED;
 		turns_seat_todo(s, 0);
 	} else if (d->governed && (governed || !is_open)) {
-		/* Where its coming has made turns govern_seat() looks at open gates alone. */
+		/* If turns began with its coming, govern_seat() has closed open gates alone. */
 		join_governed(s, now_ns);
 	}
 	s->owed = 0;

@@ -14,7 +14,7 @@
  *	turns_tenant.c        a tenant's way through its turn
  *	turns_judge.c         whether a turn goes on
  *	turns_drain.c         closing a gate, and what if the work does not end
- *	turns_await.c         who waits for whose work
+ *	turns_await.c         which tenants a tenant waits for
  *	turns_company.c       gates that are open in another's turn
  *	turns_device.c        whether a device is open
  *	turns_account.c       charges
@@ -55,10 +55,10 @@
  *     openings and drains are charged. It is neither reported nor suspended nor killed;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
- *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. Who is
- *     suspended has no turn before its share is set. Who was seen to wait (for its own thread, or
- *     once for another tenant) is given up sooner, up to four times in a row, before it is
- *     reported;
+ *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. A
+ *     suspended tenant has no turn before its share is set. A tenant that was seen to wait (for its
+ *     own thread, or once for another tenant) is given up sooner, up to four times in a row, before
+ *     it is reported;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
@@ -66,21 +66,21 @@
  *     has drained by itself: the hardware gave it every other slice;
  * 13. a tenant on one device whose gate does not drain while none of its threads waits there may
  *     wait for another tenant's work. The others in line are let in for a moment, one after the
- *     other. Who was let in twice when the drain ended is awaited: from then on its
- *     gate is opened together with that of the tenant that waits for it. The tenant whose turn
- *     it is pays for the time of both; what the other one has in it counts for its cap only. So
- *     tenants that wait for each other have no more than their parts in sum, and who is awaited
- *     without its doing loses nothing. Every now and then a turn is had alone: who then drains by
- *     itself waits for nobody any more. A tenant that is known to wait is given up like one that
- *     is coupled;
- * 14. whoever was let in or comes along loses nothing of what it is owed, and stands in line again
- *     after 16 turns' length at most, also where nobody else does. The drains of those who came
- *     along count from when each was closed, so they do not add up. No drain becomes a turn while
- *     somebody waits who was let in for it.
+ *     other. A tenant that was let in twice when the drain ended is awaited: from then on its gate
+ *     is opened together with that of the tenant that waits for it. The tenant whose turn it is
+ *     pays for the time of both; the other one's time in it counts for its cap only. So tenants
+ *     that wait for each other have no more than their parts in sum, and a tenant that is awaited
+ *     without its doing loses nothing. Every now and then a tenant has its turn alone: if it then
+ *     drains by itself, it waits for nobody any more. A tenant that is known to wait is given up
+ *     like one that is coupled;
+ * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
+ *     again after 16 turns' length at most, also where nobody else does. The drains of those that
+ *     came along count from when each was closed, so they do not add up. No drain becomes a turn
+ *     while a tenant waits that was let in for it.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
- * through the device's tenants once; so may a look at who does not drain, and a turn of who waits
- * for others.
+ * through the device's tenants once; so may a check of a tenant that does not drain, and a turn of
+ * one that waits for others.
  */
 #pragma once
 
@@ -112,7 +112,7 @@ struct turns_tuning {
 				 does not make turns shorter */
 	uint64_t grace_ns;  /* a tenant that usually is idle for at most this long is waited for */
 	uint64_t drain_ns;  /* a gate that takes this long to drain, and twice as long as usual, is
-			       examined: is it coupled? */
+			       checked: is it coupled? */
 	uint64_t step_ns;   /* for this long a coupled tenant is let in first to be able to drain */
 	uint64_t beside_ns; /* how long a coupled tenant may take to drain */
 	uint64_t hang_ns;   /* how long a tenant that is not coupled may take to drain */
@@ -205,7 +205,7 @@ struct turns_device {
 	struct turns_seat *claimed;
 	uint32_t strays; /* seats that were open when turns began, and are closing */
 	uint64_t turn_ns;
-	/* What decides between open and governed: sums over the seats. */
+	/* Sums over the seats, which decide between open and governed. */
 	uint64_t weights, weights_squared, guarantees;
 	uint32_t classes[3], capped, equal, uneven, weighted, barred;
 	/* The virtual clock: the weighted mean of the virtual times of the seats that want to
@@ -236,7 +236,7 @@ struct turns_tenant {
 	bool laden;    /* its turn began while a drain was given up */
 	bool lasts;    /* the last drain that was given up ended by itself */
 	bool escalated;
-	struct turns_tenant *awaits[TURNS_AWAITED]; /* for whose work its own waits; NULL: nobody */
+	struct turns_tenant *awaits[TURNS_AWAITED]; /* whose work its own waits for; NULL: none */
 	struct turns_suspect suspect[TURNS_AWAITED];
 	struct turns_tenant *let_in; /* the last that was let in during this drain; NULL: none */
 	bool alone;		     /* its turn is without them, to see whether it still waits */
@@ -337,7 +337,7 @@ bool turns_alike(const struct turns_device *device);
  * tenant does not stand in line, and a turn that it has ends. A device with a barred seat is
  * governed. Until the seat is no longer barred, `gate` is TURNS_CLOSED once everything has
  * drained. The machine remembers that the tenant wants to run. core/residency/residency.h decides
- * who is barred. */
+ * which seats are barred. */
 void turns_bar(struct turns_seat *seat, bool barred, uint64_t now_ns);
 
 /* A thread of the tenant waits at this closed gate, or work was submitted through the open one. */
@@ -370,5 +370,5 @@ void turns_settle(struct turns_seat *seat, uint64_t now_ns);
 /* The cap that applies to the seat now, including `equal`. */
 uint32_t turns_cap_milli(const struct turns_seat *seat);
 
-/* What of a share concerns time. */
+/* Takes the fields that concern time. */
 void turns_share_of(const struct share *share, struct turns_share *ret_share);

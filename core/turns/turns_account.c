@@ -18,7 +18,7 @@ static const uint64_t longest_span =
 
 /* ---- the clock ------------------------------------------------------------------------------- */
 
-static void clock_move(struct turns_device *d, int64_t weighted)
+static void clock_shift(struct turns_device *d, int64_t weighted)
 {
 	int64_t weight = (int64_t)d->clock_weight, whole;
 
@@ -67,7 +67,7 @@ void turns_seat_activate(struct turns_seat *s)
 	s->rested = false;
 	s->active = true;
 	d->clock_weight += s->tenant->share.weight;
-	clock_move(d, ahead(s) * s->tenant->share.weight);
+	clock_shift(d, ahead(s) * s->tenant->share.weight);
 }
 
 void turns_seat_deactivate(struct turns_seat *s, bool rests)
@@ -79,7 +79,7 @@ void turns_seat_deactivate(struct turns_seat *s, bool rests)
 		return;
 	s->active = false;
 	d->clock_weight -= s->tenant->share.weight;
-	clock_move(d, -ahead(s) * s->tenant->share.weight);
+	clock_shift(d, -ahead(s) * s->tenant->share.weight);
 }
 
 void turns_seat_excuse(struct turns_seat *s, uint64_t now_ns)
@@ -87,11 +87,11 @@ void turns_seat_excuse(struct turns_seat *s, uint64_t now_ns)
 	int64_t most_ahead = (int64_t)turns_seat_virtual(s, turns_line_slice(s));
 	int64_t beyond = ahead(s) - most_ahead;
 
-	/* Not who is due as it has waited for long. */
+	/* Not a seat that is due because it has waited for long. */
 	if (beyond <= 0 || !s->active || turns_seat_due(s, now_ns) > now_ns)
 		return;
 	s->virtual_ns -= (uint64_t)beyond;
-	clock_move(s->device, -beyond * s->tenant->share.weight);
+	clock_shift(s->device, -beyond * s->tenant->share.weight);
 }
 
 /* ---- cap ------------------------------------------------------------------------------------- */
@@ -202,7 +202,7 @@ static void charge(struct turns_seat *s, uint64_t ns, uint64_t from_ns, uint64_t
 	turns_rate_add(&s->charged, from_ns, to_ns, ns);
 	s->virtual_ns += virtual_ns;
 	if (s->active)
-		clock_move(s->device, (int64_t)(virtual_ns * s->tenant->share.weight));
+		clock_shift(s->device, (int64_t)(virtual_ns * s->tenant->share.weight));
 	if (turns_cap_milli(s) < MILLI)
 		allow(s, ns, to_ns);
 	if (s->tenant->share.guarantee_milli)
@@ -241,7 +241,7 @@ void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
 	s->entitled_clock = s->device->clock;
 }
 
-/* Who has come along in another tenant's turn. */
+/* Charges a seat that has come along in another tenant's turn. */
 static void spend(struct turns_seat *s, uint64_t ns, uint64_t now_ns)
 {
 	if (turns_cap_milli(s) < MILLI)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds for whose work a tenant's waits (a barrier in memory that both see, a collective): while
- * its gate does not drain others are let in for a moment, one after the other. See decisions/0116.
+ * Finds the tenants whose work a tenant's waits for (a barrier in memory that both see, a
+ * collective): while its gate does not drain others are let in for a moment, one after the other.
+ * See decisions/0116.
  */
 #include <string.h>
 
@@ -17,8 +18,8 @@ enum {
 	VAIN_STEPS = 5,	      /* after as many its own threads are not all that it waits for */
 	LONE_TURNS = 3,	      /* turns alone that drain by themselves: it waits for nobody */
 	ALONE_QUADRUPLED = 3, /* as often at most it has four times as many turns with company */
-	VAIN_DRAINS = 4 /* that were given up, one after the other, although nobody was known for
-			   whom it waits: then it may hang */
+	VAIN_DRAINS = 4 /* given up in a row, although no tenant is known that it waits for: then it
+			   may hang */
 };
 
 bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other)
@@ -45,8 +46,9 @@ struct turns_seat *turns_tenant_seat(const struct turns_tenant *t)
 	return NULL;
 }
 
-/* Without them it could do nothing with a turn. But they may have made their caps small in order to
- * hold it up, and whether it waits for them still is to be seen: so it waits for about a turn. */
+/* Without the tenants that it awaits it could do nothing with a turn. But they may have made their
+ * caps small in order to hold it up, and it may not wait for them any more: so it waits for about a
+ * turn. */
 uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 {
 	const struct turns_seat *s = turns_tenant_seat(t);
@@ -61,7 +63,7 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 
 /* ---- who is let in --------------------------------------------------------------------------- */
 
-/* For a moment; what it has then it pays for with its cap, and soon: so its cap holds. */
+/* For a moment, for which it pays with its cap, and soon: so its cap holds. */
 static bool may_come_capped(const struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -85,8 +87,9 @@ static uint32_t tries(const struct turns_tenant *t, const struct turns_seat *s)
 	return s->tried_ns == t->ending_ns ? s->tries : 0;
 }
 
-/* When others are let in. The drains of who has kernels of one length end as others are let in
- * again and again; so the next time it gets longer. Who waits for others waits for that, too. */
+/* When others are let in. The drains of a tenant whose kernels are all of one length end again and
+ * again just when others are let in, so it gets longer the next time. A tenant that does wait for
+ * others waits for that, too. */
 static uint64_t trials_from_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
@@ -96,15 +99,15 @@ static uint64_t trials_from_ns(const struct turns_tenant *t)
 	return t->ending_ns + least(t->proved_ns + tuning->drain_ns / 2, tuning->hang_ns / 2);
 }
 
-/* Its own threads were let in, and are not all that it waits for. A look after a step may take so
- * long that few of them fit into the time that it has. */
+/* Its own threads were let in, and are not all that it waits for. A step and its check may take so
+ * long that few fit into the time that it has. */
 static bool was_in_vain(const struct turns_tenant *t, uint64_t now_ns)
 {
 	return t->steps >= VAIN_STEPS ||
 	       (t->steps && now_ns - t->ending_ns >= t->turns->tuning.beside_ns / 2);
 }
 
-/* The less, the sooner it is let in; 0: not at all. */
+/* The lowest is let in first; 0: never. */
 static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s, bool stands,
 		     uint64_t now_ns)
 {
@@ -121,7 +124,7 @@ static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s
 	return 2 + 2 * tries(t, s) + !(is_suspected(t, s->tenant) || turns_awaits(s->tenant, t));
 }
 
-/* Whose work may be what the leader's waits for. */
+/* The next tenant whose work the leader's may wait for. */
 static struct turns_seat *candidate(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_seat *best = NULL;
@@ -141,8 +144,8 @@ static struct turns_seat *candidate(struct turns_seat *leader, bool stands, uint
 	return best;
 }
 
-/* For a moment, while the leader's gate stays closed. Who is awaited is let in for longer each
- * time. */
+/* For a moment, while the leader's gate stays closed. A tenant that is awaited is let in for longer
+ * each time. */
 static void let_in(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
@@ -165,16 +168,16 @@ static void let_in(struct turns_seat *leader, struct turns_seat *s, uint64_t now
 
 /* ---- the leader has not drained -------------------------------------------------------------- */
 
-static uint64_t next_look(const struct turns_tenant *t)
+static uint64_t next_check(const struct turns_tenant *t)
 {
 	if (turns_tenant_awaits(t))
-		return turns_tenant_look_ns(t);
+		return turns_tenant_check_ns(t);
 	return TRIAL_STEPS * t->turns->tuning.step_ns;
 }
 
-/* Who was let in has had its moment, and gets the time that it usually needs to drain. If it does
- * not, it may wait for another one, too. The leader may have got a second device meanwhile, and be
- * late there. */
+/* The tenant that was let in has had its moment, and gets the time that it usually needs to drain.
+ * If it does not drain, it may wait for another one, too. The leader may have got a second device
+ * meanwhile, and be late there. */
 static bool closes_company(struct turns_seat *late, uint64_t now_ns)
 {
 	bool was_open = false;
@@ -189,14 +192,14 @@ static bool closes_company(struct turns_seat *late, uint64_t now_ns)
 	}
 	if (was_open)
 		turns_timer_set(&late->device->turns->drains, &late->timer,
-				now_ns + next_look(late->tenant));
+				now_ns + next_check(late->tenant));
 	return was_open;
 }
 
-/* After a turn alone: for how long nobody is let in. */
+/* How long nobody is let in after a turn alone. */
 static uint64_t alone_for_ns(const struct turns_tenant *t)
 {
-	return t->alone ? turns_tenant_free_look_ns(t) : 0;
+	return t->alone ? turns_tenant_free_check_ns(t) : 0;
 }
 
 /* It was seen to wait for its own thread or for others, and all have been let in. If it does not
@@ -228,7 +231,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		return true;
 	if (turns_tenant_governed(t) != 1)
 		return false;
-	/* Who has inherited the turn can let in others no longer than is left of it. */
+	/* A tenant that has inherited the turn can let in others only for the rest of it. */
 	if (known && (took_ns >= longest || (!stands && now_ns - t->company_ns >= longest))) {
 		turns_tenant_give_up(leader, now_ns);
 		return true;
@@ -237,7 +240,8 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		turns_timer_set(&t->turns->drains, &leader->timer, t->ending_ns + alone_ns);
 		return true;
 	}
-	/* Who was let in may let in others when it has to drain itself: not for ever. */
+	/* A tenant that was let in may let in others when it has to drain itself, but not for
+	 * ever. */
 	s = now_ns - t->company_ns < longest ? candidate(leader, stands, now_ns) : NULL;
 	t->let_in = NULL; /* its drain did not end by that */
 	if (s) {
@@ -285,10 +289,10 @@ static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
 	turns_seat_todo(turns_tenant_seat(t), TODO_AWAITS);
 }
 
-/* The drain has ended since the last one was let in. The first proof says when others are let in
- * next: were it the latest, proofs of several tenants would put that off further and further. Who
- * was let in before, and has not drained itself, may have waited for that, too. After a turn alone
- * that is no proof: who never drains would be there each time. */
+/* The drain has ended since the last tenant was let in. The first proof decides when others are let
+ * in next: if the latest one did, proofs of several tenants would put that off further and further.
+ * A tenant that was let in before, and has not drained itself, may have waited for the last one,
+ * too. After a turn alone that is no proof: a tenant that never drains would be there each time. */
 static void prove(struct turns_tenant *t, uint64_t now_ns)
 {
 	if (!turns_awaits(t, t->let_in) && !t->proved_ns)
@@ -329,7 +333,7 @@ static void forget(struct turns_tenant *t, const struct turns_tenant *other)
 		t->let_in = NULL;
 }
 
-/* Who was let in, and drained without an end of this drain, was not what it waited for. */
+/* A tenant that was let in, and drained without an end of this drain, is not the awaited one. */
 static void doubt(struct turns_tenant *t)
 {
 	for (size_t i = TURNS_AWAITED; i-- > 0;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tenants whose gates are open in another tenant's turn: it waits for their work, or may wait for
- * it. core/turns/turns_await.c finds who that is. See decisions/0116.
+ * it. core/turns/turns_await.c finds these tenants. See decisions/0116.
  */
 #include "core/turns/turns_machine.h"
 
@@ -12,14 +12,14 @@ enum {
 
 /* ---- coming along ---------------------------------------------------------------------------- */
 
-/* Who has several devices would leave one of them idle. */
+/* A tenant with several devices would leave one of them idle. */
 bool turns_company_may_come(const struct turns_seat *s)
 {
 	return s->lined && s->gate == TURNS_CLOSED && !s->device->strays &&
 	       turns_tenant_governed(s->tenant) == 1;
 }
 
-/* Its leader waits for it, or somebody who has come along does. */
+/* Its leader waits for it, or a tenant that has come along does. */
 bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s)
 {
 	if (turns_awaits(leader->tenant, s->tenant))
@@ -69,7 +69,7 @@ void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
 	if (t->alone)
 		return;
 	t->together++;
-	/* Who comes may itself await one that was passed over. */
+	/* A tenant that comes may itself await one that was passed over. */
 	while (take_one(leader, now_ns))
 		;
 }
@@ -152,7 +152,7 @@ void turns_company_close(struct turns_seat *leader, uint64_t now_ns)
 	part_closed(leader, now_ns);
 }
 
-/* Its leader's turn goes on, and may never end: so this drain is looked after by itself. */
+/* Its leader's turn goes on, and may never end: so this drain has a timer of its own. */
 static void close_early(struct turns_seat *s, uint64_t now_ns)
 {
 	if (s->gate != TURNS_OPENED)
@@ -231,7 +231,7 @@ void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns)
 
 /* ---- the end of the leader's turn ------------------------------------------------------------ */
 
-/* It may run no more; what is in flight of it is its own affair. */
+/* It may run no more, and holds the device until its work in flight has ended. */
 static void inherit(struct turns_seat *s, uint64_t company_ns, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -250,7 +250,7 @@ static void inherit(struct turns_seat *s, uint64_t company_ns, uint64_t now_ns)
 	t->closed_ns = now_ns;
 	t->company_ns = company_ns;
 	turns_seat_activate(s);
-	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_look_ns(t));
+	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_check_ns(t));
 }
 
 void turns_company_pass_on(struct turns_seat *leader, uint64_t now_ns)

@@ -77,8 +77,7 @@ static void govern_seat(struct turns_seat *s, uint64_t now_ns)
 		turns_tenant_judge(t, now_ns);
 	} else if (!turns_seat_start_closing(s, true, now_ns)) {
 		/* It was just opened, and its guests were not told yet: they will not report
-		 * whether they want to run.
-		 */
+		 * whether they want to run. */
 		t->wants |= s->asks;
 		turns_tenant_enter(t, now_ns);
 	}
@@ -103,14 +102,15 @@ void turns_device_reckon(struct turns_device *d, uint64_t now_ns)
 	list_for_each(link, &d->seats) turns_settle(SEAT_OF_DEVICE(link), now_ns);
 	d->governed = governed;
 	if (governed) {
-		/* Nobody is served before all are closing. */
+		/* No seat is served before all are closing. */
 		d->strays++;
 		list_for_each(link, &d->seats) govern_seat(SEAT_OF_DEVICE(link), now_ns);
 		d->strays--;
 		turns_device_serve(d, now_ns);
 		return;
 	}
-	/* Nobody waits at a closed gate here, and who is on no governed device cannot be let in. */
+	/* Nobody waits at a closed gate here, and a tenant on no governed device cannot be let
+	 * in. */
 	list_for_each(link, &d->seats) turns_await_forget(SEAT_OF_DEVICE(link));
 	list_for_each(link, &d->seats) free_seat(SEAT_OF_DEVICE(link), now_ns);
 }

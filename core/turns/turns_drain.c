@@ -7,35 +7,35 @@
 #include "core/turns/turns_machine.h"
 
 enum {
-	LOOK_STEPS = 4,	   /* a coupled tenant is looked at after as many steps' time, or later */
-	LOOKS = 4,	   /* ... while it may hang */
-	SMOOTH_CLOSES = 8, /* after as many a tenant is not coupled any more, ... */
+	CHECK_STEPS = 4,       /* a coupled tenant is checked after as many steps' time, or later */
+	CHECKS = 4,	       /* ... while it may hang */
+	SMOOTH_CLOSES = 8,     /* after as many a tenant is not coupled any more, ... */
 	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
 
-uint64_t turns_tenant_free_look_ns(const struct turns_tenant *t)
+uint64_t turns_tenant_free_check_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
-	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / LOOKS);
+	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / CHECKS);
 }
 
-/* What a coupled tenant was let in with must be able to drain: each step lets more in, and if that
- * never drained, it would be left in the end although nothing of it waits for anything. So it is
+/* The work that a step lets in must be able to drain: each step lets in more, and if that never
+ * drained, the drain would be given up in the end although none of it waits for anything. So it is
  * given twice as long as it usually takes, and at least as long as the step took. */
-uint64_t turns_tenant_look_ns(const struct turns_tenant *t)
+uint64_t turns_tenant_check_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
-	/* The steps of those it awaits let nothing of its own in. */
+	/* The steps of the tenants that it awaits let in no work of its own. */
 	if (turns_tenant_awaits(t) && (!t->alone || t->steps))
 		return most(least(turns_tenant_step_ns(t), tuning->drain_ns),
-			    LOOK_STEPS * tuning->step_ns);
+			    CHECK_STEPS * tuning->step_ns);
 	if (t->bond != TURNS_FREE)
 		return most(
 			least(most(2 * t->overrun_ns, turns_tenant_step_ns(t)), tuning->drain_ns),
-			LOOK_STEPS * tuning->step_ns);
-	return turns_tenant_free_look_ns(t);
+			CHECK_STEPS * tuning->step_ns);
+	return turns_tenant_free_check_ns(t);
 }
 
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
@@ -50,7 +50,7 @@ bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
 	s->stray = stray;
 	s->closing_ns = now_ns;
 	s->device->strays += stray;
-	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_look_ns(t));
+	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_check_ns(t));
 	turns_seat_todo(s, 0);
 	return true;
 }
@@ -74,7 +74,7 @@ static void drained_stray(struct turns_seat *s, uint64_t now_ns)
 	turns_device_serve(s->device, now_ns);
 }
 
-/* It stands in line, and what it had beside others has just used up its cap. */
+/* It stands in line, and its time beside others has just used up its cap. */
 static void keep_cap(struct turns_tenant *t, uint64_t now_ns)
 {
 	if (turns_tenant_released(t, now_ns) > now_ns)
@@ -219,12 +219,12 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 /* ---- hung ------------------------------------------------------------------------------------ */
 
 /* A thread may come to the gate without a word of it. */
-static void look_again(struct turns_seat *s, uint64_t now_ns)
+static void check_again(struct turns_seat *s, uint64_t now_ns)
 {
 	const struct turns *turns = s->tenant->turns;
 
 	turns_timer_set(&s->tenant->turns->drains, &s->timer,
-			now_ns + turns->tuning.hang_ns / LOOKS);
+			now_ns + turns->tuning.hang_ns / CHECKS);
 }
 
 /* All its closing gates: work that does not end on one device may be the cause on another. */
@@ -239,7 +239,7 @@ static void hang(struct turns_seat *s, uint64_t now_ns)
 	list_for_each(link, &t->seats)
 	{
 		if (SEAT_OF_TENANT(link)->gate == TURNS_OWING)
-			look_again(SEAT_OF_TENANT(link), now_ns);
+			check_again(SEAT_OF_TENANT(link), now_ns);
 	}
 	if (t->state == TURNS_ENDING) {
 		t->wants = false;
@@ -258,7 +258,7 @@ void turns_tenant_unhang(struct turns_tenant *t)
 	t->escalated = false;
 }
 
-void turns_tenant_look(struct turns_seat *s)
+void turns_tenant_check(struct turns_seat *s)
 {
 	turns_timer_set(&s->tenant->turns->drains, &s->timer, UINT64_MAX);
 	turns_seat_todo(s, TODO_LATE);
@@ -287,7 +287,7 @@ static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
 
 	if (!stands) {
 		escalate(s, now_ns);
-		look_again(s, now_ns);
+		check_again(s, now_ns);
 		return;
 	}
 	couple(s, TURNS_STAYED);
@@ -296,7 +296,7 @@ static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
 	turns_tenant_enter(t, now_ns);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- a late drain ---------------------------------------------------------------------------- */
 
 static void late_stray(struct turns_seat *s, uint64_t now_ns)
 {
@@ -328,7 +328,7 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
-	/* What it wants meanwhile does not make it younger. */
+	/* A wish to run meanwhile does not make the drain younger. */
 	uint64_t until = (s->stray ? s->closing_ns : t->ending_ns) + t->turns->tuning.hang_ns;
 
 	if (is_free(s) || turns_node_linked(&s->timer))
@@ -343,5 +343,5 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 		hang(s, now_ns);
 	else
 		turns_timer_set(&t->turns->drains, &s->timer,
-				least(now_ns + turns_tenant_look_ns(t), until));
+				least(now_ns + turns_tenant_check_ns(t), until));
 }

@@ -9,8 +9,8 @@ enum {
 	GRACE_USUAL =
 		500, /* thousandths of the pauses that must be short for a pause to be waited for */
 	STEPS_DOUBLED = 8, /* each of these steps is twice as long as the one before */
-	COMPANY_TURNS = 16 /* so long a turn with company lasts at most: who comes along stands in
-			      no line, and so is no rival */
+	COMPANY_TURNS = 16 /* the longest turn with company, in turns' lengths: a tenant that comes
+			      along stands in no line, and so is no rival */
 };
 
 static bool is_contested(const struct turns_tenant *t)
@@ -320,7 +320,7 @@ void turns_wants(struct turns_seat *s, uint64_t now_ns)
 		resume_turn(t, now_ns);
 		turns_tenant_judge(t, now_ns);
 	} else if (t->bond == TURNS_HUNG && s->gate == TURNS_OWING) {
-		turns_tenant_look(s);
+		turns_tenant_check(s);
 	}
 	turns_tenant_enter(t, now_ns);
 }

@@ -2,7 +2,7 @@
 /*
  * Chooses the next seat on a device: first a seat that is due (behind its guarantee, or waiting for
  * too long), then by class, and within a class by the earliest eligible virtual deadline. A seat
- * moves from `later` to `soon` at most once each time that it stands in line.
+ * passes from `later` to `soon` at most once each time that it stands in line.
  */
 #include "core/turns/turns_machine.h"
 

@@ -90,7 +90,7 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns);
 void turns_device_serve(struct turns_device *d, uint64_t now_ns);
 
 void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns);
-/* Its gate opens, in whosever turn. */
+/* Its gate opens, in its own turn or in another's. */
 void turns_seat_open(struct turns_seat *s, uint64_t now_ns);
 
 /* ---- turns_judge.c: whether a turn goes on --------------------------------------------------- */
@@ -115,12 +115,12 @@ bool turns_tenant_owes(const struct turns_tenant *t);
 void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns);
 /* It has had its time. It stands in line again. */
 void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns);
-/* How long its drain is waited for without a look. */
-uint64_t turns_tenant_look_ns(const struct turns_tenant *t);
+/* How long its drain is waited for before it is checked. */
+uint64_t turns_tenant_check_ns(const struct turns_tenant *t);
 /* Likewise, as long as nothing is known of it but how long its drains usually take. */
-uint64_t turns_tenant_free_look_ns(const struct turns_tenant *t);
+uint64_t turns_tenant_free_check_ns(const struct turns_tenant *t);
 /* It is asked whether a thread waits at a gate of a tenant that was reported as hung. */
-void turns_tenant_look(struct turns_seat *s);
+void turns_tenant_check(struct turns_seat *s);
 /* What it waited for is over, or it runs again. */
 void turns_tenant_unhang(struct turns_tenant *t);
 /* All its gates have drained, or were given up. */
@@ -143,7 +143,7 @@ void turns_await_forget(struct turns_seat *s);
 /* ---- turns_company.c: whose gates are open in another tenant's turn -------------------------- */
 
 bool turns_company_may_come(const struct turns_seat *s);
-/* The leader waits for it, or somebody who has come along does. */
+/* The leader waits for it, or a tenant that has come along does. */
 bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s);
 void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns);
 /* Its turn begins, or a tenant has joined the line: those it awaits come along. Returns true if the
@@ -156,16 +156,17 @@ bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns);
 void turns_company_close(struct turns_seat *leader, uint64_t now_ns);
 /* One that came along is barred or suspended. / It has drained. */
 void turns_company_expel(struct turns_tenant *t, uint64_t now_ns);
-/* Who came along and has used up its cap is closed. Returns when the next one must be; UINT64_MAX:
- * never. */
+/* Closes the gates of tenants that came along and have used up their caps. Returns when the next
+ * one must be closed; UINT64_MAX: never. */
 uint64_t turns_company_keep_caps(struct turns_tenant *t, uint64_t now_ns);
-/* One that came along was closed and has not drained: its leader's turn ends, and then it is seen
- * after. */
+/* One that came along was closed and has not drained: its leader's turn ends, which checks it
+ * then. */
 void turns_company_late(struct turns_seat *s, uint64_t now_ns);
 void turns_company_drained(struct turns_seat *s, uint64_t now_ns);
-/* What the leader had in flight is not waited for any more, nor what they had. */
+/* The leader's work in flight is not waited for any more, nor that of its company. */
 void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns);
-/* It does not hold the device any more: who came along, and has not drained, does. */
+/* The leader does not hold the device any more: a tenant that came along, and has not drained,
+ * does. */
 void turns_company_pass_on(struct turns_seat *leader, uint64_t now_ns);
 /* The seat is on no governed device any more. */
 void turns_company_detach(struct turns_seat *s, uint64_t now_ns);

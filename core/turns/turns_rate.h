@@ -3,7 +3,7 @@
  * Sums nanoseconds over the last second and the last minute, in two rings of buckets. The cost of
  * adding is the number of buckets crossed, at most the size of the rings. A bucket counts in
  * 62,500ths of its width (1 us, 16 us) and at most 65,535 of them: nobody is charged more than the
- * time that passes. What is less is carried over to the next bucket.
+ * time that passes. A smaller rest is carried over to the next bucket.
  */
 #pragma once
 

@@ -25,12 +25,12 @@ struct device {
 	bool unshown; /* some of them still see an older room, or number of tenants, than these: */
 	uint64_t shown_room;
 	uint32_t shown_registered;
-	uint64_t glanced_ns; /* when book_glance() looked last */
+	uint64_t glanced_ns; /* when book_glance() read the reports last */
 	struct turns_device turns;
 	bool shown_governed; /* its tenants' guests know that there are turns */
 	struct alike alike;
 	bool shown_listens; /* and that `alike` must know when they are idle */
-	bool said_unfair;   /* in the log */
+	bool logged_unfair; /* in the log */
 	struct residency residency;
 	uint32_t members;	  /* of `residency` */
 	bool relisten;		  /* which guests must report idleness may have changed */
@@ -46,7 +46,7 @@ struct device {
 	uint64_t outside_until; /* an answer waits for this measurement */
 };
 
-/* What MIG has taken is, as long as it has tenants. */
+/* A device that MIG has taken is shown as long as it has tenants. */
 static inline bool device_is_shown(const struct device *device)
 {
 	return !device->info->gone || device->registered;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GPU may be divided anew while meted runs (`nvidia-smi mig`, NVIDIA's mig-manager). What has
- * come gets the next index, and what is gone keeps its own: a device's index is in pages, journals
- * and protocols, and means the same device for as long as meted runs. Those who have a share of
- * what is gone keep it, with what the driver lets them do; nobody new gets one. If it is made
- * again, it is the device that it was.
+ * A GPU may be divided anew while meted runs (`nvidia-smi mig`, NVIDIA's mig-manager). A new device
+ * gets the next index, and one that is gone keeps its own: a device's index is in pages, journals
+ * and protocols, and means the same device for as long as meted runs. Tenants with a share of a
+ * device that is gone keep it, as far as the driver lets them use it; no new tenant gets one. If
+ * the device is made again, it is the device that it was.
  *
  * Where that is not enough, a meted that is a machine's or a node's restarts as it was started:
  * there are more devices than places, a tenant waits for one that was missing at the start, or the
@@ -50,7 +50,7 @@ void divided_found(struct daemon *d, uint32_t index)
 		 (unsigned long long)device->reserve_bytes);
 }
 
-/* What is gone, or back, of the devices that we had. */
+/* Logs which of the known devices are gone, or back. */
 static void note_known(struct daemon *d, const bool was_gone[DAEMON_DEVICES])
 {
 	d->present = 0;

@@ -136,7 +136,7 @@ static uint64_t used_by(const struct health_processes *p, pid_t pid)
 	return sum;
 }
 
-/* What it may be found with: see struct host_measured. */
+/* The bytes that it may be found with: see struct host_measured. */
 static uint64_t may_have(struct tenant_device *of, const struct ledger_sums *own, uint64_t bytes)
 {
 	if (!of->may_bytes)
@@ -162,10 +162,10 @@ static void measured(const struct health_processes *p, struct tenant_device *of,
 
 		ledger_holder_sums(g->device[at].holder, &has);
 		row.bytes += used;
-		/* A program that has the driver from elsewhere says nothing that would have it
-		 * measured. */
+		/* A program that has the driver from elsewhere sends nothing that would start a
+		 * measurement. */
 		if (!g->expected && used != g->device[at].residual.used)
-			measure_say(&g->device[at], RESIDUAL_WATCHED, 0);
+			measure_tell(&g->device[at], RESIDUAL_WATCHED, 0);
 		if (used > has.granted && used - has.granted > worst) {
 			worst = used - has.granted;
 			row.pid = (uint32_t)g->pid;

@@ -37,7 +37,7 @@ must_check int health_watch_open(struct health_watch *h, struct daemon *d, host_
 				 void *owner);
 /* The processes that were last seen and are not guests now. */
 void health_watch_strangers(const struct health_watch *h, const struct host_reader *reader);
-/* What the tenants' processes had then, according to the driver. */
+/* The bytes that the tenants' processes had then, according to the driver. */
 void health_watch_measured(const struct health_watch *h, const struct host_reader *reader);
 /* Stops all reports. The struct must live until the loop has ended. */
 void health_watch_close(struct health_watch *h);

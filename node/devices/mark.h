@@ -8,5 +8,5 @@ must_check int mark_open(struct daemon *d);
 void mark_close(struct daemon *d);
 /* Tries again if a device's mark could not be taken. */
 void mark_again(struct daemon *d);
-/* Adds a line for each device that another meted also shares out. */
+/* Adds a text line for each device that another meted also shares out. */
 void mark_trouble(const struct daemon *d, char *text, size_t size);

@@ -90,7 +90,7 @@ static bool make_room(struct nvml *nvml)
 	return true;
 }
 
-/* What older drivers do not report. */
+/* Reads figures that older drivers do not report. */
 static void read_optional(const struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 			  struct nvml_device *device)
 {

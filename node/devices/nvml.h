@@ -82,7 +82,8 @@ int nvml_cuda(const struct nvml *nvml);
 must_check int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out,
 			      uint32_t room, uint32_t *ret_count);
 
-/* What is in use on the device without what the driver itself has reserved; 0: not reported. */
+/* The bytes in use on the device, without those that the driver itself has reserved; 0: not
+ * reported. */
 must_check uint64_t nvml_used(struct nvml *nvml, uint32_t index);
 
 struct nvml_busy {

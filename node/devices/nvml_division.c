@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which devices are there that MIG has made since, and what a part of a GPU has.
+ * Finds the devices that MIG has made since, and reads what a part of a GPU has.
  *
- * Rows of nvml.h keep their places: what is gone stays, and what has come stands behind. So an
- * index means the same device for as long as meted runs.
+ * Rows of nvml.h keep their places: a device that is gone stays, and a new one stands behind the
+ * others. So an index means the same device for as long as meted runs.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ static uint64_t mix_byte(uint64_t hash, uint8_t byte)
 	return (hash ^ byte) * 1099511628211ULL;
 }
 
-/* What is not known, was gone, or has another index, changes the hash. */
+/* A device that is not known, was gone, or has another index, changes the hash. */
 static uint64_t mix(const struct nvml *nvml, nvmlDevice_t device, unsigned int index, uint64_t hash)
 {
 	char uuid[80];

@@ -44,7 +44,7 @@
 	CALL(nvmlDeviceGetSupportedEventTypes, 0)                                                  \
 	CALL(nvmlDeviceRegisterEvents, 0)
 
-/* What nvml_look_again() has found out about a device that was accepted. */
+/* A find of nvml_look_again(), of a device that was accepted. */
 struct nvml_found {
 	bool told; /* its GPU has said which parts it has */
 	bool there;
@@ -88,17 +88,18 @@ static inline void nvml_set_handle(struct nvml *nvml, uint32_t index, nvmlDevice
 	__atomic_store_n(&nvml->handles[index], handle, __ATOMIC_RELAXED);
 }
 
-/* Of the devices that are read. What is not reported stays 0. Without memory there are none. */
+/* Reads the links of the devices that are read. A link that is not reported stays 0. Without memory
+ * there are none. */
 void nvml_read_links(struct nvml *nvml);
 /* A row more: of a GPU, or of its part `index`. */
 must_check int nvml_read_gpu(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index,
 			     struct fault *why);
 must_check int nvml_read_one(struct nvml *nvml, nvmlDevice_t part, nvmlDevice_t gpu,
 			     unsigned int gpu_index, unsigned int index, struct fault *why);
-/* What a part has; zeros where the driver does not tell. */
+/* Reads what a part has; zeros where the driver does not tell. */
 void nvml_read_part(const struct nvml *nvml, nvmlDevice_t part, struct gpu_part *ret);
-/* Where in its GPU the GPU instance is, and how many slices the GPU has; what the driver does not
- * tell stays as it is. */
+/* Where in its GPU the GPU instance is, and how many slices the GPU has; a figure that the driver
+ * does not tell stays as it is. */
 void nvml_read_place(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_instance,
 		     struct gpu_part *part);
 /* Whether MIG has divided it. */

@@ -73,7 +73,7 @@ void nvml_read_links(struct nvml *nvml)
 
 struct nvml_link nvml_link(const struct nvml *nvml, uint32_t a, uint32_t b)
 {
-	/* What has come since are parts, which have none, or GPUs whose links are read when meted
+	/* Devices made since are parts, which have none, or GPUs whose links are read when meted
 	 * starts again. */
 	if (!nvml->links || a >= nvml->linked || b >= nvml->linked)
 		return (struct nvml_link){0};

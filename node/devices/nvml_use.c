@@ -12,7 +12,8 @@ int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out, 
 		nvml->nvmlDeviceGetComputeRunningProcesses_v3
 			? nvml->nvmlDeviceGetComputeRunningProcesses_v3
 			: nvml->nvmlDeviceGetComputeRunningProcesses_v2;
-	/* Not cleared: of the room for thousands only what the driver writes is touched. */
+	/* Not cleared: only the rows that the driver writes are touched, of the room for
+	 * thousands. */
 	owned(free) nvmlProcessInfo_t *infos = reallocarray(NULL, room, sizeof(*infos));
 	unsigned int count = room;
 	uint32_t n = 0;
@@ -49,7 +50,7 @@ uint64_t nvml_used(struct nvml *nvml, uint32_t index)
 }
 
 /* The driver wants room for all that it may keep, whatever it then writes: 580 wants 72 rows, and
- * has written 1. How much it wants is only asked where `room` does not suffice. */
+ * has written 1. It is only asked how much it wants if `room` does not suffice. */
 static nvmlReturn_t read_samples(const struct nvml *nvml, uint32_t index, uint64_t since_us,
 				 uint32_t room, nvmlProcessUtilizationSample_t **samples,
 				 unsigned int *ret_count)

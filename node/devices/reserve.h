@@ -15,8 +15,8 @@ struct reserve_asker {
 must_check int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *asker,
 			    uint64_t hold_ns, struct fault *why);
 void reserve_drop(struct daemon *d, const void *owner);
-/* Processes that have ended hold nothing, even if what keeps their reservations (the process that
- * `mete pick` leaves behind) has not noticed yet. */
+/* Processes that have ended hold nothing, even if the keeper of their reservations (the process
+ * that `mete pick` leaves behind) has not noticed yet. */
 void reserve_release_ended(struct daemon *d);
 /* A reservation from the journal: it is valid if the process lives, or the time is not over. */
 void reserve_return(struct daemon *d, uint32_t device, const struct reservation *was);

@@ -6,8 +6,8 @@
 #include "node/upcalls.h"
 
 enum {
-	SHOWN_AT_ONCE =
-		8, /* if a device has no more tenants, all of them see its room with the event */
+	SHOWN_AT_ONCE = 8, /* of a device: they see its room with the event; if there are more, all
+			      see it later */
 	SHOWN_LATER_MS = 10,
 	SHOWN_EACH_US = 100, /* or as many of these as there are tenants, if that is later */
 	GLANCE_MS = 10,
@@ -22,9 +22,8 @@ static void on_ledger_timer(struct loop_timer *timer)
 	book_pump(d);
 }
 
-/* All tenants of a device see its room. Telling each of them with each event would cost more the
- * more there are. If there are many, they are told soon, all together, and the later the more they
- * are: what that costs in a second does not depend on their number. */
+/* All tenants of a device see its room. If there are many, they see it later, all together: the
+ * more there are the later, so that the cost in a second does not depend on their number. */
 static void show_room(struct daemon *d, uint32_t index)
 {
 	struct device *device = &d->device[index];
@@ -107,7 +106,7 @@ int book_open(struct daemon *d)
 				       .asks_per_account = DAEMON_ASKS_OF_TENANT,
 				       .asks_per_holder = DAEMON_ASKS_OF_GUEST,
 				       .recall_ns = 1000 * ms,
-				       .look_ns = 20 * ms};
+				       .refresh_ns = 20 * ms};
 	void *memory = calloc(1, ledger_size(&limits));
 	int r;
 
@@ -143,7 +142,7 @@ static uint64_t says_allocated(const struct guest_device *at)
 	uint64_t here = __atomic_load_n(&own->device[i].allocated_bytes, __ATOMIC_ACQUIRE);
 	uint64_t out = __atomic_load_n(&own->movable[i].out_bytes, __ATOMIC_ACQUIRE);
 
-	/* What is in the store is allocated, too. */
+	/* Memory in the store is allocated, too. */
 	return out > UINT64_MAX - here ? UINT64_MAX : here + out;
 }
 
@@ -201,7 +200,7 @@ void book_refresh_all(struct daemon *d)
 		refresh_device(&d->device[i]);
 }
 
-static void look(struct daemon *d, const struct ledger_action *action)
+static void refresh_for(struct daemon *d, const struct ledger_action *action)
 {
 	if (action->account)
 		refresh_tenant(ledger_watcher(action->account));
@@ -215,8 +214,8 @@ void book_pump(struct daemon *d)
 	uint64_t now = loop_now_ns(), deadline, later;
 
 	while (ledger_next(d->book.ledger, now, &action)) {
-		if (action.verb == LEDGER_LOOK) {
-			look(d, &action);
+		if (action.verb == LEDGER_REFRESH) {
+			refresh_for(d, &action);
 			continue;
 		}
 		/* The guest must find the figures that match the answer. */

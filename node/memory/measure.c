@@ -111,7 +111,7 @@ static void step(struct guest_device *at, enum residual_verb verb, uint64_t byte
 	act(at, residual_step(&at->residual, &event));
 }
 
-void measure_say(struct guest_device *at, enum residual_verb verb, uint64_t bytes)
+void measure_tell(struct guest_device *at, enum residual_verb verb, uint64_t bytes)
 {
 	step(at, verb, bytes, NULL);
 	if (verb == RESIDUAL_HUNG_UP)
@@ -134,9 +134,9 @@ static uint64_t load(const uint64_t *place)
 	return __atomic_load_n(place, __ATOMIC_RELAXED);
 }
 
-/* How often what the guest holds has changed; RESIDUAL_MOVING while it is changing, and while its
+/* How often what the guest holds has changed; RESIDUAL_CHANGING while it is changing, and while its
  * messages about created or destroyed contexts have not been read yet. */
-static uint64_t says_moved(const struct guest *g)
+static uint64_t changes_of(const struct guest *g)
 {
 	uint64_t settles = __atomic_load_n(&g->own->settles, __ATOMIC_SEQ_CST);
 	uint64_t ended = __atomic_load_n(&g->own->changes_ended, __ATOMIC_SEQ_CST);
@@ -144,8 +144,8 @@ static uint64_t says_moved(const struct guest *g)
 
 	/* It has not stated what it holds yet, and its page does not cover that until then. */
 	if (!g->stated && g->caller)
-		return RESIDUAL_MOVING;
-	return begun != ended || settles > g->settles ? RESIDUAL_MOVING : begun;
+		return RESIDUAL_CHANGING;
+	return begun != ended || settles > g->settles ? RESIDUAL_CHANGING : begun;
 }
 
 static uint64_t says_mapped(const struct wire_own_page *own, size_t i)
@@ -156,14 +156,14 @@ static uint64_t says_mapped(const struct wire_own_page *own, size_t i)
 	return stocked > UINT64_MAX - allocated ? UINT64_MAX : allocated + stocked;
 }
 
-/* `moves_first`: the moves are read before everything else at the beginning of a measurement, and
- * after everything else at its end, so that no change in between is missed. */
-static struct residual_moment moment_of(const struct guest_device *at, bool moves_first)
+/* `changes_first`: the changes are read before everything else at the beginning of a measurement,
+ * and after everything else at its end, so that no change in between is missed. */
+static struct residual_moment moment_of(const struct guest_device *at, bool changes_first)
 {
 	const struct guest *g = at->guest;
 	const struct wire_own_page *own = g->own;
 	size_t i = (size_t)(at - g->device);
-	uint64_t moved = says_moved(g), others = load(&own->others[i]);
+	uint64_t changes = changes_of(g), others = load(&own->others[i]);
 	struct ledger_sums has;
 	struct residual_moment now;
 
@@ -177,7 +177,7 @@ static struct residual_moment moment_of(const struct guest_device *at, bool move
 		.others = others ? others - 1 : RESIDUAL_UNSAID,
 		/* The allocated amount in its page covers only what is on the device. */
 		.granted = has.granted - has.evicted};
-	now.moved = moves_first ? moved : says_moved(g);
+	now.changes = changes_first ? changes : changes_of(g);
 	return now;
 }
 
@@ -265,9 +265,9 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 	}
 	used = used_by(d, device, at->guest->pid);
 	now = moment_of(at, false);
-	if (used != at->residual.used || now.moved != at->seen_moved)
+	if (used != at->residual.used || now.changes != at->seen_changes)
 		watch_stirred(at->guest->tenant);
-	at->seen_moved = now.moved;
+	at->seen_changes = now.changes;
 	step(at, RESIDUAL_ENDS, used, &now);
 }
 
@@ -404,7 +404,7 @@ int measure_open(struct daemon *d)
 	list_init(&d->measure.between);
 	list_init(&d->measure.open);
 	list_init(&d->measure.answers);
-	/* Not cleared: rows that no process has take no memory. */
+	/* Not cleared, so that unused rows take no memory. */
 	d->measure.rows =
 		reallocarray(NULL, (size_t)d->places * DAEMON_GUESTS + 1, sizeof(*d->measure.rows));
 	if (!d->measure.rows)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measurements of guests' memory according to the driver: what begins them. What follows from one
- * that has ended is in measured.c. */
+/* Begins measurements of guests' memory by the driver. measured.c handles their ends. */
 #pragma once
 
 #include "node/daemon.h"
@@ -8,16 +7,17 @@
 must_check int measure_open(struct daemon *d);
 void measure_close(struct daemon *d);
 /* Tells the machine; measure_start() follows. */
-void measure_say(struct guest_device *at, enum residual_verb verb, uint64_t bytes);
+void measure_tell(struct guest_device *at, enum residual_verb verb, uint64_t bytes);
 /* Its guest leaves. */
 void measure_forget(struct guest_device *at);
 /* Starts the wanted measurements on the worker, or after the one in progress. */
 void measure_start(struct daemon *d);
-/* The guest asks for this much. If that would be refused, what the last measurements left open
- * is measured again, because the asking guest is quiet. The answer waits for this, see
- * ledger_unsettled(). */
+/* The guest asks for this much. If the ledger would refuse that, guests whose last measurements
+ * left something open are measured again, because the asking guest is quiet. The answer waits for
+ * this, see ledger_unsettled(). */
 void measure_asker(struct guest_device *at, uint64_t bytes);
-/* All that the last measurements left open is wanted again. measure_start() follows. */
+/* Guests whose last measurements left something open are to be measured again. measure_start()
+ * follows. */
 void measure_reopen(struct daemon *d);
 /* Measures all guests that have stated what they hold. admin_measured() follows, up to
  * RESIDUAL_ROUNDS times. */

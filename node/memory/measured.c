@@ -60,7 +60,7 @@ static void answer_checks(struct daemon *d)
 
 static void excuse(struct guest_device *at)
 {
-	measure_say(at, RESIDUAL_LATE, 0);
+	measure_tell(at, RESIDUAL_LATE, 0);
 }
 
 void measure_check(struct guest_device *at, uint32_t id)
@@ -68,7 +68,7 @@ void measure_check(struct guest_device *at, uint32_t id)
 	struct daemon *d = at->guest->tenant->daemon;
 
 	at->check_id = id;
-	measure_say(at, RESIDUAL_CHECKED, 0);
+	measure_tell(at, RESIDUAL_CHECKED, 0);
 	measure_start(d);
 	if (d->measure.late)
 		excuse(at);
@@ -105,7 +105,7 @@ void measure_has_ended(struct daemon *d)
 	outside_looked(d);
 	if (d->measure.of_memory)
 		ledger_looked(d->book.ledger);
-	/* Who asked while the last attempt was made is not refused for what it left open. */
+	/* An ask that came during the last attempt is not refused for what that left open. */
 	if (ledger_awaits_look(d->book.ledger))
 		measure_reopen(d);
 	watch_looked(d, d->measure.begun);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What meted's books of memory and its measurements remember: book.h, measure.h, outside.h,
+ * The state of meted's books of memory and of its measurements: book.h, measure.h, outside.h,
  * remains.h, watch.h, prices.h.
  */
 #pragma once
@@ -35,18 +35,18 @@ struct measure {
 	struct nvml_process *rows; /* the worker's, DAEMON_GUESTS for each device; owned */
 	uint32_t row_count[DAEMON_DEVICES];
 	bool measured[DAEMON_DEVICES];
-	uint64_t nobody[DAEMON_DEVICES]; /* in use, and listed for no process */
-	uint64_t begun;			 /* measurements */
-	uint64_t ended;			 /* the last one that has */
-	bool of_memory;			 /* the one in progress, or the last one */
+	uint64_t nobody[DAEMON_DEVICES]; /* bytes in use, listed for no process */
+	uint64_t begun;			 /* how many measurements */
+	uint64_t ended;			 /* the number of the last one that has */
+	bool of_memory;			 /* the one in progress, or the last one, measures memory */
 	uint64_t began_ns;
 	struct list wanted, running; /* guests' devices, as in the next three */
 	struct list between;	     /* to be measured again after a while */
 	struct list open;	     /* and once more before a request is refused */
 	struct list answers;
 	struct loop_timer timer;       /* while one is under way */
-	bool late;		       /* it takes too long, and is no longer waited for */
-	struct loop_timer again_timer; /* armed while the last one of a guest was inexact */
+	bool late;		       /* it takes too long: no ask waits for it */
+	struct loop_timer again_timer; /* armed while the last measurement of a guest was inexact */
 	uint64_t again_ms;
 };
 
@@ -86,13 +86,13 @@ struct remains {
 	struct list link; /* of the device, where there are any */
 	struct daemon *daemon;
 	struct ledger_account *account;
-	struct tenant_device *of; /* NULL: a user's, namely ... */
+	struct tenant_device *of; /* NULL: the record of ... */
 	uid_t user;
 	uint32_t index;		      /* of the device */
 	struct ledger_holder *holder; /* NULL: nothing is charged */
 	uint64_t bytes;
-	uint64_t said;	 /* of `bytes`, in the log */
-	uint64_t nobody; /* what the last look saw on the device */
+	uint64_t logged; /* `bytes` in the last log message */
+	uint64_t nobody; /* bytes of no process on the device, by the last look */
 	uint64_t after;	 /* looks are measurements from this one on */
 	uint32_t looks;
 	bool in_flux; /* more looks are needed */

@@ -201,18 +201,18 @@ struct outside_text outside_text(const struct daemon *d, uint32_t device)
 {
 	const struct device *at = &d->device[device];
 	const struct outside_process *first = at->outside;
-	struct outside_text said = {""};
+	struct outside_text ret = {""};
 	char others[32] = "";
 
 	if (!at->outside_count)
-		return said;
+		return ret;
 	if (at->outside_all > 1)
 		snprintf(others, sizeof(others), ", and %u other%s", at->outside_all - 1,
 			 at->outside_all > 2 ? "s" : "");
-	snprintf(said.text, sizeof(said.text), " by tenants, %s outside mete (%s%spid %u%s)",
+	snprintf(ret.text, sizeof(ret.text), " by tenants, %s outside mete (%s%spid %u%s)",
 		 text_mib(outside_bytes(d, device), TEXT_UP).text, first->program,
 		 *first->program ? ", " : "", first->pid, others);
-	return said;
+	return ret;
 }
 
 static void on_due(struct loop_timer *timer)

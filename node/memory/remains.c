@@ -4,12 +4,12 @@
  * descriptor or has imported it. The driver lists it for no process (an H100's does not), so it is
  * in nobody's residual. Its maker's tenant stays charged with it (decision 106).
  *
- * How much it is: at most what the maker's page said may outlive it, and at most what the device
- * has in use beyond what the driver lists for processes. The second figure swings while others
- * allocate; so it takes two measurements to lower the charge, the larger of which counts. It is
- * never raised by a measurement, and a driver that tells no such figure leaves none of it. Until
- * both are there, the tenant's asks are not refused. Later they are repeated before an ask is
- * refused for lack of room.
+ * Its amount has two bounds: the bytes that may outlive the maker, by the maker's page, and the
+ * device's bytes in use that the driver lists for no process. The second figure swings while others
+ * allocate, so it takes two looks to lower the charge, and the larger figure counts. A look never
+ * raises the charge, and a driver without such a figure leaves none of it. Until both looks are
+ * made, the tenant's asks are not refused. Later the looks are repeated before an ask is refused
+ * for lack of room.
  */
 #include "node/memory/remains.h"
 
@@ -23,7 +23,7 @@
 
 enum { LOOKS = 2 };
 
-/* What an idle device has in use that is listed for no process: 11 MiB on an H100. */
+/* An idle device has some bytes in use that are listed for no process: 11 MiB on an H100. */
 static const uint64_t slack_bytes = 32 << 20;
 
 uint64_t remains_of(const struct guest_device *at)
@@ -167,9 +167,9 @@ static void look(struct remains *it, uint64_t nobody)
 		most_bytes = 0;
 	if (most_bytes < it->bytes)
 		charge(it, most_bytes);
-	if (it->bytes != it->said)
+	if (it->bytes != it->logged)
 		log_of(it);
-	it->said = it->bytes;
+	it->logged = it->bytes;
 	set_in_flux(it, false);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watches guests that report nothing: what they do not see (a driver call that no hook covers) is
- * found by measuring. Decision 0056 gives the reasons.
+ * Watches guests that report nothing: a change that they do not see (by a driver call that no hook
+ * covers) is found by measuring. Decision 0056 gives the reasons.
  *
  *  - While anything changes on a device that several tenants share, all of its guests are measured
  *    once a second. After WATCH_LOOKS measurements without a change the timer rests. A tenant that
@@ -42,7 +42,7 @@ static void look_at(struct tenant_device *of)
 		/* A guest that is still expected is charged what it claims, and
 		 * memory is kept for that. */
 		if (!g->expected)
-			measure_say(&g->device[of - t->device], RESIDUAL_WATCHED, 0);
+			measure_tell(&g->device[of - t->device], RESIDUAL_WATCHED, 0);
 	}
 }
 
@@ -68,7 +68,7 @@ static void on_watch(struct loop_timer *timer)
 		any |= look_at_device(d, i);
 	measure_start(d);
 	if (!any || !--d->watch.left) {
-		/* What measuring took for a moment. */
+		/* Measuring took memory for a moment. */
 		flows_gave_back(&d->flows);
 		return;
 	}

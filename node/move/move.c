@@ -29,15 +29,15 @@ static struct device *device_of(const struct tenant_device *at)
 
 /* ---- the machines ---------------------------------------------------------------------------- */
 
-/* Something waits, perhaps without any event to come. */
+/* Something waits, and perhaps no event will end that. */
 static void on_timer(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, move.timer);
 
-	d->move.looking = false;
+	d->move.checking = false;
 	move_ask_late(d, schedule_now(d));
 	move_segments_late(d, loop_now_ns());
-	move_look_behind(d);
+	move_check_behind(d);
 	schedule_pump(d);
 }
 
@@ -54,7 +54,7 @@ static struct residency_tuning tuning_of(const struct daemon *d)
 	return tuning;
 }
 
-/* What a device that is here may have of the store: all of them may have as much. */
+/* The part of the store that a device may have while it is here; it is the same for each. */
 static uint64_t part_now(const struct daemon *d)
 {
 	uint64_t bytes = 0;
@@ -80,12 +80,12 @@ bool move_why_never(const struct daemon *d, struct fault *ret_why)
 				      text_mib(each, TEXT_DOWN).text,
 				      text_mib(spare, TEXT_UP).text));
 	else if (now <= spare)
-		best_effort(fault_set(ret_why, -ENOSPC,
-				      "nothing moves for now: the store has %s for each device, "
-				      "and needs more than %s, until what is out since before GPUs "
-				      "were divided is back",
-				      text_mib(now, TEXT_DOWN).text,
-				      text_mib(spare, TEXT_UP).text));
+		best_effort(
+			fault_set(ret_why, -ENOSPC,
+				  "nothing moves for now: the store has %s for each device, "
+				  "and needs more than %s, until memory that left before GPUs were "
+				  "divided is back",
+				  text_mib(now, TEXT_DOWN).text, text_mib(spare, TEXT_UP).text));
 	return each <= spare || now <= spare;
 }
 
@@ -120,7 +120,7 @@ void move_close(struct daemon *d)
 	loop_timer_close(&d->move.timer, NULL);
 }
 
-/* Nobody else yields. */
+/* Only class batch yields. */
 static bool has_batch(const struct residency *r)
 {
 	list_for_each(link, (struct list *)&r->members)
@@ -134,7 +134,7 @@ static bool has_batch(const struct residency *r)
 	return false;
 }
 
-/* Who is within another tenant is a part of its account. */
+/* A tenant within another one is a part of that one's account. */
 uint64_t move_above(const struct daemon *d, uint32_t index)
 {
 	const struct device *device = &d->device[index];
@@ -198,7 +198,7 @@ static void act(const struct residency_action *action)
 	case RESIDENCY_STUCK:
 		log_of(at, "tenant.stuck", action->bytes);
 		hang_stuck(at);
-		move_look_later(at->tenant->daemon);
+		move_check_later(at->tenant->daemon);
 		break;
 	}
 }
@@ -217,7 +217,7 @@ static void listen_anew(struct device *device, uint64_t now)
 }
 
 /* Cleared parts of the store may be reserved again. */
-static void say_cleared(struct daemon *d, uint32_t index, uint64_t now)
+static void tell_cleared(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct device *device = &d->device[index];
 	const struct store_part *part = &d->move.part[index].store;
@@ -250,7 +250,7 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 		listen_anew(device, now);
 	if ((!device->members && !device->plain_bytes) || is_expecting(d, index))
 		return false;
-	say_cleared(d, index, now);
+	tell_cleared(d, index, now);
 	residency_budget(&device->residency, move_budget(d, index), now);
 	residency_above(&device->residency, move_above(d, index));
 	done = show_capacity(d, index, now);
@@ -261,7 +261,7 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 		done = true;
 	}
 	if (device->residency.yielding)
-		move_look_later(d);
+		move_check_later(d);
 	return move_plain(d, index) || done;
 }
 
@@ -311,7 +311,7 @@ static void join(struct tenant_device *at, uint64_t now)
 	struct device *device = device_of(at);
 	const struct daemon *d = at->tenant->daemon;
 
-	/* Where nobody was, the machine was told of no change. */
+	/* While the device had no members, the machine was told of no change. */
 	residency_budget(&device->residency, move_budget(d, at->index), now);
 	residency_join(&device->residency, &at->member, &at->seat, at, move_quota(d, at->index),
 		       now);
@@ -391,7 +391,7 @@ static void bring_back(struct tenant *t, uint32_t devices, uint64_t now)
 			best_effort(residency_suspend(&t->device[i].member, false, now));
 }
 
-/* What stays was most often allocated while the share had swap=off. */
+/* Memory that stays was most often allocated while the share had swap=off. */
 static struct move_sent sum_sent(struct tenant *t)
 {
 	struct move_sent sum = {0};
@@ -409,7 +409,7 @@ static struct move_sent sum_sent(struct tenant *t)
 	return sum;
 }
 
-/* What comes back once it is called, when its programs want it. */
+/* This memory may come back from now on, once its programs want it. */
 static struct move_sent sum_stored(struct tenant *t)
 {
 	struct move_sent sum = {.stays_bytes = !t->suspended};
@@ -431,8 +431,8 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret, struct 
 		return fault_set(
 			why, -EINVAL,
 			"tenant %u (%.60s) has swap=off: its memory cannot leave the device; start "
-			"it with `mete run --swap auto`, as `mete set %u swap=auto` is for what it "
-			"allocates from then on",
+			"it with `mete run --swap auto`: `mete set %u swap=auto` is only for "
+			"memory that it allocates from then on",
 			t->id, t->name, t->id);
 	if (suspends && !t->daemon->move.stores.budget_bytes)
 		return fault_set(why, -EINVAL, "this meted has no store (--store 0)");
@@ -440,9 +440,10 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret, struct 
 		if (!t->device[i].joined || residency_suspend(&t->device[i].member, true, now) == 0)
 			continue;
 		bring_back(t, i, now);
-		return fault_set(
-			why, -ENOSPC, "the store has no room for what tenant %u (%.60s) holds: %s",
-			t->id, t->name, text_mib(t->device[i].member.resident_bytes, TEXT_UP).text);
+		return fault_set(why, -ENOSPC,
+				 "the store has no room for the memory of tenant %u (%.60s): %s",
+				 t->id, t->name,
+				 text_mib(t->device[i].member.resident_bytes, TEXT_UP).text);
 	}
 	*ret = (struct move_sent){0};
 	if (!suspends) {
@@ -477,7 +478,7 @@ void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 	ret_row->suspended = at->tenant->suspended;
 	list_for_each(link, (struct list *)&at->tenant->guests)
 		add_guest(list_entry(link, struct guest, link), tenant_index(at), ret_row);
-	/* Of one with swap=off nobody expects that it moves. */
+	/* With swap=off nobody expects memory to move. */
 	if (!at->tenant->share.swap)
 		ret_row->unmovable &= ~(uint32_t)WIRE_UNMOVABLE_ALL;
 	else if (!at->tenant->daemon->move.stores.budget_bytes)

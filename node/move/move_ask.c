@@ -109,9 +109,9 @@ static struct ask *head(const struct tenant_device *of)
 
 /* ---- what may be about to change ------------------------------------------------------------- */
 
-/* Would it be served if there were so much room for what can move, and no unused credit? The
- * asker's own makes the tenant smaller, that of others only what the device and the store have to
- * hold together. */
+/* Would the ask be served with that capacity for movable memory, and without unused credit? The
+ * asker's own unused credit makes its tenant smaller. That of others only reduces the sum that the
+ * device and the store have to hold. */
 static bool would_fit(const struct ask *ask, uint64_t capacity)
 {
 	const struct tenant_device *of = of_tenant(ask->at);
@@ -139,7 +139,7 @@ static bool may_settle(struct ask *ask)
 		return false;
 	if (first)
 		measure_asker(ask->at, ask->request.bytes);
-	move_look_later(of->tenant->daemon);
+	move_check_later(of->tenant->daemon);
 	ask->state = ASK_SETTLES;
 	return true;
 }
@@ -180,7 +180,7 @@ bool move_line(struct tenant_device *of, uint64_t now)
 		}
 		if (r == RESIDENCY_WAITS && ask->request.may_wait) {
 			ask->state = ASK_MACHINE;
-			move_look_later(of->tenant->daemon);
+			move_check_later(of->tenant->daemon);
 			break;
 		}
 		if (r == RESIDENCY_WAITS)
@@ -254,8 +254,8 @@ void move_settled(struct device *device)
 	}
 }
 
-/* Answers asks that have waited for long enough for who does not make room. True: another one
- * waits. */
+/* Refuses asks that have waited for long enough for a tenant that does not make room. True: another
+ * ask waits. */
 static bool end_hindered(struct tenant_device *of, uint64_t now_ns)
 {
 	const struct residency_member *by;
@@ -274,8 +274,8 @@ static bool end_hindered(struct tenant_device *of, uint64_t now_ns)
 	return false;
 }
 
-/* The device has less for what can move than when the ask began to wait: if nobody can come back
- * whole any more, what is asked for is judged again, like a new ask. */
+/* The device has less for movable memory than when the ask began to wait: if some tenant could
+ * never come back whole, the ask is judged again, like a new one. */
 static void judge_again(struct tenant_device *of)
 {
 	const struct residency *r = of->joined ? of->member.residency : NULL;
@@ -300,13 +300,13 @@ void move_ask_late(struct daemon *d, uint64_t now_ns)
 
 			judge_again(of);
 			if (end_hindered(of, now_ns))
-				move_look_later(d);
+				move_check_later(d);
 		}
 		/* An answer may change the list. */
 		while (move_end_plain(&d->device[i], now_ns))
 			;
 		if (!list_empty(&d->device[i].plain))
-			move_look_later(d);
+			move_check_later(d);
 	}
 }
 
@@ -347,7 +347,7 @@ bool move_first_ask(const struct tenant_device *of, uint64_t *ret_bytes, uint64_
 	return true;
 }
 
-/* If not, the ledger would refuse it whatever is moved: let it do so, with its own sentence. */
+/* If not, the ledger would refuse it whatever moves: let it do so, with its own sentence. */
 static bool is_within(const struct guest_device *at, uint64_t bytes)
 {
 	const struct ledger_account *account = of_tenant(at)->account;

@@ -8,8 +8,8 @@
 struct ask *move_ask_make(struct guest_device *at, const struct ledger_request *request);
 void move_ask_drop(struct ask *ask);
 
-/* Asks for memory that wait here, and not in the ledger: how many; false: none; the one that has
- * waited longest, by schedule_now(). */
+/* Asks for memory that wait here, and not in the ledger: their number, and the one that has waited
+ * longest, by schedule_now(). False: none waits. */
 uint32_t move_asks(const struct tenant_device *at);
 must_check bool move_first_ask(const struct tenant_device *at, uint64_t *ret_bytes,
 			       uint64_t *ret_since_ns);
@@ -18,7 +18,7 @@ must_check bool move_ask(struct guest_device *at, const struct ledger_request *r
 			 bool movable);
 /* The ledger has answered; true: do not tell the guest (yet). */
 must_check bool move_answered(struct guest_device *at, const struct ledger_action *action);
-/* RESIDENCY_GRANT. The second function serves the next in line. */
+/* RESIDENCY_GRANT. / Serves the next in line. */
 void move_granted(struct tenant_device *at);
 must_check bool move_line(struct tenant_device *at, uint64_t now);
 /* The device's figures have changed: asks that waited for that are tried again. */

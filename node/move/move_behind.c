@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits for its memory while another tenant does not make room, or is parked for one of a
- * higher class, and asks for nothing: no ask of it is refused with a sentence. So its guests are
- * told who that is, for the program's standard error, and `mete ps` shows it. Whoever fits beside
- * what stays is chosen by the machine, and runs.
+ * A tenant may wait for its memory while another one does not make room, or be parked for one of a
+ * higher class, and ask for nothing: then no ask of it is refused with a sentence. So its guests
+ * are told of the other tenant, for the program's standard error, and `mete ps` shows it. The
+ * machine chooses tenants that fit beside the memory that stays, and they run.
  */
 #include "node/move/move_behind.h"
 
@@ -18,8 +18,8 @@ static bool is_in_the_way(const struct residency_member *m)
 	return m->stuck || m->kept_bytes;
 }
 
-/* Who was stuck lately, and moves now, is not named for the first time. */
-static const struct residency_member *look_for(const struct tenant_device *of)
+/* A tenant that was stuck lately, and moves now, is named only if it was named before. */
+static const struct residency_member *find_hindrance(const struct tenant_device *of)
 {
 	const struct residency_member *m = &of->member, *by;
 
@@ -29,8 +29,8 @@ static const struct residency_member *look_for(const struct tenant_device *of)
 	return by && (is_in_the_way(by) || of->behind) ? by : NULL;
 }
 
-/* For whom the tenants that yield on it are parked: of a higher class, the one with most of the
- * device; NULL: none is there any more. */
+/* The tenant for which others on the device are parked: of those of a higher class the one with
+ * most of the device; NULL: there is none any more. */
 static const struct tenant_device *yield_to(const struct device *device)
 {
 	const struct tenant_device *first = NULL;
@@ -59,12 +59,12 @@ static bool is_parked(const struct tenant_device *of)
 
 static struct move_words why_parked(const struct tenant_device *by)
 {
-	struct move_words said;
+	struct move_words ret;
 
-	snprintf(said.text, sizeof(said.text),
+	snprintf(ret.text, sizeof(ret.text),
 		 "it is parked: tenant %u (%.60s), of a class above batch, needs the room",
 		 by->tenant->id, by->tenant->name);
-	return said;
+	return ret;
 }
 
 static void tell(const struct tenant_device *of, const char *by)
@@ -86,11 +86,11 @@ static void tell(const struct tenant_device *of, const char *by)
 	}
 }
 
-/* Whether it is to be looked at again without an event. */
-static bool look_at(struct tenant_device *of, const struct tenant_device *first)
+/* True: check it again, without an event. */
+static bool check(struct tenant_device *of, const struct tenant_device *first)
 {
 	const struct tenant_device *above = is_parked(of) ? first : NULL;
-	const struct residency_member *by = above ? NULL : look_for(of);
+	const struct residency_member *by = above ? NULL : find_hindrance(of);
 
 	if (by)
 		above = by->owner;
@@ -99,7 +99,7 @@ static bool look_at(struct tenant_device *of, const struct tenant_device *first)
 	return of->behind || (of->joined && is_in_the_way(&of->member));
 }
 
-void move_look_behind(struct daemon *d)
+void move_check_behind(struct daemon *d)
 {
 	bool again = false;
 
@@ -109,17 +109,17 @@ void move_look_behind(struct daemon *d)
 			device->residency.yielding ? yield_to(device) : NULL;
 
 		list_for_each(link, &device->tenants) again |=
-			look_at(list_entry(link, struct tenant_device, link), first);
+			check(list_entry(link, struct tenant_device, link), first);
 	}
 	if (again)
-		move_look_later(d);
+		move_check_later(d);
 }
 
 uint32_t move_behind(const struct tenant_device *of)
 {
 	const struct tenant_device *first = NULL;
 
-	/* It may have been parked since the last look. */
+	/* It may have been parked since the last check. */
 	if (!of->behind && is_parked(of))
 		first = yield_to(&of->tenant->daemon->device[of->index]);
 	return first ? first->tenant->id : of->behind;

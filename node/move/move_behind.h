@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits at its gate for who does not make room. */
+/* Tenants that wait at their gates for one that does not make room. */
 #pragma once
 
 #include "node/daemon.h"
 
-void move_look_behind(struct daemon *d);
-/* Whom its memory waits for, by its number: who is stuck, or for whom it is parked. 0: nobody. */
+void move_check_behind(struct daemon *d);
+/* The number of the tenant that its memory waits for: one that is stuck, or for which it is parked.
+ * 0: none. */
 uint32_t move_behind(const struct tenant_device *of);

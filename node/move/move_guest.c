@@ -49,9 +49,9 @@ static uint64_t foreign_of(const struct tenant *t)
 	return all;
 }
 
-/* It is in a former daemon's store, which lives as long as its guests, and counts here: as far as
- * its tenant's quota and its device's part go, since nobody but the guest says how much it is, and
- * once, however often it is said. */
+/* These bytes are in a former daemon's store, which lives as long as its guests. They count here as
+ * far as the tenant's quota and the device's part go, since only the guest knows how many they are,
+ * and once, however often it states them. */
 static void count_foreign(struct guest_device *at, uint64_t bytes)
 {
 	struct daemon *d = at->guest->tenant->daemon;

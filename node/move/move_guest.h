@@ -4,14 +4,14 @@
 
 #include "node/daemon.h"
 
-/* It states what it has, after HELLO: `movable` bytes of those on the device, and `out` bytes in
- * addition. */
+/* The guest states its memory, after HELLO: `movable` bytes of those on the device, and `out` bytes
+ * in addition. */
 void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out);
-/* What counts as being in the store, on all devices. */
+/* The bytes that count as being in the store, of all devices. */
 uint64_t move_out_of(const struct guest *g);
 /* A new guest; its connection has ended; its process has ended. */
 void move_begin(struct move_guest *m);
 void move_away(struct guest *g);
 void move_left(struct guest *g);
-/* What is returned without SEGMENT_RETURN belonged to a former daemon's store. */
+/* Bytes returned without SEGMENT_RETURN belonged to a former daemon's store. */
 void move_forget_foreign(struct guest_device *at, uint64_t bytes);

@@ -24,13 +24,13 @@ static const char *why_not(enum residency_doubt doubt)
 	case RESIDENCY_BELIEVED:
 		break;
 	case RESIDENCY_TOOK_BACK:
-		return "took back what it said that it had moved";
+		return "took back its report of moved bytes";
 	case RESIDENCY_LEFT_MORE:
-		return "moved more out than it was told";
+		return "moved out more than it was told to";
 	case RESIDENCY_CAME_MORE:
-		return "moved more in than it was told";
+		return "moved in more than it was told to";
 	case RESIDENCY_GAVE_MORE:
-		return "gave more back than it was told";
+		return "gave back more than it was told to";
 	case RESIDENCY_GAVE_LESS:
 		return "gave back less than it said";
 	}

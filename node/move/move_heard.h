@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What guests report of their orders. */
+/* Guests' reports of their orders. */
 #pragma once
 
 #include "node/daemon.h"

@@ -8,11 +8,11 @@
 
 static const uint64_t ms = 1000000;
 
-void move_look_later(struct daemon *d)
+void move_check_later(struct daemon *d)
 {
-	if (!d->move.looking)
-		loop_arm(&d->move.timer, MOVE_LOOK_MS * ms);
-	d->move.looking = true;
+	if (!d->move.checking)
+		loop_arm(&d->move.timer, MOVE_CHECK_MS * ms);
+	d->move.checking = true;
 }
 
 uint64_t move_capacity(const struct daemon *d, uint32_t index)
@@ -34,19 +34,19 @@ bool move_listens(const struct tenant_device *at)
 struct move_words move_hindrance(const struct residency_member *by)
 {
 	const struct tenant_device *of = by->owner;
-	struct move_words said;
+	struct move_words ret;
 
 	if (by->kept_bytes)
-		snprintf(said.text, sizeof(said.text),
+		snprintf(ret.text, sizeof(ret.text),
 			 "tenant %u (%.60s) keeps %s of the store, which it was told to give back",
 			 of->tenant->id, of->tenant->name, text_mib(by->kept_bytes, TEXT_UP).text);
 	else
-		snprintf(said.text, sizeof(said.text),
+		snprintf(ret.text, sizeof(ret.text),
 			 "tenant %u (%.60s), which has %s of the device, is stuck: its memory does "
 			 "not leave as it was told",
 			 of->tenant->id, of->tenant->name,
 			 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text);
-	return said;
+	return ret;
 }
 
 uint64_t move_budget(const struct daemon *d, uint32_t index)

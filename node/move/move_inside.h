@@ -42,18 +42,18 @@ struct move_words {
 /* "tenant 3 (x), which has 1GiB of the device, is stuck: ..."; of residency_hindrance(). */
 struct move_words move_hindrance(const struct residency_member *by);
 
-/* Somebody waits, perhaps without any event to come: look again after a while. */
-void move_look_later(struct daemon *d);
+/* Something waits, and perhaps no event will end that: check again after a while. */
+void move_check_later(struct daemon *d);
 /* Must the tenant's guests report whether they want the device? */
 bool move_listens(const struct tenant_device *at);
 /* The room for movable memory: the device without the unmovable memory, and without the room that
  * is being made. The machine is told at its next step. */
 uint64_t move_capacity(const struct daemon *d, uint32_t index);
-/* What that room lacks by unmovable memory of classes above batch. */
+/* The bytes that this room lacks by unmovable memory of classes above batch. */
 uint64_t move_above(const struct daemon *d, uint32_t index);
-/* How much of its part of the store a guest does not need. */
+/* The bytes of its part of the store that a guest does not need. */
 uint64_t move_surplus(const struct move_guest *m);
-/* What there is of the device's part of the store, without what nobody knows how to get back. */
+/* The device's part of the store, without the bytes that are lost or kept, perhaps for ever. */
 uint64_t move_budget(const struct daemon *d, uint32_t index);
 /* The most of that for one tenant. */
 uint64_t move_quota(const struct daemon *d, uint32_t index);

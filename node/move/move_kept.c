@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What guests keep of the store although they were told to drop it. Others were admitted against
- * that room, so the machine reckons without it until it comes back: who asks then is refused, and
- * does not wait for what does not come. Patience is as in core/residency/residency_patience.c.
+ * Parts of the store that guests keep although they were told to drop them. Others were admitted
+ * against that room, so the machine reckons without it until it comes back: an ask is then refused,
+ * and does not wait in vain. Patience is as in core/residency/residency_patience.c.
  */
 #include "node/move/move_kept.h"
 
@@ -22,7 +22,7 @@ void move_owes(struct guest_device *at)
 {
 	if (!at->move.owes_since_ns)
 		at->move.owes_since_ns = loop_now_ns();
-	move_look_later(at->guest->tenant->daemon);
+	move_check_later(at->guest->tenant->daemon);
 }
 
 static bool owes(const struct move_guest *m)
@@ -47,7 +47,7 @@ static uint64_t kept_by(struct guest_device *at, uint64_t now_ns)
 	return m->keeps ? move_surplus(m) : 0;
 }
 
-/* Of a tenant, beyond what the machine knows that it has there. */
+/* Of a tenant, beyond the bytes that the machine counts there. */
 static uint64_t kept_of(struct tenant_device *of, uint64_t now_ns, bool *ret_owes)
 {
 	uint32_t i = tenant_index(of);
@@ -83,7 +83,7 @@ void move_count_kept(struct daemon *d, uint64_t now_ns)
 		d->device[i].kept_bytes = kept;
 	}
 	if (any)
-		move_look_later(d);
+		move_check_later(d);
 }
 
 const struct tenant_device *move_keeper(const struct device *device)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders. What a tenant must still do is compared with what its guests were told and have not done.
- * The guests are told the rest, one after the other, so that at most one of them ends with a block
- * that is larger than the rest of its order. If something was freed meanwhile, the guests were told
- * too much: then their generation ends, or they would move what nobody asked for.
+ * Orders. The bytes that a tenant must still move are compared with those that its guests were told
+ * to move and have not. The guests are told the rest, one after the other, so that at most one of
+ * them ends with a block that is larger than the rest of its order. If something was freed
+ * meanwhile, the guests were told too much: then their generation ends, or they would move more
+ * than was ordered.
  */
 #include "node/move/move_order.h"
 
@@ -36,7 +37,7 @@ static void tell(struct guest_device *at)
 	struct wire_message message;
 
 	m->telling = false;
-	/* It asks again. */
+	/* The guest asks again. */
 	if (list_empty(&m->waits))
 		m->lacks_bytes = 0;
 	if (!g->caller)
@@ -162,7 +163,7 @@ static uint64_t drop(struct guest_device *at, uint64_t bytes)
 	return more;
 }
 
-/* Returns the rest that no guest could be told. */
+/* Returns the rest, which no guest could be told. */
 static uint64_t split(struct tenant_device *of, uint32_t device, uint64_t bytes,
 		      uint64_t (*one)(struct guest_device *at, uint64_t bytes))
 {
@@ -182,7 +183,7 @@ static void give(struct tenant_device *of, uint32_t device, const struct sums *t
 
 	split(of, device, beyond(m->ordered_bytes, told->order), order);
 	rest = split(of, device, beyond(m->credit_bytes, told->credit), credit);
-	/* Somebody unknown took the room. A stopping guest is told when it has answered. */
+	/* Somebody else took the room. A stopping guest is told when it has answered. */
 	if (rest && !told->stopping)
 		residency_unused(m, rest, now);
 	rest = split(of, device, beyond(m->dropping_bytes, told->drop), drop);
@@ -222,7 +223,7 @@ static void prepare(struct tenant_device *of, uint32_t device)
 	}
 }
 
-/* What of the store it has is full, and it was given no more. */
+/* Its part of the store is full, and it was given no more. */
 static bool is_starved(const struct move_guest *m)
 {
 	uint64_t room = beyond(m->segment_bytes + m->foreign_bytes, m->out);
@@ -230,8 +231,8 @@ static bool is_starved(const struct move_guest *m)
 	return m->lacks_bytes && room < m->lacks_bytes;
 }
 
-/* Whether none of its guests that are to leave can, for want of room in the store. True: that has
- * changed. */
+/* Tells the machine whether no guest with an open order can move memory out, for want of room in
+ * the store. True: that has changed. */
 static bool see_starved(struct tenant_device *of, uint32_t device, uint64_t now)
 {
 	bool leaves = false, can = false, was = of->member.starved;
@@ -264,7 +265,7 @@ static bool tell_all(struct tenant_device *of, uint32_t device)
 	return any;
 }
 
-static void look_at(struct tenant_device *of, uint64_t now)
+static void check(struct tenant_device *of, uint64_t now)
 {
 	uint32_t device = tenant_index(of);
 	struct residency_member *m = &of->member;
@@ -296,7 +297,7 @@ bool move_orders(struct daemon *d, uint64_t now)
 		list_remove(&of->move_due);
 		if (d->restore.waiting && of->tenant->expected_count)
 			continue;
-		look_at(of, now);
+		check(of, now);
 		done |= tell_all(of, tenant_index(of));
 		done |= see_starved(of, tenant_index(of), now);
 		done |= move_line(of, now);

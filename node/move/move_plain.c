@@ -22,7 +22,8 @@
 static const uint64_t ms = 1000000;
 
 /* With `bytes` less room for movable memory, and `more` added: could each tenant still come back
- * whole? One of class batch may have to wait until this one ends, if that is of a higher class. */
+ * whole? A tenant of class batch may have to wait until the asker ends, if the asker is of a higher
+ * class. */
 static bool is_bearable(const struct guest_device *at, uint64_t bytes, uint64_t more)
 {
 	const struct daemon *d = at->guest->tenant->daemon;
@@ -51,10 +52,11 @@ static void refuse_plain(const struct guest_device *at, const struct ledger_requ
 	snprintf(asked, sizeof(asked), "%s", text_mib(request->bytes, TEXT_UP).text);
 	snprintf(left, sizeof(left), "%s",
 		 text_mib(beyond(capacity, request->bytes), TEXT_DOWN).text);
-	guest_refuse(at->guest, (uint32_t)request->id, WIRE_REFUSED_FULL,
-		     "%s were asked for that cannot move, and what has moved out could not come "
-		     "back: %s would be left for what can move, of which a tenant has %s",
-		     asked, left, text_mib(largest, TEXT_UP).text);
+	guest_refuse(
+		at->guest, (uint32_t)request->id, WIRE_REFUSED_FULL,
+		"cannot allocate %s of unmovable memory: %s would be left for movable memory, of "
+		"which a tenant has %s, and it could not come back",
+		asked, left, text_mib(largest, TEXT_UP).text);
 }
 
 uint64_t move_plain_above(const struct device *device)
@@ -98,7 +100,7 @@ static struct ask *first_plain(struct device *device)
 }
 
 /* The ledger may not answer at once: a measurement may be owed to the tenant. Until it does the
- * room stays reserved, or what has just left would come back into it. */
+ * room stays reserved, or memory that has just left would come back into it. */
 static void pass(struct ask *ask)
 {
 	struct ledger_request request = ask->request;
@@ -135,7 +137,7 @@ bool move_plain_answered(struct ask *ask, const struct ledger_action *action)
 	if (action->verb == LEDGER_REFUSE && action->reason != LEDGER_OVER) {
 		/* Somebody else was faster. */
 		ask->state = ASK_PLAIN;
-		move_look_later(ask->at->guest->tenant->daemon);
+		move_check_later(ask->at->guest->tenant->daemon);
 		return true;
 	}
 	move_ask_drop(ask);
@@ -147,7 +149,7 @@ static bool end_wait(struct ask *ask, uint64_t now_ns)
 {
 	struct guest_device *at = ask->at;
 	struct ledger_request request = ask->request;
-	/* An ask may have come since that was now. */
+	/* The ask may be younger than `now_ns`. */
 	bool late = beyond(now_ns, ask->since_ns) >= MOVE_PLAIN_MS * ms;
 	bool doubted = ask->state == ASK_DOUBTED;
 
@@ -190,7 +192,7 @@ static void wait_for_room(struct guest_device *at, const struct ledger_request *
 		make_room(ask);
 	else
 		doubt(ask);
-	move_look_later(at->guest->tenant->daemon);
+	move_check_later(at->guest->tenant->daemon);
 	schedule_pump(at->guest->tenant->daemon);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks for unmovable memory, where that is in the way of movable memory. */
+/* Asks for unmovable memory, where movable memory is in the way. */
 #pragma once
 
 #include "node/daemon.h"
 
-/* For how much memory of classes above batch room is being made. */
+/* The bytes of classes above batch for which room is being made. */
 uint64_t move_plain_above(const struct device *device);
 /* Passes on the asks that room was made for, if they fit now. */
 must_check bool move_plain(struct daemon *d, uint32_t device);

@@ -11,8 +11,8 @@
 #include "node/move/move_kept.h"
 #include "node/tenants/guest_send.h"
 
-/* "the device is full: ...; " if the request would not be refused without what others than tenants
- * have there; or "". */
+/* "the device is full: ...; " if the request would be granted without the memory that is in use
+ * outside; or "". */
 static struct outside_text because_of_outside(const struct ask *ask)
 {
 	const struct tenant_device *of = of_tenant(ask->at);
@@ -20,12 +20,12 @@ static struct outside_text because_of_outside(const struct ask *ask)
 	const uint64_t capacity =
 		of->member.residency->capacity_bytes + outside_bytes(d, of->index);
 	const struct outside_text outside = outside_text(d, of->index);
-	struct outside_text said = {""};
+	struct outside_text ret = {""};
 
 	if (*outside.text && residency_refusal(&of->member, ask->request.bytes, capacity) == 0)
-		snprintf(said.text, sizeof(said.text), "the device is full: it is in use%.*s; ",
-			 (int)sizeof(said.text) - 40, outside.text);
-	return said;
+		snprintf(ret.text, sizeof(ret.text), "the device is full: it is in use%.*s; ",
+			 (int)sizeof(ret.text) - 40, outside.text);
+	return ret;
 }
 
 void move_refuse_hindered(const struct ask *ask, const struct residency_member *by)
@@ -53,14 +53,14 @@ void move_refuse(const struct ask *ask, int reason)
 	if (reason == RESIDENCY_LARGE)
 		guest_refuse(g, id, WIRE_REFUSED_FULL,
 			     "%sthe tenant alone would be larger than %s: it holds %s, %s more "
-			     "were asked for, and %s are there for what can move%s",
+			     "were asked for, and there are %s for movable memory%s",
 			     full.text, *full.text ? "what is left" : "the device", has, asked,
 			     text_mib(r->capacity_bytes, TEXT_DOWN).text,
 			     ask_oversize_hint(of->tenant));
 	else if (reason == RESIDENCY_STORE)
 		guest_refuse(
 			g, id, WIRE_REFUSED_FULL,
-			"%sneither the device nor the store has room for %s more: what can move "
+			"%sneither the device nor the store has room for %s more: movable memory "
 			"has %s there, and %s in the store%s%s",
 			full.text, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
 			text_mib(r->budget_bytes, TEXT_DOWN).text, keeper ? "; " : "",

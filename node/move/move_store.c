@@ -34,8 +34,8 @@ struct wait {
 	uint32_t id;
 };
 
-/* What could move when it was allocated still can, whatever its share says since: others count on
- * it. */
+/* Memory that could move when it was allocated still can, whatever the share says since: others
+ * count on it. */
 static bool has_moved(const struct tenant_device *at)
 {
 	return at->joined && at->member.resident_bytes + at->member.out_bytes;
@@ -44,7 +44,7 @@ static bool has_moved(const struct tenant_device *at)
 static const char *why_nothing(const struct tenant_device *at)
 {
 	if (!at->tenant->share.swap && !has_moved(at))
-		return "the share has swap=off: nothing of it moves";
+		return "the share has swap=off: its memory does not move";
 	if (!at->tenant->daemon->move.stores.budget_bytes)
 		return "this meted has no store (--store 0)";
 	return at->joined ? NULL : "nothing moves on this device";
@@ -109,15 +109,15 @@ static void release(struct store_segment *segment)
 	store_give_back(segment);
 }
 
-/* A guest stops asking when it is refused, until it hears of MOVE. It is told at the next look, so
- * that many who ask in vain do not multiply each event. */
-static void look_who_wants(struct daemon *d)
+/* A guest stops asking when it is refused, until it hears of MOVE. It is told at the next check, so
+ * that many guests that ask in vain do not multiply the cost of each event. */
+static void tell_later(struct daemon *d)
 {
 	if (!list_empty(&d->move.in_want))
-		move_look_later(d);
+		move_check_later(d);
 }
 
-static void tell_who_wants(struct daemon *d)
+static void tell_wanting(struct daemon *d)
 {
 	list_for_each(link, &d->move.in_want)
 	{
@@ -129,13 +129,14 @@ static void tell_who_wants(struct daemon *d)
 	}
 }
 
-/* What a guest has that can move, and so what it can fill of the store: in segments' grain. */
+/* The bytes of the store that a guest can fill, which are its movable bytes, in segments' grain. */
 static uint64_t most_segments(const struct move_guest *m)
 {
 	return (m->here + m->out + STORE_GRAIN - 1) / STORE_GRAIN * STORE_GRAIN;
 }
 
-/* Until it has that, or asks for something else, it cannot move what has no place there. */
+/* Until it has a segment of this size, or asks for another one, it cannot move memory that has no
+ * place in the store. */
 static void lacks(struct guest_device *at, uint64_t bytes)
 {
 	at->move.lacks_bytes = bytes;
@@ -172,7 +173,7 @@ static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 	else if (r == -EBUSY)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "a process of this tenant holds the lock of its file in the store: "
-			     "nothing of that was done within %d s",
+			     "the segment was not prepared within %d s",
 			     STORE_LATE_MS / 1000);
 	else
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL, "the store has no memory: %s",
@@ -225,8 +226,7 @@ static int take_segment(struct guest_device *at, uint32_t id, uint64_t bytes)
 	return 0;
 }
 
-/* Tells a guest to return what it does not need, up to *bytes. Whether it has anything to return.
- */
+/* Tells a guest to return what it does not need, up to *bytes. True: it has something to return. */
 static bool reclaim_from(struct guest_device *at, uint64_t *bytes)
 {
 	struct move_guest *m = &at->move;
@@ -290,7 +290,7 @@ static bool wait_for(struct guest_device *at, uint32_t id, uint64_t bytes)
 	list_append(&part_under(at)->waits, &w->link);
 	list_append(&at->move.waits, &w->own);
 	lacks(at, bytes);
-	move_look_later(d);
+	move_check_later(d);
 	return true;
 }
 
@@ -317,8 +317,8 @@ void move_segment_ask(struct guest *g, uint32_t id, const struct wire_segment_as
 	schedule_pump(g->tenant->daemon);
 }
 
-/* The first in a device's line gets what was cleared. What is begun then may clear more, and this
- * is called again meanwhile. */
+/* The first in a device's line gets the cleared room. The work that begins then may clear more, and
+ * call this again meanwhile. */
 static void serve(struct move_part *part)
 {
 	if (part->serving)
@@ -370,7 +370,7 @@ void move_divided(struct daemon *d)
 		set_part(d, i, uses[i].here ? each : 0);
 }
 
-/* Whoever used more than its part may use less of that now. */
+/* A device that used more than its part may use less now. */
 static void on_cleared(struct stores *stores)
 {
 	struct daemon *d = container_of(stores, struct daemon, move.stores);
@@ -378,11 +378,11 @@ static void on_cleared(struct stores *stores)
 	move_divided(d);
 	for (uint32_t i = 0; i < d->devices; i++)
 		serve(&d->move.part[i]);
-	look_who_wants(d);
+	tell_later(d);
 	schedule_pump(d);
 }
 
-/* Refuses who has waited for long enough, or for nothing. Whether somebody waits on. */
+/* Refuses asks that have waited for long enough, or in vain. True: others still wait. */
 static bool end_waits(struct move_part *part, uint64_t now_ns)
 {
 	list_for_each(link, &part->waits)
@@ -404,10 +404,10 @@ void move_segments_late(struct daemon *d, uint64_t now_ns)
 
 	for (uint32_t i = 0; i < d->devices; i++)
 		any |= end_waits(&d->move.part[i], now_ns);
-	tell_who_wants(d);
+	tell_wanting(d);
 	move_count_kept(d, now_ns);
 	if (any)
-		move_look_later(d);
+		move_check_later(d);
 }
 
 void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment_return *said)
@@ -428,7 +428,7 @@ void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment
 		move_gave(at, said->bytes);
 		move_sync(at, false);
 		guest_done(g, id, 0);
-		look_who_wants(g->tenant->daemon);
+		tell_later(g->tenant->daemon);
 		schedule_pump(g->tenant->daemon);
 		return;
 	}

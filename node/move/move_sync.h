@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the two books consistent: what guests' pages say of memory that moves, and the ledger. */
+/* Keeps the two books consistent: guests' pages, which say what of their memory moves, and the
+ * ledger. */
 #pragma once
 
 #include "node/daemon.h"
 
 /* There may be something to tell the tenant's guests. */
 void move_due(struct tenant_device *at);
-/* What may come back to it at any moment. */
+/* The bytes that may come back to it at any moment. */
 uint64_t move_open_credit(const struct move_guest *m);
-/* Sets the ledger's `evicted` to what it should be. LEDGER_FULL: there is no room for what would
- * come back. */
+/* Sets the ledger's `evicted` to what it should be. LEDGER_FULL: there is no room for the bytes
+ * that would come back. */
 must_check int move_match(struct guest_device *at);
 /* Reads its page: the movable amount may have grown, and memory in the store may have been freed.
  * `exact`: it has no unused credit, so that the movable amount cannot be larger than the page says.
@@ -19,7 +20,7 @@ void move_sync(struct guest_device *at, bool exact);
 void move_recall(struct guest_device *at, uint64_t bytes);
 /* This much movable memory is gone: from the device, and from the store. */
 void move_freed(struct guest_device *at, uint64_t here, uint64_t out);
-/* What it was told to move out, and has not. */
+/* The bytes that it was told to move out, and has not. */
 uint64_t move_open_order(const struct move_guest *m);
 /* More is movable than was asked for as movable: guests use any credit for it. */
 void move_grow(struct guest_device *at, uint64_t bytes);

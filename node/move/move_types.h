@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What meted remembers of memory that moves: move.h. */
+/* The state of memory that moves: move.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,9 +16,9 @@ enum {
 	MOVE_SEGMENTS = 16384,	   /* of a guest */
 	MOVE_WAITS_OF_GUEST = 8,   /* waiting asks for segments */
 	MOVE_PLAIN_MS = 20000,	   /* room is made for unmovable memory for this long */
-	MOVE_HINDERED_MS = 15000,  /* an ask waits for this long for who does not make room */
+	MOVE_HINDERED_MS = 15000,  /* an ask waits for this long for a tenant in its way */
 	MOVE_SEGMENT_MS = 4000,	   /* others have this long to return parts of the store */
-	MOVE_LOOK_MS = 500,
+	MOVE_CHECK_MS = 500,
 };
 
 /* Of a guest on a device. */
@@ -33,13 +33,13 @@ struct move_guest {
 	uint64_t segment_bytes;
 	uint64_t foreign_bytes; /* in a former daemon's store */
 	uint64_t given_bytes;	/* of segments it returned, and has not said so in MOVED */
-	uint64_t owes_since_ns; /* what it is to drop; 0: it owes nothing */
+	uint64_t owes_since_ns; /* since when it owes a drop; 0: it owes none */
 	bool keeps;		/* for too long */
 	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
 	uint32_t behind;	/* of its tenant, as it was told */
 	uint64_t lacks_bytes;	/* the store is full for this ask of it */
 
-	/* What it was told to do in this generation, and what it reported as done. */
+	/* Its orders of this generation, and its reports of them. */
 	uint32_t generation;
 	bool stopping; /* it was told of the next generation, and has not answered */
 	bool telling;  /* it must be told the following */
@@ -62,5 +62,5 @@ struct movement {
 	struct list due;      /* tenants' devices: their guests may have to be told something */
 	struct list in_want;  /* guests' devices; move_store.c's */
 	struct loop_timer timer;
-	bool looking; /* it is armed */
+	bool checking; /* it is armed */
 };

@@ -70,7 +70,8 @@ uint64_t move_unsettled(const struct device *device, bool recalls)
 			move_sync(at, false);
 			all += unsettled(at, &spare);
 			spare += idle_credit(at);
-			/* Who does not answer, or is stopped, is not told again and again. */
+			/* A guest that does not answer, or is stopped, is not told again and
+			 * again. */
 			if (recalls && spare > at->move.recalled_bytes)
 				move_recall(at, spare);
 		}
@@ -87,5 +88,5 @@ void move_recall_if_short(struct daemon *d, uint32_t index)
 		return;
 	move_unsettled(device, true);
 	/* A guest may have credit to spare later, and does not report that. */
-	move_look_later(d);
+	move_check_later(d);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What counts as unmovable and may be about to change. */
+/* Bytes that count as unmovable, and may be about to change. */
 #pragma once
 
 #include "node/daemon.h"
@@ -11,5 +11,5 @@ uint64_t move_unsettled(const struct device *device, bool recalls);
 uint64_t move_idle_credit_of(const struct tenant_device *of);
 uint64_t move_idle_credit_on(const struct device *device);
 /* Recalls unused credit if there is a tenant that could never come back whole: the device has less
- * for what can move than when that tenant's memory was granted. Looks again while that is so. */
+ * for movable memory than when that tenant's memory was granted. Checks again while that is so. */
 void move_recall_if_short(struct daemon *d, uint32_t index);

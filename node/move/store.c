@@ -125,7 +125,7 @@ int store_take(struct store *store, struct store_part *part, uint64_t bytes,
 	return 0;
 }
 
-/* It is to be cleared, whoever wanted it. */
+/* It is to be cleared, whether it was given out or not. */
 static void take_back(struct store_segment *segment)
 {
 	struct store *store = segment->store;
@@ -153,7 +153,6 @@ static uint64_t piece(uint64_t left)
 	return left < STORE_PIECE ? left : STORE_PIECE;
 }
 
-/* Nobody gets it. */
 static void fail(struct store_segment *segment, int error)
 {
 	take_back(segment);
@@ -195,7 +194,7 @@ static void finish_clear(struct store *store, struct store_segment *segment, int
 	s->cleared(s);
 }
 
-/* Its worker comes back at a time that nobody knows, or has come back. */
+/* Nobody knows when its worker comes back; false: it has. */
 static void set_held(struct store *store, bool held)
 {
 	if (held)
@@ -247,7 +246,7 @@ static void slow(struct store_task *task)
 	list_append(&store->stores->slow, &store->slow);
 }
 
-/* Whoever waits is told. */
+/* Asks that wait for it are refused. */
 static void late(struct store_task *task)
 {
 	struct store *store = container_of(task, struct store, task);
@@ -312,7 +311,7 @@ static bool begin(struct store *store)
 			close(store->fd);
 		return true;
 	}
-	/* Who is taking it right now hears of it at the next try. */
+	/* A caller that is taking it right now hears of the failure at the next try. */
 	if (store->at_work && !store->clear && r != -EAGAIN && store->at_work->known) {
 		finish_prepare(store, take(store->at_work), r);
 		become_due(store);
@@ -325,8 +324,8 @@ static bool begin(struct store *store)
 	return false;
 }
 
-/* Who is slow takes no place from others, but a process. */
-static bool has_slow(const struct stores *s, uid_t user)
+/* A slow store takes no place from others, but it takes a process, so a user's are bounded. */
+static bool has_many_slow(const struct stores *s, uid_t user)
 {
 	uint32_t own = 0;
 
@@ -339,14 +338,14 @@ static bool has_slow(const struct stores *s, uid_t user)
 	return own >= STORE_SLOW_OF_USER;
 }
 
-/* The first in turn whose user has not too many that are slow. */
+/* The first in turn whose user has not too many slow ones. */
 static struct store *next_due(struct stores *s)
 {
 	list_for_each(link, &s->due)
 	{
 		struct store *store = list_entry(link, struct store, due);
 
-		if (!has_slow(s, store->owner.user))
+		if (!has_many_slow(s, store->owner.user))
 			return store;
 	}
 	return NULL;
@@ -357,7 +356,7 @@ static void start(struct stores *s)
 	struct store *store;
 	bool free = true;
 
-	/* What is called meanwhile may ask for more. */
+	/* A function that is called meanwhile may ask for more. */
 	if (s->starting)
 		return;
 	s->starting = true;

@@ -6,14 +6,14 @@
  * waits for a fault, and punches them out when they are returned.
  *
  * Workers do both (node/move/store_worker.h), STORE_PIECE bytes at a time, one worker for a store:
- * so the loop is never blocked, a store's many segments delay no other store's, and who holds the
- * lock of its own file holds up nobody else. A user's stores whose pieces are slow are bounded: its
- * further ones wait. A store whose piece takes longer than STORE_LATE_MS is held: what was asked
- * for is refused, and it gets no segments until its worker has come back.
+ * so the loop is never blocked, a store's many segments delay no other store's, and a tenant that
+ * holds the lock of its own file holds up nobody else. A user's stores whose pieces are slow are
+ * bounded: its further ones wait. A store whose piece takes longer than STORE_LATE_MS is held: its
+ * waiting asks are refused, and it gets no segments until its worker has come back.
  *
  * Segments count while they are given out, being made or being cleared. Together they never exceed
  * the budget, a tenant's never its quota, and a device gets none beyond its part. So tenants of one
- * device take nothing of what those of another were promised.
+ * device take nothing that those of another were promised.
  *
  * A guest may write anywhere in the file, even where it has no segment. What it faults there is
  * charged to its own control group, is visible to no other tenant, and is punched before it becomes
@@ -42,8 +42,7 @@ enum {
 struct store_part {
 	uint64_t budget_bytes, used_bytes;
 	uint64_t leaving_bytes; /* part of used: given back, but not cleared yet */
-	uint64_t
-		lost_bytes; /* part of leaving: of stores that are held; until when, nobody knows */
+	uint64_t lost_bytes;	/* part of leaving: of stores that are held, for an unknown time */
 };
 
 struct store;
@@ -53,8 +52,8 @@ struct stores {
 	uint64_t budget_bytes, used_bytes;
 
 	struct store_workers workers;
-	struct list due;  /* stores that have something to do, in turn */
-	struct list slow; /* whose worker is slow, or late: */
+	struct list due;  /* stores with work, in turn */
+	struct list slow; /* stores whose worker is slow, or late: */
 	struct list held; /* late */
 	struct list all;
 	void (*cleared)(struct stores *stores);
@@ -73,7 +72,7 @@ struct store_segment {
 	struct list link; /* by offset */
 	struct list job;
 	uint64_t done; /* how much of it has pages */
-	bool known;    /* to who takes it: store_take() is over */
+	bool known;    /* to its taker: store_take() is over */
 	bool prepared, given_back;
 	void (*ready)(struct store_segment *segment, int error);
 };
@@ -110,7 +109,7 @@ uint64_t stores_usual_budget(void);
  * never changes its size. -EBUSY: too many are held. */
 must_check int store_open(struct stores *stores, uint64_t quota_bytes,
 			  const struct store_owner *owner, struct store **ret_store);
-/* Takes back the store with all its segments, whoever has them. NULL: does nothing. */
+/* Takes back the store with all its segments. NULL: does nothing. */
 void store_close(struct store *store);
 /* Frees only the daemon's record of it: guests keep what they have. Call it after the loop has
  * ended. */

@@ -7,7 +7,8 @@ uint64_t store_divide(uint64_t budget_bytes, const struct store_use *uses, size_
 {
 	uint64_t each = budget_bytes, before;
 
-	/* Who uses more than `each` leaves less to the others, so that more of them may do so. */
+	/* A device that uses more than `each` leaves less to the others, so that more of them may
+	 * use more. */
 	do {
 		uint64_t rest = budget_bytes, among = 0;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the store is divided among devices: evenly, as far as that is there. A device may use more
- * than its part, because there were fewer devices when it was given that, or because it is gone. It
- * keeps what it uses, gets no more, and the others divide the rest. So of `budget_bytes`
+ * Divides the store evenly among devices. A device may use more than its part, because there were
+ * fewer devices when it was given that, or because it is gone. Then it keeps what it uses and gets
+ * no more, and the others divide the rest. So of `budget_bytes`
  *
  *  1. each device that is here may have as much as every other one;
- *  2. what all of them may have, with what some use beyond that, is never more than the budget, if
- *     what is used is not, and less by fewer bytes than there are devices;
- *  3. nobody's part becomes smaller when less is used.
+ *  2. the parts of all devices, and the bytes that some use beyond them, add up to no more than the
+ *     budget if the used bytes do, and fall short of it by fewer bytes than there are devices;
+ *  3. no part becomes smaller when less is used.
  *
  * Pure.
  */

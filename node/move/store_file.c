@@ -30,11 +30,11 @@ uint64_t store_file_available(void)
 {
 	static const char key[] = "MemAvailable:"; /* "MemAvailable:   123 kB" */
 	owned(fclose) FILE *file = fopen("/proc/meminfo", "re");
-	char line[256];
+	char text[256];
 
-	while (file && fgets(line, sizeof(line), file)) {
-		if (strncmp(line, key, sizeof(key) - 1) == 0)
-			return strtoull(line + sizeof(key) - 1, NULL, 10) * 1024;
+	while (file && fgets(text, sizeof(text), file)) {
+		if (strncmp(text, key, sizeof(key) - 1) == 0)
+			return strtoull(text + sizeof(key) - 1, NULL, 10) * 1024;
 	}
 	return 0;
 }
@@ -44,11 +44,11 @@ static uint64_t huge_bytes(void)
 {
 	owned(fclose) FILE *file =
 		fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
-	char line[32];
+	char text[32];
 
-	if (!file || !fgets(line, sizeof(line), file))
+	if (!file || !fgets(text, sizeof(text), file))
 		return 0;
-	return strtoull(line, NULL, 10) * STORE_GRAIN;
+	return strtoull(text, NULL, 10) * STORE_GRAIN;
 }
 
 static int make(uint64_t size, unsigned more)
@@ -78,7 +78,7 @@ uint32_t store_file_parts;
 
 /* Faults pages in through a mapping that is aligned for huge pages and requests them: fallocate()
  * would use them only if the administrator enabled them everywhere, and leaves the clearing of
- * small pages to whoever touches them first. Failures do not matter. */
+ * small pages to the process that touches them first. Failures do not matter. */
 static void fault_part(int fd, uint64_t offset, uint64_t bytes)
 {
 	uint8_t *area =
@@ -96,7 +96,7 @@ static void fault_part(int fd, uint64_t offset, uint64_t bytes)
 	munmap(area, bytes + STORE_GRAIN);
 }
 
-/* What one processor faults in of small pages, 1 or 2 GB/s, is far from what a device takes. */
+/* One processor faults in small pages at 1 or 2 GB/s, far more slowly than a device takes them. */
 static uint64_t part_bytes(uint64_t bytes)
 {
 	cpu_set_t set;
@@ -167,7 +167,7 @@ int store_file_work(int fd, const struct store_piece *piece)
 		return prepare(fd, piece);
 	case STORE_PUNCH:
 		return punch(fd, piece);
-	case STORE_CLOSE: /* by who received it, afterwards */
+	case STORE_CLOSE: /* by the receiver, afterwards */
 		return 0;
 	}
 	return -EINVAL;

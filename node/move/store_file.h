@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store's files, and what is done to them. A guest may hold the lock of its tenant's file for
- * as long as it likes: it writes from a page that never comes (userfaultfd, FUSE), or allocates and
- * punches in many threads. So what takes that lock is done by store_file_work(), in a process of
- * its own (node/move/store_worker.h), and in no thread of the daemon's: who waits for such a lock
- * cannot be killed, nor can the process that it is a thread of.
+ * The store's files, and the work on them. A guest may hold the lock of its tenant's file for as
+ * long as it likes: it writes from a page that never comes (userfaultfd, FUSE), or allocates and
+ * punches in many threads. So work that takes that lock is done by store_file_work(), in a process
+ * of its own (node/move/store_worker.h), and in no thread of the daemon's: a thread that waits for
+ * such a lock cannot be killed, nor can its process.
  */
 #pragma once
 
@@ -31,8 +31,8 @@ extern uint32_t store_file_parts;
 
 /* A sealed memory file of that size, without pages, in huge pages if enough are free. -errno. */
 must_check int store_file_make(uint64_t size);
-/* Does it, however long it takes; -errno. Does nothing but system calls, fork() among
- * them: its caller has no children of its own. */
+/* Does the work, however long it takes; -errno. Does nothing but system calls, fork() among them:
+ * its caller has no children of its own. */
 must_check int store_file_work(int fd, const struct store_piece *piece);
 /* The host's available memory; 0: not known. */
 uint64_t store_file_available(void);

@@ -15,7 +15,7 @@
 #endif
 
 enum {
-	AGAIN_MS = 1000, /* where there is no process to be had */
+	AGAIN_MS = 1000, /* while no process can be made */
 	OVER_MS = 50,
 	DESCRIPTORS = 1 << 20,
 };
@@ -33,7 +33,7 @@ struct store_worker {
 	bool slow, late;
 };
 
-/* What goes with a descriptor, and the answer, which is an int. */
+/* The message with a descriptor, and the answer, which is an int. */
 union control {
 	struct cmsghdr header;
 	char room[CMSG_SPACE(sizeof(int))];
@@ -101,7 +101,7 @@ noreturn_ static void serve(const struct store_workers *of, int fd, pid_t parent
 
 /* ---- their lives ----------------------------------------------------------------------------- */
 
-/* Who has ended is waited for, which takes no time. */
+/* Waits for workers that have ended, which takes no time. */
 static void reap(struct store_workers *w)
 {
 	list_for_each(link, &w->over)
@@ -120,8 +120,8 @@ static uint64_t slow_ns(const struct store_workers *w)
 	return w->late_ns < STORE_SLOW_MS * ms ? w->late_ns : STORE_SLOW_MS * ms;
 }
 
-/* When to look at it again; UINT64_MAX: it is late already. */
-static uint64_t look_at(const struct store_worker *worker)
+/* When to check it again; UINT64_MAX: it is late already. */
+static uint64_t check_at(const struct store_worker *worker)
 {
 	if (worker->late)
 		return UINT64_MAX;
@@ -134,9 +134,9 @@ static void set_timer(struct store_workers *w)
 
 	list_for_each(link, &w->busy)
 	{
-		uint64_t look = look_at(list_entry(link, struct store_worker, link));
+		uint64_t next = check_at(list_entry(link, struct store_worker, link));
 
-		at = look < at ? look : at;
+		at = next < at ? next : at;
 	}
 	if (w->refused && at > now + AGAIN_MS * ms)
 		at = now + AGAIN_MS * ms;
@@ -324,9 +324,9 @@ static void on_timer(struct loop_timer *timer)
 	{
 		struct store_worker *worker = list_entry(link, struct store_worker, link);
 
-		if (look_at(worker) <= now)
+		if (check_at(worker) <= now)
 			delay(worker);
-		if (look_at(worker) <= now)
+		if (check_at(worker) <= now)
 			delay(worker);
 	}
 	w->freed(w);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that do what may take for ever, one piece at a time each. They are processes and not
+ * Processes for work that may take for ever, one piece at a time each. They are processes and not
  * threads because a piece may wait where nothing can be killed: the daemon must end nevertheless.
  * They are made when there is work, and a few are kept. They end with the daemon, at the latest
- * when what they wait for has come.
+ * when their waiting ends.
  *
- * What is not done within STORE_SLOW_MS is slow: its worker is no longer one of the STORE_AT_WORK,
- * so that others' work goes on. The caller bounds how many may be slow. What is not done within
- * `late_ns` is late.
+ * A piece that is not done within STORE_SLOW_MS is slow: its worker is no longer one of the
+ * STORE_AT_WORK, so that others' work goes on. The caller bounds how many may be slow. A piece that
+ * is not done within `late_ns` is late.
  */
 #pragma once
 

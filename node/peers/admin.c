@@ -153,21 +153,21 @@ int admin_keep(struct admin *a, struct tenant *t, struct fault *why)
 static int read_changes(struct wire_tenant_set *said, struct change *ret_changes,
 			uint32_t *ret_count, struct fault *why)
 {
-	char *rest = said->more.text, *line;
+	char *rest = said->more.text, *field;
 	uint32_t n = 0;
 
 	ret_changes[n++] = (struct change){said->key.text, said->value.text};
-	while ((line = strsep(&rest, "\n")) != NULL) {
-		char *value = strchr(line, '=');
+	while ((field = strsep(&rest, "\n")) != NULL) {
+		char *value = strchr(field, '=');
 
-		if (!*line)
+		if (!*field)
 			continue;
 		if (!value || n == SHARE_FIELDS)
-			return fault_set(why, -EINVAL, "'%.60s': %s", line,
+			return fault_set(why, -EINVAL, "'%.60s': %s", field,
 					 value ? "more fields than a share has"
 					       : "expected KEY=VALUE");
 		*value++ = '\0';
-		ret_changes[n++] = (struct change){line, value};
+		ret_changes[n++] = (struct change){field, value};
 	}
 	*ret_count = n;
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `mete cordon` and `mete drain` ask for: the answers to DEVICE_CORDON and TENANT_END. */
+/* The answers to DEVICE_CORDON and TENANT_END: `mete cordon` and `mete drain`. */
 #pragma once
 
 #include "wire/wire.h"

@@ -23,8 +23,8 @@
 #include "node/users/terms.h"
 #include "node/users/user_name.h"
 
-/* The device with the smallest part promised, of those that take new tenants; ties go to the lower
- * index. Where none does it is the first one, which is then refused. */
+/* The device with most memory that is neither promised nor in use outside, of those that take new
+ * tenants; ties go to the lower index. If none does, it is the first one, which is then refused. */
 static uint32_t emptiest(const struct daemon *d)
 {
 	uint32_t best = 0;
@@ -239,8 +239,8 @@ static int join(struct admin *a, uint32_t id, const struct tenant_spec *spec, st
 	return 0;
 }
 
-/* Whoever asked for memory that moves is told where none will. Without a limit `mete run` asks for
- * everybody, and who wants no store is not told about it each time. */
+/* A caller that asked for memory that moves is told if none will. Without a limit `mete run` asks
+ * for it by itself, and a person who wants no store is not told about it each time. */
 static void note_movement(const struct tenant *t, const struct tenant_spec *spec, char *note,
 			  size_t size)
 {
@@ -292,7 +292,7 @@ static int make_new(struct admin *a, uint32_t id, struct tenant_spec *spec, stru
 	struct tenant_spec named;
 	struct terms_texts room;
 	struct tenant *t = NULL;
-	/* Who is within a tenant that is there brings nobody new. */
+	/* A tenant within another one is not new on the device. */
 	int r = spec->outer ? 0 : cordon_check(d, spec->device, spec->devices, why);
 
 	if (r == 0 && a->user)

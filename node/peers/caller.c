@@ -130,7 +130,7 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 	peer_send_with(&c->peer, &answer, (const int[]){g->page.fd, t->page.fd}, 2);
 	page_forget_fd(&g->page);
 	for (uint32_t i = 0; i < t->devices; i++) {
-		/* It may have to say first what it has out. */
+		/* It may have to state first what memory it has out. */
 		tenant_gate_apply(t, i);
 		if (t->shown->device[i].gate != WIRE_GATE_OPEN)
 			guest_tell_gate(g, i);

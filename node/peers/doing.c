@@ -6,7 +6,7 @@
 #include "node/process.h"
 #include "node/time/schedule_now.h"
 
-/* What a guest's page says harms at most what is said of its own tenant. */
+/* A false page harms at most what is shown of its own tenant. */
 static bool stands(const struct tenant_device *at)
 {
 	list_for_each(link, (struct list *)&at->tenant->guests)
@@ -58,7 +58,7 @@ static struct doing_facts gather(const struct tenant_device *at, const struct wi
 	return facts;
 }
 
-/* Of the turns' clock; the answer is in the time of people. */
+/* `began_ns` is of the turns' clock; the answer is in real time. */
 static uint64_t since(const struct tenant_device *at, uint64_t began_ns)
 {
 	const struct daemon *d = at->tenant->daemon;

@@ -96,8 +96,8 @@ static uint32_t asked_id(int fd)
 	return size > 0 && wire_decode(frame, (size_t)size, &request) == 0 ? request.id : 1;
 }
 
-/* Who finds that a connection is closed does not look for an answer: it stays open for a while, as
- * long as there is room for it. */
+/* A peer that finds its connection closed does not read the answer: so the connection stays open
+ * for a while, as long as there is room for it. */
 static void part_from(struct daemon *d, int fd, bool last)
 {
 	uint8_t rest[WIRE_FRAME_MAX];

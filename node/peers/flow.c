@@ -38,7 +38,7 @@ static void hush(struct flow *flow, bool hushed)
 }
 
 /* While any flow is late, the late flows are served at intervals. */
-static void look_late(struct flows *flows)
+static void serve_late_soon(struct flows *flows)
 {
 	if (flows->late_armed || !flows->service.late.count)
 		return;
@@ -64,7 +64,7 @@ static void work_once(struct flow *flow, uint64_t *spent)
 	if (service_done(&flow->flows->service, &flow->member, *spent - before,
 			 !list_empty(&flow->items)) == SERVICE_BECAME_LATE) {
 		hush(flow, true);
-		look_late(flow->flows);
+		serve_late_soon(flow->flows);
 	}
 }
 
@@ -112,7 +112,7 @@ static void on_late(struct loop_timer *timer)
 
 	serve(&flows->service, true, LATE_SLICE_MS * ms);
 	flows->late_armed = false;
-	look_late(flows);
+	serve_late_soon(flows);
 }
 
 static void on_trim(struct loop_timer *timer)
@@ -121,7 +121,7 @@ static void on_trim(struct loop_timer *timer)
 
 	flows->trimming = false;
 	malloc_trim(0);
-	log_settle(); /* those that left may have caused many suppressed lines */
+	log_settle(); /* those that left may have caused many suppressed messages */
 }
 
 static void wake_at(struct flows *flows, uint64_t at_ns)
@@ -192,7 +192,7 @@ int flows_open(struct flows *flows, struct loop *loop, uint32_t most)
 
 	list_init(&flows->debtors);
 	list_init(&flows->pauses);
-	/* Not cleared: what is not used takes no memory. */
+	/* Not cleared, so that unused places take no memory. */
 	flows->service = (struct service){
 		.prompt = {.heap = reallocarray(NULL, most, sizeof(struct line_member *)),
 			   .room = most,
@@ -250,7 +250,7 @@ void flow_want(struct flow_item *item)
 	if (item->flow->last)
 		return;
 	service_want(&item->flow->flows->service, &item->flow->member);
-	look_late(item->flow->flows);
+	serve_late_soon(item->flow->flows);
 }
 
 void flow_forget(struct flow_item *item)

@@ -41,6 +41,6 @@ struct admins {
 struct door {
 	int spare_fd;			    /* closed to free a descriptor when there is no other */
 	int guest_fds;			    /* guests get no descriptor above this one */
-	int told_fd[DAEMON_FILES_KEPT / 4]; /* of who was told so, last; 0: none */
+	int told_fd[DAEMON_FILES_KEPT / 4]; /* of the peers that were told so last; 0: none */
 	uint32_t told_most, told_next;
 };

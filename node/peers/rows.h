@@ -10,5 +10,5 @@ void rows_device(struct daemon *d, uint32_t index, struct wire_device_row *ret_r
 void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_row);
 /* A guest on one of its tenant's devices. */
 void rows_guest(struct guest *g, uint32_t device, struct wire_guest_row *ret_row);
-/* Problems that callers should know of, one per line. */
+/* Problems that callers should know of, each a text line. */
 void rows_trouble(const struct daemon *d, wire_text *ret_text);

@@ -38,9 +38,9 @@ static struct guest_device *device_of(struct guest *g, uint32_t id, uint32_t dev
 	return NULL;
 }
 
-/* What to adopt of a guest: what it states, unless this daemon knows better. A guest that was
- * connected before holds at most what it was granted, and has the residual that was measured. One
- * that no daemon has granted anything holds nothing. */
+/* The bytes to adopt of a guest: those that it states, unless this daemon knows better. A guest
+ * that was connected before holds at most what it was granted, and has the residual that was
+ * measured. One that no daemon has granted anything holds nothing. */
 struct claim {
 	uint64_t allocated, credit, residual;
 };
@@ -123,7 +123,7 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 	ledger_holder_sums(at->holder, &has);
 	adopt_movable(at, said, has.granted);
 	if (said->contexts || said->allocated || g->known)
-		measure_say(at, RESIDUAL_ADOPTED, has.residual);
+		measure_tell(at, RESIDUAL_ADOPTED, has.residual);
 	log_debug("guest.inventory",
 		  "guest=%u device=%u allocated_bytes=%" PRIu64 " credit_bytes=%" PRIu64
 		  " contexts=%u void=%d",
@@ -201,9 +201,9 @@ static void on_residual_settle(struct guest *g, uint32_t id,
 	if (!at)
 		return;
 	if (said->keep)
-		measure_say(at, RESIDUAL_SETTLED, 0);
+		measure_tell(at, RESIDUAL_SETTLED, 0);
 	else
-		measure_say(at, RESIDUAL_SETTLED, said->bytes ? said->bytes : RESIDUAL_ALL);
+		measure_tell(at, RESIDUAL_SETTLED, said->bytes ? said->bytes : RESIDUAL_ALL);
 	measure_start(g->tenant->daemon);
 }
 
@@ -360,13 +360,13 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 	switch (action->verb) {
 	case LEDGER_GRANT:
 		if (action->residual == LEDGER_RESIDUAL)
-			measure_say(at, RESIDUAL_RESERVED, action->bytes);
+			measure_tell(at, RESIDUAL_RESERVED, action->bytes);
 		if (action->residual) {
 			guest_done(g, (uint32_t)action->id, action->bytes);
 			return;
 		}
 		ledger_holder_sums(at->holder, &has);
-		measure_say(at, RESIDUAL_GRANTED, has.granted);
+		measure_tell(at, RESIDUAL_GRANTED, has.granted);
 		wire_begin(&message, WIRE_credit_grant, (uint32_t)action->id);
 		message.credit_grant.device = device;
 		message.credit_grant.bytes = action->bytes;
@@ -385,13 +385,13 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 		message.credit_recall.device = device;
 		message.credit_recall.bytes = action->bytes;
 		break;
-	case LEDGER_LOOK:
+	case LEDGER_REFRESH:
 		return; /* book.c's */
 	}
 	guest_send(g, &message);
 }
 
-/* What it holds and asks for. False: it is about something else. */
+/* About memory that it holds or asks for. False: the message is about something else. */
 static bool hear_of_memory(struct guest *g, const struct wire_message *m)
 {
 	switch (m->code) {
@@ -424,7 +424,7 @@ static bool hear_of_memory(struct guest *g, const struct wire_message *m)
 	}
 }
 
-/* Its gate, and whether it wants the device. False: it is about something else. */
+/* About its gate, and whether it wants the device. False: likewise. */
 static bool hear_of_time(struct guest *g, const struct wire_message *m)
 {
 	switch (m->code) {
@@ -442,7 +442,7 @@ static bool hear_of_time(struct guest *g, const struct wire_message *m)
 	}
 }
 
-/* Memory that moves, and memory that others open. False: it is about something else. */
+/* About memory that moves, and memory that others open. False: likewise. */
 static bool hear_of_movement(struct guest *g, const struct wire_message *m)
 {
 	switch (m->code) {

@@ -15,7 +15,7 @@ struct absent {
 	struct list link;
 	uint32_t id; /* 0: records of no tenant */
 	bool kept;
-	struct record lines; /* each ends in a newline; the first is the tenant's */
+	struct record records; /* each ends in a newline; the first is the tenant's */
 };
 
 static struct absent *find(const struct daemon *d, uint32_t id)
@@ -34,14 +34,14 @@ static void drop(struct daemon *d, struct absent *a)
 {
 	list_remove(&a->link);
 	d->restore.absent_count--;
-	free(a->lines.text);
+	free(a->records.text);
 	free(a);
 }
 
-static void add_line(struct absent *a, const char *line)
+static void add_record(struct absent *a, const char *record)
 {
-	record_text(&a->lines, line);
-	record_text(&a->lines, "\n");
+	record_text(&a->records, record);
+	record_text(&a->records, "\n");
 }
 
 static int make(struct daemon *d, uint32_t id, struct absent **ret_absent)
@@ -57,27 +57,27 @@ static int make(struct daemon *d, uint32_t id, struct absent **ret_absent)
 	return 0;
 }
 
-int absent_take(struct daemon *d, uint32_t id, const char *line)
+int absent_take(struct daemon *d, uint32_t id, const char *record)
 {
 	struct absent *a;
 	int r = make(d, id, &a);
 
 	if (r < 0)
 		return r;
-	add_line(a, line);
-	if (!a->lines.failed)
+	add_record(a, record);
+	if (!a->records.failed)
 		return 0;
 	drop(d, a);
 	return -ENOMEM;
 }
 
-void absent_add(struct daemon *d, uint32_t id, const char *line)
+void absent_add(struct daemon *d, uint32_t id, const char *record)
 {
 	struct absent *a = find(d, id);
 
 	if (!a && (id || make(d, id, &a) < 0))
 		return;
-	add_line(a, line);
+	add_record(a, record);
 }
 
 bool absent_has(const struct daemon *d, uint32_t id)
@@ -120,28 +120,28 @@ void absent_write(const struct daemon *d, struct record *all)
 	{
 		const struct absent *a = list_entry(link, struct absent, link);
 
-		if (a->lines.text)
-			record_text(all, a->lines.text);
+		if (a->records.text)
+			record_text(all, a->records.text);
 		/* Incomplete records would describe another tenant: then the old journal stays. */
-		all->failed |= a->lines.failed;
+		all->failed |= a->records.failed;
 	}
 }
 
 /* Whether a process in its guests' records is alive. */
 static bool lives(const struct absent *a)
 {
-	const char *at = a->lines.text;
+	const char *at = a->records.text;
 
 	while (at && *at) {
 		const char *end = strchr(at, '\n');
-		char line[JOURNAL_LINE_MAX + 1];
+		char record[JOURNAL_RECORD_MAX + 1];
 		pid_t pid;
 
-		snprintf(line, sizeof(line), "%.*s", (int)(end - at), at);
+		snprintf(record, sizeof(record), "%.*s", (int)(end - at), at);
 		at = end + 1;
-		pid = (pid_t)record_get_number(line, "pid");
-		if (record_is(line, "guest") && pid > 0 &&
-		    process_started(pid) == record_get_number(line, "started"))
+		pid = (pid_t)record_get_number(record, "pid");
+		if (record_is(record, "guest") && pid > 0 &&
+		    process_started(pid) == record_get_number(record, "started"))
 			return true;
 	}
 	return false;

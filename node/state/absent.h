@@ -13,10 +13,10 @@
 #include "node/state/record.h"
 
 /* Keeps a tenant's record. -ENOSPC: there are too many; -ENOMEM. */
-must_check int absent_take(struct daemon *d, uint32_t id, const char *line);
+must_check int absent_take(struct daemon *d, uint32_t id, const char *record);
 /* A further record of such a tenant; without effect if there is none of that id. Id 0
  * is for records of no tenant: reservations of missing devices. */
-void absent_add(struct daemon *d, uint32_t id, const char *line);
+void absent_add(struct daemon *d, uint32_t id, const char *record);
 
 bool absent_has(const struct daemon *d, uint32_t id);
 bool absent_any(const struct daemon *d);

@@ -32,25 +32,25 @@ static uint32_t checksum(const char *text, size_t size)
 	return ~crc;
 }
 
-static bool is_whole(const char *line, size_t size)
+static bool is_whole(const char *text, size_t size)
 {
 	char wanted[CHECKSUM_DIGITS + 2];
 
-	if (size < CHECKSUM_DIGITS + 1 || size > JOURNAL_LINE_MAX || memchr(line, 0, size))
+	if (size < CHECKSUM_DIGITS + 1 || size > JOURNAL_RECORD_MAX || memchr(text, 0, size))
 		return false;
 	snprintf(wanted, sizeof(wanted), "%08" PRIx32 " ",
-		 checksum(line + CHECKSUM_DIGITS + 1, size - CHECKSUM_DIGITS - 1));
-	return memcmp(line, wanted, CHECKSUM_DIGITS + 1) == 0;
+		 checksum(text + CHECKSUM_DIGITS + 1, size - CHECKSUM_DIGITS - 1));
+	return memcmp(text, wanted, CHECKSUM_DIGITS + 1) == 0;
 }
 
-size_t journal_scan(const char *text, size_t size, void (*record)(void *context, const char *line),
+size_t journal_scan(const char *text, size_t size, void (*record)(void *context, const char *text),
 		    void *context)
 {
 	size_t done = 0;
 
 	for (;;) {
 		const char *end = memchr(text + done, '\n', size - done);
-		char line[JOURNAL_LINE_MAX + 1];
+		char one[JOURNAL_RECORD_MAX + 1];
 		size_t length;
 
 		if (!end)
@@ -59,15 +59,15 @@ size_t journal_scan(const char *text, size_t size, void (*record)(void *context,
 		if (!is_whole(text + done, length))
 			return done;
 		length -= CHECKSUM_DIGITS + 1;
-		memcpy(line, text + done + CHECKSUM_DIGITS + 1, length);
-		line[length] = 0;
-		record(context, line);
+		memcpy(one, text + done + CHECKSUM_DIGITS + 1, length);
+		one[length] = 0;
+		record(context, one);
 		done = (size_t)(end - text) + 1;
 	}
 }
 
 int journal_open(struct journal *j, const char *path,
-		 void (*record)(void *context, const char *line), void *context, struct fault *why)
+		 void (*record)(void *context, const char *text), void *context, struct fault *why)
 {
 	owned(free) char *text = NULL;
 	size_t size = 0, whole;
@@ -96,19 +96,19 @@ void journal_close(struct journal *j)
 	j->fd = -1;
 }
 
-int journal_append(struct journal *j, const char *line)
+int journal_append(struct journal *j, const char *record)
 {
-	char whole[JOURNAL_LINE_MAX + CHECKSUM_DIGITS + 3];
-	size_t length = strlen(line);
+	char whole[JOURNAL_RECORD_MAX + CHECKSUM_DIGITS + 3];
+	size_t length = strlen(record);
 	int r;
 
-	if (j->fd < 0 || length > JOURNAL_LINE_MAX - CHECKSUM_DIGITS - 1 || strchr(line, '\n'))
+	if (j->fd < 0 || length > JOURNAL_RECORD_MAX - CHECKSUM_DIGITS - 1 || strchr(record, '\n'))
 		return -EINVAL;
 	length = (size_t)snprintf(whole, sizeof(whole), "%08" PRIx32 " %s\n",
-				  checksum(line, length), line);
+				  checksum(record, length), record);
 	r = file_write(j->fd, whole, length);
 	if (r < 0) {
-		/* Half a line would hide those after it. */
+		/* Half a record would hide those after it. */
 		best_effort(ftruncate(j->fd, (off_t)j->bytes));
 		return r;
 	}
@@ -116,18 +116,18 @@ int journal_append(struct journal *j, const char *line)
 	return 0;
 }
 
-int journal_rewrite(struct journal *j, const char *lines)
+int journal_rewrite(struct journal *j, const char *records)
 {
 	size_t room = 0, size = 0;
 	owned(free) char *text = NULL;
 	int fd, r;
 
-	for (const char *at = lines; *at; at++)
+	for (const char *at = records; *at; at++)
 		room += *at == '\n' ? CHECKSUM_DIGITS + 2 : 1;
 	text = malloc(room + 1);
 	if (!text)
 		return -ENOMEM;
-	for (const char *at = lines; *at;) {
+	for (const char *at = records; *at;) {
 		const char *end = strchr(at, '\n');
 		size_t length = (size_t)(end - at);
 

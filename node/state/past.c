@@ -28,23 +28,23 @@ static const struct kind {
 	{"uncordoned", "cordon", {"device"}, 1},
 };
 
-static const struct kind *kind_of(const char *line)
+static const struct kind *kind_of(const char *record)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (record_is(line, kinds[i].verb))
+		if (record_is(record, kinds[i].verb))
 			return &kinds[i];
 	}
 	return NULL;
 }
 
 /* Returns false if a field is missing or too long. */
-static int subject_of(const struct kind *kind, const char *line, char *out)
+static int subject_of(const struct kind *kind, const char *record, char *out)
 {
 	size_t n = (size_t)snprintf(out, SUBJECT_MOST, "%s", kind->about);
 
 	for (size_t i = 0; i < ARRAY_SIZE(kind->fields) && kind->fields[i]; i++) {
 		out[n++] = ' ';
-		if (!record_get(line, kind->fields[i], out + n, SUBJECT_MOST - n - 1))
+		if (!record_get(record, kind->fields[i], out + n, SUBJECT_MOST - n - 1))
 			return 0;
 		n += strlen(out + n);
 	}
@@ -113,24 +113,24 @@ static struct past_record *make(struct past *past, const char *subject)
 	return it;
 }
 
-void past_add(struct past *past, const char *line)
+void past_add(struct past *past, const char *record)
 {
-	uint64_t id = record_get_number(line, "id");
-	const struct kind *kind = kind_of(line);
+	uint64_t id = record_get_number(record, "id");
+	const struct kind *kind = kind_of(record);
 	char subject[SUBJECT_MOST];
 	struct past_record *it;
 
-	if ((record_is(line, "tenant") || record_is(line, "last")) && id > past->last_tenant)
+	if ((record_is(record, "tenant") || record_is(record, "last")) && id > past->last_tenant)
 		past->last_tenant = id;
-	if (!kind || !subject_of(kind, line, subject))
+	if (!kind || !subject_of(kind, record, subject))
 		return;
 	it = find(past, subject);
 	if (!it && !kind->takes_back)
 		it = make(past, subject);
 	if (!it)
 		return;
-	free(it->line);
-	it->line = kind->takes_back ? NULL : strdup(line);
+	free(it->text);
+	it->text = kind->takes_back ? NULL : strdup(record);
 	it->order = ++past->order;
 }
 
@@ -138,26 +138,26 @@ void past_settle(struct past *past)
 {
 	for (size_t i = 0; i < past->count; i++) {
 		struct past_record *it = &past->records[i];
-		bool is_tenant = it->line && record_is(it->line, "tenant");
+		bool is_tenant = it->text && record_is(it->text, "tenant");
 		char subject[64];
 		const struct past_record *end;
 
-		if (!it->line)
+		if (!it->text)
 			continue;
 		snprintf(subject, sizeof(subject), "end %" PRIu64,
-			 record_get_number(it->line, is_tenant ? "id" : "tenant"));
+			 record_get_number(it->text, is_tenant ? "id" : "tenant"));
 		end = find(past, subject);
 		if (end && end->order > it->order) {
-			free(it->line);
-			it->line = NULL;
+			free(it->text);
+			it->text = NULL;
 		}
 	}
 	/* The "end" records were needed only for this. */
 	for (size_t i = 0; i < past->count; i++) {
 		struct past_record *it = &past->records[i];
 
-		if (it->line && record_is(it->line, "end"))
-			free(take(it->line));
+		if (it->text && record_is(it->text, "end"))
+			free(take(it->text));
 	}
 }
 
@@ -165,7 +165,7 @@ void past_done(struct past *past)
 {
 	for (size_t i = 0; i < past->count; i++) {
 		free(past->records[i].subject);
-		free(past->records[i].line);
+		free(past->records[i].text);
 	}
 	free(past->records);
 	free(past->first);

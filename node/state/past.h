@@ -11,7 +11,7 @@
 
 struct past_record {
 	char *subject; /* what it is about: "guest 3 4711 123456" */
-	char *line;    /* NULL: it was revoked */
+	char *text;    /* the record; NULL: it was revoked */
 	uint64_t order;
 	uint32_t next; /* with the same hash: index + 1; 0: none */
 };
@@ -25,7 +25,7 @@ struct past {
 	uint64_t order, last_tenant;
 };
 
-void past_add(struct past *past, const char *line);
+void past_add(struct past *past, const char *record);
 
 /* Call it after the last record: removes what belonged to tenants that have ended. */
 void past_settle(struct past *past);

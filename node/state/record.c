@@ -56,10 +56,10 @@ void record_value(struct record *r, const char *key, const char *value)
 	}
 }
 
-bool record_get(const char *line, const char *key, char *out, size_t size)
+bool record_get(const char *record, const char *key, char *out, size_t size)
 {
 	size_t length = strlen(key), n = 0;
-	const char *at = line;
+	const char *at = record;
 
 	while ((at = strchr(at, ' '))) {
 		at++;
@@ -84,16 +84,16 @@ bool record_get(const char *line, const char *key, char *out, size_t size)
 	return true;
 }
 
-uint64_t record_get_number(const char *line, const char *key)
+uint64_t record_get_number(const char *record, const char *key)
 {
 	char value[32];
 
-	return record_get(line, key, value, sizeof(value)) ? strtoull(value, NULL, 10) : 0;
+	return record_get(record, key, value, sizeof(value)) ? strtoull(value, NULL, 10) : 0;
 }
 
-bool record_is(const char *line, const char *word)
+bool record_is(const char *record, const char *word)
 {
 	size_t length = strlen(word);
 
-	return strncmp(line, word, length) == 0 && (line[length] == ' ' || !line[length]);
+	return strncmp(record, word, length) == 0 && (record[length] == ' ' || !record[length]);
 }

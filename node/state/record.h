@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A record that is being written, or several lines of them. All zero: empty. The owner frees
+/* A record that is being written, or several, each with a newline. All zero: empty. The owner frees
  * `text`. failed: there was no memory for part of it. */
 struct record {
 	char *text;
@@ -24,11 +24,11 @@ void record_text(struct record *r, const char *piece); /* as it is */
 void record_number(struct record *r, const char *key, uint64_t value);
 void record_value(struct record *r, const char *key, const char *value);
 
-/* Is `word` the line's first? */
-bool record_is(const char *line, const char *word);
+/* Is `word` the record's first word? */
+bool record_is(const char *record, const char *word);
 
 /* The value of a field, decoded, in out[size]; false: it is not there or too long. */
-bool record_get(const char *line, const char *key, char *out, size_t size);
+bool record_get(const char *record, const char *key, char *out, size_t size);
 
 /* 0: it is missing, or not a number. */
-uint64_t record_get_number(const char *line, const char *key);
+uint64_t record_get_number(const char *record, const char *key);

@@ -13,7 +13,7 @@ void recorder_guest(struct guest *g);
 /* A tenant holds more on a device than the journal says; call it before the grant is sent. */
 void recorder_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
 		   const struct ledger_sums *sums);
-/* What the tenant's processes have left behind there has changed. */
+/* The bytes that the tenant's processes have left behind there have changed. */
 void recorder_behind(struct tenant *t, uint32_t device);
 void recorder_guest_gone(struct guest *g);
 /* A device was reserved by `mete pick`, or returned. */

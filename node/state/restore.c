@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a former meted has recorded (recorder.c) becomes tenants and guests again. Guests that have
- * not come back when the grace period is over are charged what can be measured.
+ * Makes tenants and guests of a former meted's records (recorder.c). Guests that have not come back
+ * when the grace period is over are charged what can be measured.
  */
 #include "node/state/restore.h"
 
@@ -26,17 +26,17 @@
 #include "node/tenants/tenant_spec.h"
 #include "node/upcalls.h"
 
-static void on_line(void *context, const char *line)
+static void on_record(void *context, const char *record)
 {
-	past_add(context, line);
+	past_add(context, record);
 }
 
-static int read_devices(struct daemon *d, const char *line, struct tenant_spec *spec,
+static int read_devices(struct daemon *d, const char *record, struct tenant_spec *spec,
 			struct fault *why)
 {
 	char names[2048], *at = names, *name;
 
-	if (!record_get(line, "device", names, sizeof(names)))
+	if (!record_get(record, "device", names, sizeof(names)))
 		return fault_set(why, -EINVAL, "the record names no device");
 	while ((name = strsep(&at, ",")) && spec->devices < WIRE_DEVICES) {
 		if (daemon_find_device(d, name, &spec->device[spec->devices]) < 0)
@@ -46,9 +46,9 @@ static int read_devices(struct daemon *d, const char *line, struct tenant_spec *
 	return 0;
 }
 
-static void keep_absent(struct daemon *d, uint32_t id, const char *line, const char *reason)
+static void keep_absent(struct daemon *d, uint32_t id, const char *record, const char *reason)
 {
-	int r = absent_take(d, id, line);
+	int r = absent_take(d, id, record);
 
 	if (r < 0)
 		log_error("tenant.lost", "tenant=%u reason=%s", id, log_text(strerror(-r)).text);
@@ -56,93 +56,93 @@ static void keep_absent(struct daemon *d, uint32_t id, const char *line, const c
 		log_warning("tenant.absent", "tenant=%u reason=%s", id, log_text(reason).text);
 }
 
-static void bring_tenant_back(struct daemon *d, const char *line)
+static void bring_tenant_back(struct daemon *d, const char *record)
 {
 	char texts[SHARE_FIELDS][WIRE_TEXT_MAX + 1], name[WIRE_TEXT_MAX + 1];
 	struct tenant_spec spec = {
-		.id = (uint32_t)record_get_number(line, "id"),
-		.owner = (uid_t)record_get_number(line, "owner"),
-		.outer = tenant_find(d, (uint32_t)record_get_number(line, "outer")),
-		.observes = record_get_number(line, "observes") != 0,
+		.id = (uint32_t)record_get_number(record, "id"),
+		.owner = (uid_t)record_get_number(record, "owner"),
+		.outer = tenant_find(d, (uint32_t)record_get_number(record, "outer")),
+		.observes = record_get_number(record, "observes") != 0,
 		.name = name};
 	struct tenant *t;
 	struct fault why;
 	int r;
 
-	if (!spec.id || !record_get(line, "name", name, sizeof(name)))
+	if (!spec.id || !record_get(record, "name", name, sizeof(name)))
 		return;
 	for (uint32_t i = 0; share_key(i); i++) {
-		if (record_get(line, share_key(i), texts[i], sizeof(texts[i])))
+		if (record_get(record, share_key(i), texts[i], sizeof(texts[i])))
 			spec.texts[i] = texts[i];
 	}
-	r = read_devices(d, line, &spec, &why);
+	r = read_devices(d, record, &spec, &why);
 	/* A tenant within an absent one is absent, too. */
-	if (r == -ENODEV || absent_has(d, (uint32_t)record_get_number(line, "outer"))) {
-		keep_absent(d, spec.id, line, r < 0 ? why.text : "its outer tenant is absent");
+	if (r == -ENODEV || absent_has(d, (uint32_t)record_get_number(record, "outer"))) {
+		keep_absent(d, spec.id, record, r < 0 ? why.text : "its outer tenant is absent");
 		return;
 	}
 	if (r == 0)
 		r = tenant_make(d, &spec, &t, &why);
 	if (r == 0)
-		t->suspended = record_get_number(line, "away") != 0;
+		t->suspended = record_get_number(record, "away") != 0;
 	if (r < 0)
 		log_error("tenant.lost", "tenant=%u reason=%s", spec.id, log_text(why.text).text);
 }
 
-static void bring_guest_back(struct daemon *d, const char *line)
+static void bring_guest_back(struct daemon *d, const char *record)
 {
-	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(line, "tenant"));
+	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(record, "tenant"));
 
-	struct process_identity process = {.pid = (pid_t)record_get_number(line, "pid"),
-					   .started = record_get_number(line, "started"),
-					   .image = record_get_number(line, "image")};
+	struct process_identity process = {.pid = (pid_t)record_get_number(record, "pid"),
+					   .started = record_get_number(record, "started"),
+					   .image = record_get_number(record, "image")};
 
 	if (t)
-		guest_expect(t, &process, record_get_number(line, "copy"));
+		guest_expect(t, &process, record_get_number(record, "copy"));
 }
 
-static void bring_held_back(struct daemon *d, const char *line)
+static void bring_held_back(struct daemon *d, const char *record)
 {
-	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(line, "tenant"));
-	uint64_t device = record_get_number(line, "device");
+	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(record, "tenant"));
+	uint64_t device = record_get_number(record, "device");
 
 	if (!t || device >= t->devices)
 		return;
-	t->device[device].most_bytes = record_get_number(line, "most");
-	t->device[device].highest_limit = record_get_number(line, "highest");
+	t->device[device].most_bytes = record_get_number(record, "most");
+	t->device[device].highest_limit = record_get_number(record, "highest");
 	ledger_had_limit(t->device[device].account, t->device[device].highest_limit);
-	remains_left(&t->device[device].remains, record_get_number(line, "behind"));
+	remains_left(&t->device[device].remains, record_get_number(record, "behind"));
 }
 
-static void bring_reservation_back(struct daemon *d, const char *line)
+static void bring_reservation_back(struct daemon *d, const char *record)
 {
-	struct reservation was = {.pid = (pid_t)record_get_number(line, "pid"),
-				  .uid = (uid_t)record_get_number(line, "owner"),
-				  .started = record_get_number(line, "started"),
-				  .until_ns = record_get_number(line, "until")};
+	struct reservation was = {.pid = (pid_t)record_get_number(record, "pid"),
+				  .uid = (uid_t)record_get_number(record, "owner"),
+				  .started = record_get_number(record, "started"),
+				  .until_ns = record_get_number(record, "until")};
 	char name[WIRE_TEXT_MAX + 1];
 	uint32_t device;
 
-	if (!record_get(line, "device", name, sizeof(name)))
+	if (!record_get(record, "device", name, sizeof(name)))
 		return;
 	if (daemon_find_device(d, name, &device) == 0)
 		reserve_return(d, device, &was);
 	else if (process_started(was.pid) == was.started)
-		absent_add(d, 0, line);
+		absent_add(d, 0, record);
 }
 
 /* A device that is missing is cordoned when it is back. */
-static void bring_cordon_back(struct daemon *d, const char *line)
+static void bring_cordon_back(struct daemon *d, const char *record)
 {
 	char name[WIRE_TEXT_MAX + 1];
 	uint32_t device;
 
-	if (!record_get(line, "device", name, sizeof(name)))
+	if (!record_get(record, "device", name, sizeof(name)))
 		return;
 	if (daemon_find_device(d, name, &device) == 0)
 		cordon_return(d, device);
 	else
-		absent_add(d, 0, line);
+		absent_add(d, 0, record);
 }
 
 static void on_grace_over(struct loop_timer *timer)
@@ -169,22 +169,22 @@ static void on_grace_over(struct loop_timer *timer)
 	daemon_maybe_end(d);
 }
 
-static void bring_back(struct daemon *d, const char *line)
+static void bring_back(struct daemon *d, const char *record)
 {
-	uint32_t tenant = (uint32_t)record_get_number(line, "tenant");
+	uint32_t tenant = (uint32_t)record_get_number(record, "tenant");
 
 	if (absent_has(d, tenant)) {
-		absent_add(d, tenant, line);
+		absent_add(d, tenant, record);
 		return;
 	}
-	if (record_is(line, "guest"))
-		bring_guest_back(d, line);
-	if (record_is(line, "held"))
-		bring_held_back(d, line);
-	if (record_is(line, "reserved"))
-		bring_reservation_back(d, line);
-	if (record_is(line, "cordoned"))
-		bring_cordon_back(d, line);
+	if (record_is(record, "guest"))
+		bring_guest_back(d, record);
+	if (record_is(record, "held"))
+		bring_held_back(d, record);
+	if (record_is(record, "reserved"))
+		bring_reservation_back(d, record);
+	if (record_is(record, "cordoned"))
+		bring_cordon_back(d, record);
 }
 
 int restore_open(struct daemon *d, struct fault *why)
@@ -195,7 +195,7 @@ int restore_open(struct daemon *d, struct fault *why)
 
 	snprintf(path, sizeof(path), "%s/journal", d->place);
 	if (r == 0)
-		r = journal_open(&d->restore.journal, path, on_line, &past, why);
+		r = journal_open(&d->restore.journal, path, on_record, &past, why);
 	if (r < 0) {
 		past_done(&past);
 		return r;
@@ -203,12 +203,12 @@ int restore_open(struct daemon *d, struct fault *why)
 	d->tenants.last_id = (uint32_t)past.last_tenant;
 	past_settle(&past);
 	for (size_t i = 0; i < past.count; i++) {
-		if (past.records[i].line && record_is(past.records[i].line, "tenant"))
-			bring_tenant_back(d, past.records[i].line);
+		if (past.records[i].text && record_is(past.records[i].text, "tenant"))
+			bring_tenant_back(d, past.records[i].text);
 	}
 	for (size_t i = 0; i < past.count; i++) {
-		if (past.records[i].line)
-			bring_back(d, past.records[i].line);
+		if (past.records[i].text)
+			bring_back(d, past.records[i].text);
 	}
 	past_done(&past);
 	leftover_remove(d);
@@ -224,7 +224,7 @@ int restore_open(struct daemon *d, struct fault *why)
 	if (r < 0)
 		log_error("journal.lost", "path=%s reason=%s", path, log_text(strerror(-r)).text);
 	d->restore.journal.broken = r < 0;
-	/* What was left behind may have gone meanwhile. */
+	/* Memory that was left behind may have gone meanwhile. */
 	measure_start(d);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a former meted has recorded becomes tenants and guests again: see the top of restore.c. */
+/* Makes tenants and guests of a former meted's records: see the top of restore.c. */
 #pragma once
 
 #include "node/daemon.h"

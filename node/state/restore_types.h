@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What meted remembers of the meted before it: restore.h, absent.h. */
+/* The state that comes from the meted before: restore.h, absent.h. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fields of a tenant's share: what they make of it, with a sentence for whoever wrote them, and
- * how several of them change at once while programs run. Either all that were given change, or
- * none: nobody ever sees, or is bound by, a share that was not asked for.
+ * Sets the fields of a tenant's share, with a sentence for the person who wrote them, and changes
+ * several at once while programs run. Either all given fields change, or none: nobody ever sees, or
+ * is bound by, a share that was not asked for.
  */
 #pragma once
 

@@ -75,11 +75,11 @@ void guest_leave(struct guest *g, const char *reason)
 
 		measure_forget(&g->device[i]);
 		ledger_leave(d->book.ledger, take(g->device[i].holder));
-		/* It may have been the last that had what others left behind. */
+		/* It may have been the last that had memory that others left behind. */
 		best_effort(remains_look(d, t->device[i].index));
 		remains_left(&t->device[i].remains, behind);
 		d->device[t->device[i].index].inhabited -= t->guest_count == 0;
-		/* Another guest of the tenant may now hold what it exported. */
+		/* Another guest of the tenant may now hold memory that it exported. */
 		t->device[i].looked_ns = 0;
 	}
 	measure_start(d);
@@ -124,7 +124,7 @@ void guest_away(struct guest *g, const char *reason)
 	move_away(g);
 	for (uint32_t i = 0; i < t->devices; i++) {
 		ledger_hang_up(d->book.ledger, g->device[i].holder);
-		measure_say(&g->device[i], RESIDUAL_HUNG_UP, 0);
+		measure_tell(&g->device[i], RESIDUAL_HUNG_UP, 0);
 	}
 	tenant_gates_open_late(t);
 	log_info("guest.away", "tenant=%u guest=%u pid=%d", t->id, g->id, (int)g->pid);
@@ -224,7 +224,7 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 	return 0;
 }
 
-/* What a person sees of it: without memory for that, nothing. */
+/* The name that a person sees. Without memory for it there is none. */
 static void set_program(struct guest *g, const char *program)
 {
 	free(g->program);
@@ -261,11 +261,10 @@ void guest_miss(struct guest *g)
 	log_warning("guest.missing", "tenant=%u pid=%d", t->id, (int)g->pid);
 	no_longer_expected(g);
 	for (uint32_t i = 0; i < t->devices; i++)
-		measure_say(&g->device[i], RESIDUAL_ASKED, 0);
+		measure_tell(&g->device[i], RESIDUAL_ASKED, 0);
 }
 
-/* A new page. What was read from the old one is valid until the guest has stated what it holds now.
- */
+/* A new page. The figures of the old one are valid until the guest has stated what it holds now. */
 static int give_page(struct guest *g)
 {
 	struct page page;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a guest is sent, over its connection if it has one. */
+/* Messages to a guest, over its connection if it has one. */
 #pragma once
 
 #include "node/daemon.h"

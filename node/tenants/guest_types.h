@@ -33,7 +33,7 @@ struct guest_device {
 	bool stated, owes_drain;
 	bool idle; /* it sent IDLE, and no WANTS since; schedule.c */
 	uint64_t seen_peak;
-	uint64_t seen_moved; /* when it was measured last */
+	uint64_t seen_changes; /* when it was measured last */
 };
 
 /* A process, as long as it lives (or until it becomes another program). What it holds on the

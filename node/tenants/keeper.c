@@ -106,14 +106,14 @@ bool keeper_has(const struct tenant *t, pid_t pid)
 	return keeper_place(t, &pid, 1) == 0;
 }
 
-uint32_t keeper_place(const struct tenant *t, const pid_t *line, uint32_t count)
+uint32_t keeper_place(const struct tenant *t, const pid_t *ancestors, uint32_t count)
 {
 	list_for_each(link, (struct list *)&t->processes)
 	{
 		const struct keeper *k = list_entry(link, struct keeper, link);
 
 		for (uint32_t i = 0; i < count; i++)
-			if (line[i] == k->pid && !process_ended(k->pidfd))
+			if (ancestors[i] == k->pid && !process_ended(k->pidfd))
 				count = i;
 	}
 	return count;

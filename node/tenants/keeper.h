@@ -23,4 +23,4 @@ bool keeper_has(const struct tenant *t, pid_t pid);
 void keeper_forget(struct tenant *t);
 
 /* The index of the first of `count` processes that keeps it; `count`: none does. */
-uint32_t keeper_place(const struct tenant *t, const pid_t *line, uint32_t count);
+uint32_t keeper_place(const struct tenant *t, const pid_t *ancestors, uint32_t count);

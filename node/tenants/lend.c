@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that guests open of each other (guest/movable/movable_lend.h). A lender is called by a
- * name of 128 random bits, which only those know to whom it gave a handle. Both get an end of a new
- * socket, on which they go on alone: no descriptor of a guest ever reaches this process, and there
- * is nothing to restore after a restart but the name, which the lender says again.
+ * name of 128 random bits, known only to the processes that have its handles. Both get an end of a
+ * new socket, on which they go on alone: no descriptor of a guest ever reaches this process, and
+ * there is nothing to restore after a restart but the name, which the lender states again.
  *
- * Whom it may be: a process of the same tenant; without Kubernetes also another tenant's of the
+ * The lender may be a process of the same tenant; without Kubernetes also another tenant's of the
  * same user, as `mpirun -n 2 mete run ...` makes one of each process. Containers are kept apart.
  */
 #include "node/tenants/lend.h"
@@ -30,8 +30,8 @@ static bool is_named(const struct guest *g, const wire_uuid *name)
 	       memcmp(name, &none, sizeof(none)) != 0;
 }
 
-/* *ret_later: it may still come back. Who has not said yet what it has may be the one, however late
- * it is after a restart. */
+/* *ret_later: it may still come back. A guest that has not stated yet what it has may be the
+ * lender, however late it is after a restart. */
 static struct guest *find(const struct guest *asker, const wire_uuid *name, bool *ret_later)
 {
 	struct daemon *d = asker->tenant->daemon;

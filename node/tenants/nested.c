@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `mete run` inside a program that `mete run` started: what it gets is part of the outer tenant's
- * share.
+ * `mete run` inside a program that `mete run` started: its share is part of the outer tenant's.
  *
  * If it asks for less memory than the outer tenant has, it becomes a tenant within it: its memory
  * is charged to both, and the outer tenant's time is divided equally between it and the tenants
@@ -37,7 +36,7 @@ static struct tenant *by_socket(struct daemon *d, const char *socket)
  * parent. Therefore the second pass starts at the farthest ancestor, and the caller's own pidfd is
  * checked last.
  */
-static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
+static uint32_t read_ancestors(pid_t caller, uint64_t started, pid_t ancestors[ANCESTORS])
 {
 	owned(close) int pidfd = -1;
 	uint32_t count = 0;
@@ -45,11 +44,11 @@ static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
 	if (!started || process_open(caller, started, &pidfd) < 0)
 		return 0;
 	while (caller > 1 && count < ANCESTORS) {
-		line[count++] = caller;
+		ancestors[count++] = caller;
 		caller = process_parent(caller);
 	}
 	for (uint32_t i = count; i-- > 1;)
-		if (process_parent(line[i - 1]) != line[i])
+		if (process_parent(ancestors[i - 1]) != ancestors[i])
 			count = i;
 	return process_ended(pidfd) ? 0 : count;
 }
@@ -59,13 +58,13 @@ static uint32_t read_line(pid_t caller, uint64_t started, pid_t line[ANCESTORS])
 static struct tenant *by_ancestors(struct daemon *d, pid_t caller, uint64_t started)
 {
 	struct tenant *nearest = NULL;
-	pid_t line[ANCESTORS];
-	uint32_t place = read_line(caller, started, line);
+	pid_t ancestors[ANCESTORS];
+	uint32_t place = read_ancestors(caller, started, ancestors);
 
 	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);
-		uint32_t at = keeper_place(t, line, place);
+		uint32_t at = keeper_place(t, ancestors, place);
 
 		if (at < place) {
 			place = at;
@@ -135,24 +134,24 @@ static bool is_said(const struct tenant *t, const char *key)
 	return false;
 }
 
-struct said {
+struct field_text {
 	char text[24];
 };
 
-static struct said field_text(const struct share *share, const char *key)
+static struct field_text field_text(const struct share *share, const char *key)
 {
 	static const char *const classes[] = {"interactive", "standard", "batch"};
-	struct said said;
+	struct field_text ret;
 
 	if (strcmp(key, "weight") == 0)
-		snprintf(said.text, sizeof(said.text), "%u", share->weight);
+		snprintf(ret.text, sizeof(ret.text), "%u", share->weight);
 	else if (strcmp(key, "class") == 0)
-		snprintf(said.text, sizeof(said.text), "%s", classes[share->class]);
+		snprintf(ret.text, sizeof(ret.text), "%s", classes[share->class]);
 	else
-		snprintf(said.text, sizeof(said.text), "%.1f%%",
+		snprintf(ret.text, sizeof(ret.text), "%.1f%%",
 			 (strcmp(key, "cap") == 0 ? share->cap_milli : share->guarantee_milli) /
 				 10.0);
-	return said;
+	return ret;
 }
 
 void nested_note(const struct tenant *t, char *ret_note, size_t size)
@@ -165,8 +164,8 @@ void nested_note(const struct tenant *t, char *ret_note, size_t size)
 	*ret_note = '\0';
 	whole_share(t, &has);
 	for (size_t i = 0; t->outer && i < ARRAY_SIZE(keys); i++) {
-		struct said wanted = field_text(&t->share, keys[i]);
-		struct said given = field_text(&has, keys[i]);
+		struct field_text wanted = field_text(&t->share, keys[i]);
+		struct field_text given = field_text(&has, keys[i]);
 
 		if (!is_said(t, keys[i]) || strcmp(wanted.text, given.text) == 0)
 			continue;

@@ -17,7 +17,7 @@ void nested_note(const struct tenant *t, char *ret_note, size_t size);
 /* The outer tenant's account on one of the daemon's devices; NULL: it does not have that device. */
 struct ledger_account *nested_account(const struct tenant *outer, uint32_t index);
 /* A tenant with an outer one has been created. / A tenant is about to end: the tenants within it
- * move to its own outer one. / It has ended. */
+ * pass to its own outer one. / It has ended. */
 void nested_join(struct tenant *t);
 void nested_lift(struct tenant *t);
 void nested_leave(struct tenant *t);

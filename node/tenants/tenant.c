@@ -139,7 +139,7 @@ static int make_socket(struct tenant *t, bool restored, struct fault *why)
 	return r < 0 ? fault_set(why, r, "%s: %s", t->socket, uv_strerror(r)) : 0;
 }
 
-/* Makes the account a part of the outer tenant's, or of what the user may have. */
+/* Makes the account a part of the outer tenant's, or of the user's. */
 static void put_within(struct tenant *t, uint32_t device)
 {
 	uint32_t index = t->device[device].index;
@@ -348,7 +348,8 @@ void tenant_end(struct tenant *t)
 	d->tenants.count--;
 	nested_lift(t);
 	close_accounts(t);
-	/* If its programs go on without us, the socket stays: who connects meanwhile retries. */
+	/* If its programs go on without us, the socket stays: a guest that connects meanwhile
+	 * retries. */
 	if (!d->stopping) {
 		remove_files(t);
 		recorder_tenant_gone(d, t->id);

@@ -7,6 +7,6 @@
 /* Publishes the figures of one of its devices; tenant_show_share() publishes the rest of its
  * share. */
 void tenant_show(struct tenant *t, uint32_t device);
-/* Of these figures only what the device's other tenants change; `credit`: book_credit(). */
+/* Of these figures only those that the device's other tenants change; `credit`: book_credit(). */
 void tenant_show_room(struct tenant_device *at, uint64_t credit);
 void tenant_show_share(struct tenant *t);

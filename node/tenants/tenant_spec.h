@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a new tenant is to be. */
+/* A tenant that is to be made. */
 #pragma once
 
 #include "node/daemon.h"

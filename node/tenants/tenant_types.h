@@ -29,7 +29,7 @@ struct tenant_device {
 	struct ledger_account *account;
 	uint64_t most_bytes;	/* what the journal says it may hold; never less than it holds */
 	uint64_t highest_limit; /* likewise: the highest that it ever had */
-	uint64_t may_bytes;	/* what it may be found with: host_measured; 0: never looked */
+	uint64_t may_bytes;	/* it may be found with as much: host_measured; 0: no look yet */
 	uint32_t in_flux;	/* guests whose residual is being measured, and `remains` */
 	uint32_t owed;		/* guests to which a measurement is owed */
 	struct remains remains;
@@ -40,8 +40,8 @@ struct tenant_device {
 	uint64_t closing_ns;	   /* since when the gate is closing, if it is */
 	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
 	enum gate_test test;
-	bool said_beside; /* in the log */
-	bool seated;	  /* it takes part in turns: it has guests */
+	bool logged_beside; /* in the log */
+	bool seated;	    /* it takes part in turns: it has guests */
 	struct turns_seat seat;
 	struct alike_seat alike;
 	struct residency_member member; /* where it is `joined` */
@@ -50,7 +50,7 @@ struct tenant_device {
 	struct list asks;     /* for movable memory; move_ask.c */
 	uint32_t ask_count;
 	uint64_t move_refused; /* how many of those were refused */
-	uint32_t behind; /* whom its memory waits for, when it was last looked at; 0: nobody */
+	uint32_t behind; /* the tenant that its memory waits for, by the last check; 0: none */
 	bool busy_known; /* drift.c */
 	uint32_t busy_milli, busy_charged_milli;
 };
@@ -68,7 +68,7 @@ struct tenant {
 	pid_t aged_pid; /* whose start is the next one, in ticks since the machine started */
 	uint64_t aged_started;
 	uint64_t launched_ns; /* launches.c: when it was last seen to have submitted work, or first
-				 looked at; 0: not known */
+				 checked; 0: not known */
 	char *name;	      /* owned, as are the next two */
 	char *texts[SHARE_FIELDS]; /* the share as it was written, in share.def's order; NULL:
 				      default */

@@ -18,7 +18,7 @@
 
 enum {
 	GATE_COUPLED_MS = 2000, /* how long a capture may stay open during a close */
-	GATE_LOOK_MS = 500,	/* while a gate is closing */
+	GATE_CHECK_MS = 500,	/* while a gate is closing */
 };
 
 static const uint64_t ms = 1000000;
@@ -30,8 +30,8 @@ _Static_assert((int)GATE_OPEN == (int)WIRE_GATE_OPEN &&
 
 /* ---- why it is not open ---------------------------------------------------------------------- */
 
-/* A process that a former daemon had let in is here, and has not said yet what it has out. That may
- * take long: it waits for what is being copied. */
+/* A process that a former daemon had let in is here, and has not stated yet what memory it has out.
+ * That may take long: it waits for copies in progress. */
 static bool is_unheard(const struct tenant_device *at)
 {
 	list_for_each(link, (struct list *)&at->tenant->guests)
@@ -117,11 +117,11 @@ static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
 }
 
 /* Arms the timer that checks the closing gates again. */
-static void look_later(struct daemon *d)
+static void check_later(struct daemon *d)
 {
-	if (!d->gates.looking)
-		loop_arm(&d->gates.timer, GATE_LOOK_MS * ms);
-	d->gates.looking = true;
+	if (!d->gates.checking)
+		loop_arm(&d->gates.timer, GATE_CHECK_MS * ms);
+	d->gates.checking = true;
 }
 
 static void start_closing(struct tenant *t, uint32_t device)
@@ -130,7 +130,7 @@ static void start_closing(struct tenant *t, uint32_t device)
 	change_gate(t, device, WIRE_GATE_CLOSING);
 	/* The turns have their own deadlines. */
 	if (t->device[device].test == GATE_TEST_SHUT)
-		look_later(t->daemon);
+		check_later(t->daemon);
 }
 
 /* A guest that has not drained and reports an open capture; NULL: none. A false report affects only
@@ -163,7 +163,7 @@ static void give_up(struct tenant *t, uint32_t device, const struct guest *g)
 }
 
 /* Whether the tenant still has a gate that is closing. */
-static bool look_at(struct tenant *t, uint64_t now)
+static bool check(struct tenant *t, uint64_t now)
 {
 	bool closing = false;
 
@@ -187,11 +187,11 @@ static void on_gate_timer(struct loop_timer *timer)
 	uint64_t now = loop_now_ns();
 	bool closing = false;
 
-	d->gates.looking = false;
+	d->gates.checking = false;
 	list_for_each(link, &d->tenants.all) closing |=
-		look_at(list_entry(link, struct tenant, link), now);
+		check(list_entry(link, struct tenant, link), now);
 	if (closing)
-		look_later(d);
+		check_later(d);
 }
 
 int gates_open(struct daemon *d)

@@ -14,7 +14,7 @@ uint32_t tenant_gate_reasons(const struct tenant_device *at);
 void tenant_gate_apply(struct tenant *t, uint32_t device);
 /* Memory that was out has returned: opens the gate if that kept it closed. */
 void tenant_gate_open_late(struct tenant *t, uint32_t device);
-/* Nobody has to say any more what it has out: likewise, all of them. */
+/* No process has to state any more what memory it has out: likewise, all gates. */
 void tenant_gates_open_late(struct tenant *t);
 /* The test verb: changes the gate. `wait` is answered with DONE when every guest has drained. It is
  * refused if one cannot drain; the gate is then open again, and the tenant is coupled. */

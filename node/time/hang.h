@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to a tenant that does not do as it was told. */
+/* Handles a tenant that does not do as it was told. */
 #pragma once
 
 #include "node/daemon.h"
 
-/* Says so in the log. */
+/* Logs the event. */
 void hang_log(const struct tenant_device *at, const char *event);
 void hang_kill(struct tenant *t);
 /* Its guests do not move memory as they were told. */

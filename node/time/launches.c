@@ -11,7 +11,7 @@ enum sight { SIGHT_SAME, SIGHT_LAUNCHED, SIGHT_UNKNOWN };
 
 /* A guest that has not answered, because it is stopped, is not asked again: its messages would pile
  * up. */
-static enum sight look_at(struct guest *g)
+static enum sight check(struct guest *g)
 {
 	uint64_t looks = __atomic_load_n(&g->own->looks, __ATOMIC_ACQUIRE);
 	uint64_t submitted = __atomic_load_n(&g->own->submissions, __ATOMIC_RELAXED);
@@ -34,14 +34,14 @@ static bool is_busy(const struct tenant *t)
 	return false;
 }
 
-static void look_at_tenant(struct tenant *t)
+static void check_tenant(struct tenant *t)
 {
 	uint64_t now = loop_now_ns();
 	bool launched = t->guest_count && is_busy(t), unknown = false;
 
 	list_for_each(link, &t->guests)
 	{
-		enum sight sight = look_at(list_entry(link, struct guest, link));
+		enum sight sight = check(list_entry(link, struct guest, link));
 
 		launched |= sight == SIGHT_LAUNCHED;
 		unknown |= sight == SIGHT_UNKNOWN;
@@ -57,7 +57,7 @@ static void on_due(struct loop_timer *timer)
 	struct launches *l = container_of(timer, struct launches, timer);
 
 	list_for_each(link, &l->daemon->tenants.all)
-		look_at_tenant(list_entry(link, struct tenant, link));
+		check_tenant(list_entry(link, struct tenant, link));
 	loop_arm(&l->timer, every_ns);
 }
 

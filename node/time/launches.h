@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When each tenant last submitted work, for those who end notebooks that nobody uses. A guest's
- * fast path keeps no clock: every few seconds each guest is asked to count what it has submitted,
- * and the next look compares. So the figure is late by up to two looks. Only if somebody wants to
- * know.
+ * When each tenant last submitted work, for programs that end idle notebooks. A guest's fast path
+ * keeps no clock: every few seconds each guest is asked to count what it has submitted, and the
+ * next round compares. So the figure is late by up to two rounds. It is only kept if somebody wants
+ * to know.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
 bool pace_listens(const struct tenant_device *at);
 /* Its work waits for its own threads at the gate. */
 bool pace_is_coupled(const struct tenant_device *at);
-/* Tells one guest to look at its tenant's page. */
+/* Tells one guest to read its tenant's page. */
 void pace_tell(struct guest *g, uint32_t device);
 /* Shows the seat's guests how they take part. `tell`: also sends PACE, as no GATE follows that
  * would tell them. */

@@ -46,13 +46,13 @@ bool samples_bounds(const struct tenant_device *at)
 /* ---- what is decided ------------------------------------------------------------------------- */
 
 /* A trial is no news. */
-static void say(struct device *device, uint32_t index)
+static void log_change(struct device *device, uint32_t index)
 {
 	bool unfair = alike_governs(&device->alike) || device->alike.state == ALIKE_TRIED;
 
-	if (device->said_unfair == unfair)
+	if (device->logged_unfair == unfair)
 		return;
-	device->said_unfair = unfair;
+	device->logged_unfair = unfair;
 	log_info(unfair ? "device.unfair" : "device.fair", "device=%u tenants=%u", index,
 		 device->turns.tenants);
 }
@@ -72,7 +72,7 @@ bool samples_step(struct daemon *d, uint64_t now)
 		struct device *device = &d->device[i];
 
 		alike_apply(&device->alike, turns_alike(&device->turns), now);
-		say(device, i);
+		log_change(device, i);
 		if (device->shown_listens != alike_listens(&device->alike))
 			tell_listeners(device, now);
 		if (device->turns.unfair == alike_governs(&device->alike))

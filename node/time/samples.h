@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connects core/turns/alike.h to the rest: tells it who had what of a device, by the driver's
+ * Connects core/turns/alike.h to the rest: tells it each tenant's part of a device, by the driver's
  * samples, and makes its tenants take turns if it says so.
  */
 #pragma once

@@ -78,7 +78,7 @@ static void change_mode(struct device *device, uint64_t now)
 	}
 }
 
-/* Tells those who ask whether it wants the device, turns or not. */
+/* Tells the machines that ask whether it wants the device, turns or not. */
 static void tell_wants(struct tenant_device *at, bool wants, uint64_t now)
 {
 	move_wants(at, wants, now);
@@ -98,11 +98,11 @@ static void escalate(struct tenant_device *at, enum turns_verb verb)
 }
 
 /* Once, for a tenant that is so again and again. */
-static void say_beside(struct tenant_device *at)
+static void log_beside(struct tenant_device *at)
 {
-	if (!at->said_beside)
+	if (!at->logged_beside)
 		hang_log(at, "tenant.beside");
-	at->said_beside = true;
+	at->logged_beside = true;
 }
 
 static void act(const struct turns_action *action, uint64_t now)
@@ -128,10 +128,10 @@ static void act(const struct turns_action *action, uint64_t now)
 		hang_log(at, "tenant.coupled");
 		break;
 	case TURNS_BESIDE:
-		say_beside(at);
+		log_beside(at);
 		break;
 	case TURNS_UNCOUPLED:
-		at->said_beside = false;
+		at->logged_beside = false;
 		break;
 	case TURNS_AWAITS:
 		hang_log(at, "tenant.awaits");
@@ -233,7 +233,7 @@ int schedule_open(struct daemon *d)
 {
 	turns_init(&d->schedule.turns, &turns_usual);
 	for (uint32_t i = 0; i < d->places; i++) {
-		uint32_t order = i < d->devices ? 0 : i; /* what comes later is behind */
+		uint32_t order = i < d->devices ? 0 : i; /* later devices are behind */
 
 		for (uint32_t k = 0; i < d->devices && k < d->devices; k++)
 			order += memcmp(d->device[k].info->uuid, d->device[i].info->uuid,
@@ -269,10 +269,10 @@ void schedule_set(struct tenant *t)
 	turns_share_of(&own, &share);
 	turns_set(&t->turns, &share, now);
 	move_set(t);
-	/* Whose memory moves from now on has said before whether it wants to run. */
+	/* A tenant whose memory moves from now on has stated before whether it wants to run. */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tell_wants(&t->device[i], schedule_is_busy(&t->device[i]), now);
-	/* Who changes the share knows why it was suspended. */
+	/* The person who changes the share knows why it was suspended. */
 	for (uint32_t i = 0; i < t->devices; i++)
 		tenant_gate_apply(t, i);
 	pump(t->daemon, now);
@@ -302,7 +302,7 @@ static void stand_up(struct tenant *t, uint64_t now)
 
 		if (!at->seated)
 			continue;
-		at->seated = at->said_beside = false;
+		at->seated = at->logged_beside = false;
 		if (at->test == GATE_TEST_FAILED)
 			at->test = GATE_UNTESTED;
 		move_stand_up(at, now);

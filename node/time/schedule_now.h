@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of turns, and who is busy by it. */
+/* The clock of turns, and whether a tenant is busy. */
 #pragma once
 
 #include "node/daemon.h"

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
-/* Of why its gate is not open, what concerns turns. */
 #include "node/time/schedule_row.h"
 
 #include "core/gate.h"

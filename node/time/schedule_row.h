@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `mete ps` shows of a tenant's time. */
+/* Fills in a tenant's time for `mete ps`. */
 #pragma once
 
 #include "node/daemon.h"
 
-/* What `mete ps` shows of its time. */
 void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row);

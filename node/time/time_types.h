@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What meted's turns and gates remember: schedule.h, gate.h, drift.h, samples.h. */
+/* The state of meted's turns and gates: schedule.h, gate.h, drift.h, samples.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ struct gate_wait {
 	uint32_t id;
 };
 
-/* What became of the test verb's last close of a gate. */
+/* The outcome of the test verb's last close of a gate. */
 enum gate_test {
 	GATE_UNTESTED, /* there was none, or it was opened again */
 	GATE_TEST_SHUT,
@@ -36,7 +36,7 @@ enum gate_test {
 
 struct gates {
 	struct loop_timer timer; /* while a gate is closing */
-	bool looking;		 /* it is armed */
+	bool checking;		 /* it is armed */
 };
 
 struct schedule {

@@ -32,15 +32,15 @@ static const struct key {
 #undef KEY
 };
 
-static int wrong(struct reading *in, uint32_t line, const char *format, ...) printf_like(3, 4);
-static int wrong(struct reading *in, uint32_t line, const char *format, ...)
+static int wrong(struct reading *in, uint32_t text_line, const char *format, ...) printf_like(3, 4);
+static int wrong(struct reading *in, uint32_t text_line, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(in->why->text, sizeof(in->why->text), format, arguments);
 	va_end(arguments);
-	fault_within(in->why, "%s:%u%s%s", in->name, line, *in->path ? ": " : "", in->path);
+	fault_within(in->why, "%s:%u%s%s", in->name, text_line, *in->path ? ": " : "", in->path);
 	return -EINVAL;
 }
 
@@ -165,7 +165,7 @@ static int unknown_key(struct reading *in, const struct document_node *value,
 static int take_value(struct reading *in, const struct document_node *value, size_t key,
 		      struct policy_terms *terms)
 {
-	struct policy_value taken = {.line = value->line};
+	struct policy_value taken = {.text_line = value->line};
 	int r;
 
 	if (value->kind != DOCUMENT_TEXT)
@@ -223,7 +223,7 @@ static int take_terms(struct reading *in, const struct document_node *node,
 	static const char *const names[] = {"tenant", "sum"};
 	int r;
 
-	terms->line = node->line;
+	terms->text_line = node->line;
 	if (node->kind == DOCUMENT_TEXT && strcmp(node->text, "none") == 0) {
 		terms->none = true;
 		return 0;
@@ -277,7 +277,8 @@ static int take_entries(struct reading *in, const struct document_node *map, boo
 		for (uint32_t i = 0; r == 0 && i < policy->entries; i++)
 			if (policy->entry[i].group == group && policy->entry[i].id == entry.id)
 				r = wrong(in, at->line, "'%s' appears twice (first on line %u)",
-					  words_show(at->key).text, policy->entry[i].terms.line);
+					  words_show(at->key).text,
+					  policy->entry[i].terms.text_line);
 		if (r == 0 && policy->entries == POLICY_ENTRIES_MAX)
 			r = wrong(in, at->line, "more than %d users and groups",
 				  POLICY_ENTRIES_MAX);

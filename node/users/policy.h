@@ -44,12 +44,12 @@ enum policy_key {
 struct policy_value {
 	struct share_amount amount; /* of memory; all zero: no bound */
 	uint32_t number;	    /* of all other fields; parts are in thousandths */
-	uint32_t line;		    /* 0: it is not in the file */
+	uint32_t text_line;	    /* 0: it is not in the file */
 };
 
 struct policy_terms {
 	bool none; /* no tenants at all */
-	uint32_t line;
+	uint32_t text_line;
 	struct policy_value value[POLICY_KEYS];
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guarantees of a device's tenants must not exceed the device. Whoever asks for more than is
- * left is refused, because otherwise what was promised to others would be reduced. Guarantees that
- * arrive in another way (from the journal, or from a cluster, which does its own check) are reduced
- * for all alike, by core/turns.
+ * The guarantees of a device's tenants must not exceed the device. A request for more than is left
+ * is refused, because otherwise the promises to others would be reduced. Guarantees that arrive in
+ * another way (from the journal, or from a cluster, which does its own check) are reduced for all
+ * alike, by core/turns.
  */
 #include "node/users/promise.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policy allows a user's tenants. Each refusal names the line of the
- * policy that it follows from. */
+/* Applies the policy to a user's tenants. Each refusal names the text line of the policy that it
+ * follows from. */
 #include "node/users/terms.h"
 
 #include <string.h>
@@ -38,15 +38,15 @@ struct source {
 	char text[160];
 };
 
-static struct source source(const struct daemon *d, uint32_t line)
+static struct source source(const struct daemon *d, uint32_t text_line)
 {
-	struct source said;
+	struct source ret;
 
-	if (line)
-		snprintf(said.text, sizeof(said.text), "(%.120s:%u)", path_of(d), line);
+	if (text_line)
+		snprintf(ret.text, sizeof(ret.text), "(%.120s:%u)", path_of(d), text_line);
 	else
-		snprintf(said.text, sizeof(said.text), "(%.120s may allow more)", path_of(d));
-	return said;
+		snprintf(ret.text, sizeof(ret.text), "(%.120s may allow more)", path_of(d));
+	return ret;
 }
 
 /* UINT64_MAX: no bound. */
@@ -159,7 +159,7 @@ static int memory_allowed(const struct wanted *wanted, struct fault *why)
 					 text_bytes_beside(bytes, bound).text,
 					 user_name(wanted->user->uid).text,
 					 text_bytes_beside(bound, bytes).text,
-					 source(d, most->line).text);
+					 source(d, most->text_line).text);
 	}
 	return 0;
 }
@@ -179,7 +179,7 @@ static int weight_allowed(const struct wanted *wanted, struct fault *why)
 	if (weight > most->number)
 		return fault_set(why, -EPERM,
 				 "weight: %u is more than a tenant of user %s may have: %u %s",
-				 weight, name.text, most->number, source(d, most->line).text);
+				 weight, name.text, most->number, source(d, most->text_line).text);
 	for (uint32_t i = 0; i < wanted->devices; i++) {
 		uint64_t others = sums_on(wanted, wanted->device[i]).weight;
 
@@ -188,7 +188,7 @@ static int weight_allowed(const struct wanted *wanted, struct fault *why)
 					 "weight: %u plus the %llu of user %s's other tenants "
 					 "is more than %u %s",
 					 weight, (unsigned long long)others, name.text, all->number,
-					 source(d, all->line).text);
+					 source(d, all->text_line).text);
 	}
 	return 0;
 }
@@ -199,7 +199,7 @@ static int guarantee_refused(const struct wanted *wanted, const char *whose, uin
 	return fault_set(why, -EPERM,
 			 "guarantee: %.1f%% plus the %.1f%% of %s is more than %.1f%% %s",
 			 wanted->share->guarantee_milli / 10.0, (double)others / 10.0, whose,
-			 most->number / 10.0, source(wanted->user->daemon, most->line).text);
+			 most->number / 10.0, source(wanted->user->daemon, most->text_line).text);
 }
 
 static int guarantee_allowed(const struct wanted *wanted, struct fault *why)
@@ -218,11 +218,11 @@ static int guarantee_allowed(const struct wanted *wanted, struct fault *why)
 				 "%.1f%% %s",
 				 part / 10.0, user_name(wanted->user->uid).text,
 				 most->number / 10.0,
-				 source(wanted->user->daemon, most->line).text);
+				 source(wanted->user->daemon, most->text_line).text);
 	for (uint32_t i = 0; i < wanted->devices; i++) {
 		struct sums sums = sums_on(wanted, wanted->device[i]);
 
-		if (own->line && sums.guarantee + part > own->number)
+		if (own->text_line && sums.guarantee + part > own->number)
 			return guarantee_refused(wanted, "the user's other tenants", sums.guarantee,
 						 own, why);
 		if (sums.guarantee_of_all + part > all->number)
@@ -244,7 +244,7 @@ static int class_allowed(const struct wanted *wanted, struct fault *why)
 	return fault_set(why, -EPERM, "class: user %s's tenants may not be %s, only %s %s",
 			 user_name(wanted->user->uid).text, class_names[wanted->share->class],
 			 best->number == SHARE_STANDARD ? "standard or batch" : "batch",
-			 source(wanted->user->daemon, best->line).text);
+			 source(wanted->user->daemon, best->text_line).text);
 }
 
 static int allowed(const struct wanted *wanted, struct fault *why)
@@ -280,12 +280,13 @@ static int may_have_anything(const struct user *u, struct fault *why)
 			d->users.policy_fault);
 	if (terms->none)
 		return fault_set(why, -EPERM, "user %s has no share of this machine's GPUs %s",
-				 user_name(u->uid).text, source(d, terms->line).text);
+				 user_name(u->uid).text, source(d, terms->text_line).text);
 	if (may_be_in_a_group(u) && speaks_of_groups(d->users.policy))
-		return fault_set(why, -EPERM,
-				 "user %s is in more than %d groups, the most that meted looks at: "
-				 "the user needs an entry of their own in %.120s",
-				 user_name(u->uid).text, USER_GROUPS - 1, path_of(d));
+		return fault_set(
+			why, -EPERM,
+			"user %s is in more than %d groups, the most that meted considers: "
+			"the user needs an entry of their own in %.120s",
+			user_name(u->uid).text, USER_GROUPS - 1, path_of(d));
 	return 0;
 }
 
@@ -301,11 +302,12 @@ static int may_have_one_more(const struct user *u, struct fault *why)
 		return r;
 	if (u->tenants >= own->number)
 		return fault_set(why, -EPERM, "user %s has %u tenants, and may have no more %s",
-				 user_name(u->uid).text, u->tenants, source(d, own->line).text);
+				 user_name(u->uid).text, u->tenants,
+				 source(d, own->text_line).text);
 	list_for_each(link, &d->users.all) others += list_entry(link, struct user, link)->tenants;
 	if (others >= all->number || others >= DAEMON_TENANTS_OF_USERS)
 		return fault_set(why, -EPERM, "the users have %u tenants, and may have no more %s",
-				 others, source(d, all->line).text);
+				 others, source(d, all->text_line).text);
 	return 0;
 }
 
@@ -429,5 +431,5 @@ int terms_reserve(struct user *u, struct fault *why)
 		return 0;
 	return fault_set(why, -EPERM, "user %s holds %u device%s, and may hold no more %s",
 			 user_name(u->uid).text, held, held == 1 ? "" : "s",
-			 source(d, most->line).text);
+			 source(d, most->text_line).text);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policy allows users' tenants. */
+/* Applies the policy to users' tenants. */
 #pragma once
 
 #include "node/daemon.h"

@@ -18,7 +18,7 @@ static void must(int condition)
 
 static void count(void *context, const char *line)
 {
-	must(strlen(line) <= JOURNAL_LINE_MAX && !strchr(line, '\n'));
+	must(strlen(line) <= JOURNAL_RECORD_MAX && !strchr(line, '\n'));
 	++*(size_t *)context;
 }
 

@@ -71,7 +71,7 @@ def test_memory_that_is_out_of_a_part_that_a_division_takes_comes_back_and_then_
         told = note(meted)
         assert "nothing moves for now: the store has 182MiB for each device, and needs more than 256MiB" in told, told
         b = meted.mover("b", SMALL, device="2")
-        assert "the store has no room for what tenant" in refusal(meted, b), "it was promised what the part that is gone has"
+        assert "the store has no room for the memory of tenant" in refusal(meted, b), "it was promised what the part that is gone has"
         meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=0)
         a.wants()
         meted.play(lambda: a.out() == 0 and a.is_whole())

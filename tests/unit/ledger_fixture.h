@@ -24,7 +24,7 @@ static inline void given(uint64_t limit_one, uint64_t limit_two, uint64_t wait_n
 				       .asks = 8,
 				       .asks_per_holder = 3,
 				       .recall_ns = 200 * ms,
-				       .look_ns = 20 * ms};
+				       .refresh_ns = 20 * ms};
 
 	expect(ledger_size(&limits) <= sizeof(room));
 	l = ledger_init(room, &limits);
@@ -50,7 +50,7 @@ static inline int next_action(uint64_t now)
 
 	do
 		any = ledger_next(l, now, &action);
-	while (any && action.verb == LEDGER_LOOK);
+	while (any && action.verb == LEDGER_REFRESH);
 	return any;
 }
 

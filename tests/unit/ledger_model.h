@@ -396,7 +396,7 @@ static inline void pump(void)
 		case LEDGER_RECALL:
 			on_recall(&action);
 			break;
-		case LEDGER_LOOK:
+		case LEDGER_REFRESH:
 			on_look(&action);
 			break;
 		}

@@ -30,7 +30,7 @@ static struct {
 	uint64_t granted, allocated, evicted, others_bytes, others;
 	struct context contexts[CONTEXTS];
 	uint64_t in_driver; /* of a move under way: the driver has it, the page not yet */
-	uint64_t moved;
+	uint64_t changes;
 	struct residual_moment lie; /* what its page says, where it is not honest */
 	/* The measurement under way. */
 	int under_way, changed; /* since it began */
@@ -105,7 +105,7 @@ static inline int is_moving(void)
 static inline struct residual_moment page(void)
 {
 	struct residual_moment now = {.allocated = m.allocated,
-				      .moved = is_moving() ? RESIDUAL_MOVING : m.moved,
+				      .changes = is_moving() ? RESIDUAL_CHANGING : m.changes,
 				      .others = m.others,
 				      .granted = m.granted,
 				      .evicted = m.evicted};
@@ -183,7 +183,7 @@ static inline void replace_reserved(void)
 
 static inline int says_it_stood_still(const struct residual_moment *now)
 {
-	return now->moved != RESIDUAL_MOVING && now->moved == m.first.moved &&
+	return now->changes != RESIDUAL_CHANGING && now->changes == m.first.changes &&
 	       now->allocated == m.first.allocated && now->evicted == m.first.evicted &&
 	       now->contexts == m.first.contexts;
 }

@@ -9,7 +9,7 @@
 #include "tests/test.h"
 
 static char folder[64], path[96];
-static char heard[4 * JOURNAL_LINE_MAX];
+static char heard[4 * JOURNAL_RECORD_MAX];
 static struct journal j;
 static struct fault why;
 
@@ -120,14 +120,14 @@ TEST(a_changed_byte_is_found)
 
 TEST(a_line_that_could_not_be_read_is_not_written)
 {
-	static char longer[JOURNAL_LINE_MAX + 1];
+	static char longer[JOURNAL_RECORD_MAX + 1];
 
 	given_a_folder();
 	open_again();
 	expect_eq(journal_append(&j, "two\nlines"), -EINVAL);
-	memset(longer, 'x', JOURNAL_LINE_MAX);
+	memset(longer, 'x', JOURNAL_RECORD_MAX);
 	expect_eq(journal_append(&j, longer), -EINVAL);
-	longer[JOURNAL_LINE_MAX - 9] = 0;
+	longer[JOURNAL_RECORD_MAX - 9] = 0;
 	expect_eq(journal_append(&j, longer), 0);
 	open_again();
 	expect_eq(strlen(heard), strlen(longer) + 1);

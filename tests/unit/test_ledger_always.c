@@ -318,7 +318,7 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 				       .asks = GUESTS * ASKS,
 				       .asks_per_holder = ASKS,
 				       .recall_ns = RECALL_NS,
-				       .look_ns = LOOK_NS};
+				       .refresh_ns = LOOK_NS};
 	owned(free) void *memory = malloc(ledger_size(&limits));
 	unsigned rounds = test_histories(2000);
 

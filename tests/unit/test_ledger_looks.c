@@ -192,7 +192,7 @@ static void given_quota(struct ledger_account *account[4], struct ledger_holder 
 				       .asks_per_account = 4,
 				       .asks_per_holder = 100,
 				       .recall_ns = 200 * ms,
-				       .look_ns = 20 * ms};
+				       .refresh_ns = 20 * ms};
 
 	expect(ledger_size(&limits) <= sizeof(room));
 	l = ledger_init(room, &limits);
@@ -267,7 +267,7 @@ TEST(what_everybody_says_is_asked_for_only_where_somebody_would_be_recalled_or_r
 	/* The device is full: of everybody, before a is recalled. */
 	expect_eq(ledger_ask(l, c, &request, 0), 0);
 	expect_eq(ledger_next(l, 0, &action), 1);
-	expect_eq(action.verb, LEDGER_LOOK);
+	expect_eq(action.verb, LEDGER_REFRESH);
 	expect(action.account == NULL);
 	expect_eq(action.device, 0);
 	ledger_report(l, a, 400);
@@ -278,7 +278,7 @@ TEST(what_everybody_says_is_asked_for_only_where_somebody_would_be_recalled_or_r
 	/* It frees while the recall is under way, and somebody sees that before c is refused. */
 	expect_eq(ledger_return(l, a, 0, 1), 0);
 	expect_eq(ledger_next(l, 1, &action), 1);
-	expect_eq(action.verb, LEDGER_LOOK);
+	expect_eq(action.verb, LEDGER_REFRESH);
 	ledger_report(l, a, 0);
 	expect_eq(ledger_next(l, 1, &action), 1);
 	expect_eq(action.verb, LEDGER_REFUSE);
@@ -287,7 +287,7 @@ TEST(what_everybody_says_is_asked_for_only_where_somebody_would_be_recalled_or_r
 	request.bytes = 901;
 	expect_eq(ledger_ask(l, c, &request, 2), 0);
 	expect_eq(ledger_next(l, 2, &action), 1);
-	expect_eq(action.verb, LEDGER_LOOK);
+	expect_eq(action.verb, LEDGER_REFRESH);
 	expect(action.account == two);
 	expect_eq(ledger_next(l, 2, &action), 1);
 	expect_eq(action.reason, LEDGER_OVER);

@@ -21,7 +21,7 @@ static struct ledger *make(uint32_t accounts, uint32_t holders)
 				       .asks = 64,
 				       .asks_per_holder = 4,
 				       .recall_ns = 200 * ms,
-				       .look_ns = 20 * ms};
+				       .refresh_ns = 20 * ms};
 	void *memory = calloc(1, ledger_size(&limits));
 
 	expect(memory != NULL);
@@ -61,7 +61,7 @@ static int next_action(uint64_t now)
 
 	do
 		any = ledger_next(l, now, &action);
-	while (any && action.verb == LEDGER_LOOK);
+	while (any && action.verb == LEDGER_REFRESH);
 	return any;
 }
 

@@ -22,14 +22,14 @@ static size_t alive(void)
 	size_t count = 0;
 
 	for (size_t i = 0; i < past.count; i++)
-		count += past.records[i].line != NULL;
+		count += past.records[i].text != NULL;
 	return count;
 }
 
 static int has(const char *line)
 {
 	for (size_t i = 0; i < past.count; i++) {
-		if (past.records[i].line && strcmp(past.records[i].line, line) == 0)
+		if (past.records[i].text && strcmp(past.records[i].text, line) == 0)
 			return 1;
 	}
 	return 0;

@@ -17,7 +17,7 @@ static unsigned step(enum residual_verb verb, uint64_t bytes)
 static void given(uint64_t granted, uint64_t allocated)
 {
 	r = (struct residual){0};
-	page = (struct residual_moment){.granted = granted, .allocated = allocated, .moved = 1};
+	page = (struct residual_moment){.granted = granted, .allocated = allocated, .changes = 1};
 }
 
 /* From its beginning to its end nothing happens. */
@@ -114,7 +114,7 @@ TEST(what_a_pool_let_go_of_hides_no_context_however_often_it_is_measured)
 	expect(measured(164) & RESIDUAL_REPORT);
 	/* It let go before anybody looked, and the guest has not found it. */
 	page.loose = 90;
-	page.moved++;
+	page.changes++;
 	for (int i = 0; i < 2 * RESIDUAL_DOUBTS; i++) {
 		expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
 		expect(!(measured(84) & RESIDUAL_SAMPLE));
@@ -122,7 +122,7 @@ TEST(what_a_pool_let_go_of_hides_no_context_however_often_it_is_measured)
 	}
 	page.allocated = 20;
 	page.loose = 0;
-	page.moved++;
+	page.changes++;
 	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
 	expect(!(measured(84) & RESIDUAL_LATER));
 	expect_eq(residual_charge(&r), 64);
@@ -137,7 +137,7 @@ TEST(who_does_not_stand_still_has_at_least_what_is_beyond_all_it_was_granted)
 	for (int i = 1; i < RESIDUAL_ROUNDS; i++) {
 		expect_eq(step(RESIDUAL_BEGINS, 0), 0);
 		page.allocated++;
-		page.moved++;
+		page.changes++;
 		expect_eq(step(RESIDUAL_GRANTED, 110), 0);
 		todo = step(RESIDUAL_ENDS, 180);
 		if (i < RESIDUAL_ROUNDS - 1)
@@ -155,7 +155,7 @@ TEST(a_look_that_nobody_asked_for_is_tried_once_and_keeps_nobody_waiting)
 	expect_eq(step(RESIDUAL_WATCHED, 0), RESIDUAL_MEASURE);
 	expect(!residual_in_flux(&r));
 	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
-	page.moved++;
+	page.changes++;
 	expect_eq(step(RESIDUAL_ENDS, 190), RESIDUAL_REPORT);
 	expect_eq(residual_charge(&r), 90);
 	expect(!residual_open(&r));
@@ -225,7 +225,7 @@ TEST(who_is_restless_owes_no_longer_than_others)
 	given(100, 100);
 	expect_eq(step(RESIDUAL_SETTLED, 0), RESIDUAL_MEASURE);
 	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
-	page.moved++;
+	page.changes++;
 	expect_eq(step(RESIDUAL_ENDS, 200), RESIDUAL_REPORT | RESIDUAL_MEASURE);
 	expect(!residual_owed(&r) && residual_in_flux(&r));
 	expect_eq(residual_charge(&r), 100);

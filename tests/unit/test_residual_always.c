@@ -23,12 +23,12 @@ static void move_memory(void)
 	if (m.in_driver) {
 		m.allocated += m.in_driver;
 		m.in_driver = 0;
-		m.moved++;
+		m.changes++;
 	} else if (below(2) && room) {
 		m.in_driver = 1 + below(room);
 	} else {
 		m.allocated -= below(m.allocated - m.evicted + 1);
-		m.moved++;
+		m.changes++;
 	}
 	change();
 }
@@ -48,7 +48,7 @@ static void move_context(struct context *c)
 		break;
 	case THERE:
 		c->stage = TOLD;
-		m.moved++;
+		m.changes++;
 		m.changed = 1;
 		tell(RESIDUAL_SETTLED, c->reserved);
 		break;
@@ -56,7 +56,7 @@ static void move_context(struct context *c)
 		if (c->reserved)
 			break;
 		*c = (struct context){0};
-		m.moved++;
+		m.changes++;
 		change();
 		tell(RESIDUAL_SETTLED, 0);
 		break;
@@ -71,7 +71,7 @@ static void evict(void)
 		m.evicted += below(resident + 1);
 	else
 		m.evicted -= below(m.evicted + 1);
-	m.moved++;
+	m.changes++;
 	change();
 }
 
@@ -177,7 +177,7 @@ static void expect_an_end(void)
 	for (; m.wanted; rounds++) {
 		expect(rounds <= RESIDUAL_ROUNDS);
 		begin_measuring();
-		m.moved++;
+		m.changes++;
 		m.changed = 1;
 		end_measuring();
 	}

@@ -41,7 +41,7 @@ PLANTED = [
      "weights mean nothing"),
     ("account", "if (!rate)\n\t\treturn UINT64_MAX;", "if (rate < 2000)\n\t\treturn UINT64_MAX;",
      "guarantees mean nothing"),
-    ("account", "\tclock_move(s->device, -beyond * s->tenant->share.weight);\n", "",
+    ("account", "\tclock_shift(s->device, -beyond * s->tenant->share.weight);\n", "",
      "the clock is no mean any more"),
     ("judge", "if (best == s && s->tenant->share.class < t->share.class)", "if (false)",
      "interactive tenants wait for the shortest turn"),
