@@ -262,18 +262,26 @@ static void begin(struct plugin *p, uint32_t device)
 {
 	health_init(&p->health[device], loop_now_ns());
 	p->offer[device].healthy = true;
+	p->offer[device].gone = p->host->device[device].gone;
 	p->offer[device].cordoned = p->host->cordoned(p->host->daemon, device);
 }
 
-/* A part that is made again is not one that has failed. */
+/* A part that is made again is not one that has failed: what befell it goes with it. The others
+ * stay what they are. */
 void health_divided(struct plugin *p, uint32_t former)
 {
+	bool forgets = false;
+
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		if (i >= former)
 			p->offer[i].dividing = p->offer[0].dividing;
-		if (i >= former || (!p->host->device[i].gone && health_is_gone(&p->health[i])))
-			begin(p, i);
+		if (i < former && p->offer[i].gone == p->host->device[i].gone)
+			continue;
+		forgets |= p->health[i].cause != HEALTH_NONE;
+		begin(p, i);
 	}
+	if (forgets)
+		write_down(p);
 }
 
 void health_open(struct plugin *p)
