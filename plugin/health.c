@@ -168,6 +168,16 @@ static int judge(struct health *h, enum host_news news, uint64_t xid)
 	return 0;
 }
 
+/* The device is not offered, and that it is lost is no news. What else befalls one that is gone is
+ * of a part that has its number now, or of what its GPU has become. */
+static bool is_past(const struct plugin *p, uint32_t device, enum host_news news)
+{
+	bool gone = p->host->device[device].gone;
+
+	return news == HOST_LOST ? gone || parts_hides(p->parts, device)
+				 : gone && news != HOST_CORDON;
+}
+
 static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t xid)
 {
 	struct plugin *p = owner;
@@ -179,8 +189,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		look_around(p);
 		return;
 	}
-	/* It is not offered, and that is no news. */
-	if (news == HOST_LOST && (p->host->device[device].gone || parts_hides(p->parts, device)))
+	if (is_past(p, device, news))
 		return;
 	if (news == HOST_XID)
 		p->xids[device]++;

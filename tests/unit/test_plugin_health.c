@@ -191,3 +191,21 @@ TEST(what_befell_a_device_goes_with_it_and_it_comes_back_healthy)
 		close_node(&node);
 	}
 }
+
+/* The driver's event names a GPU and numbers, which are those of several devices by then. */
+TEST(what_befalls_a_part_befalls_no_device_that_is_gone)
+{
+	struct node node;
+
+	open_node(&node);
+	divide(&node, true);
+	seen(&node.plugin, GPU, HOST_XID, HARDWARE_XID);
+	seen(&node.plugin, PART, HOST_XID, HARDWARE_XID);
+	seen(&node.plugin, GPU, HOST_LOST, 0);
+	expect_eq(falls, 1);
+	expect_eq(node.plugin.xids[GPU], 0);
+	expect_eq(node.plugin.xids[PART], 1);
+	divide(&node, false);
+	expect(node.plugin.offer[GPU].healthy);
+	close_node(&node);
+}
