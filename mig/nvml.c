@@ -5,45 +5,13 @@
 #include <string.h>
 
 #include "cuda/nvml_library.h"
-#include "cuda/nvml_prototypes.h"
+#include "mig/nvml_inside.h"
 
 enum {
 	KINDS = 32,	    /* kinds of profiles that are asked for: NVML's header has 17 so far */
 	COMPUTE_KINDS = 16, /* the same of compute instances */
-};
-
-/* All of them are in the drivers that have MIG (450), but for the names of profiles (470). */
-#define CALLS(CALL)                                                                                \
-	CALL(nvmlInit_v2)                                                                          \
-	CALL(nvmlShutdown)                                                                         \
-	CALL(nvmlErrorString)                                                                      \
-	CALL(nvmlDeviceGetCount_v2)                                                                \
-	CALL(nvmlDeviceGetHandleByIndex_v2)                                                        \
-	CALL(nvmlDeviceGetUUID)                                                                    \
-	CALL(nvmlDeviceGetName)                                                                    \
-	CALL(nvmlDeviceGetPciInfo_v3)                                                              \
-	CALL(nvmlDeviceGetComputeRunningProcesses_v3)                                              \
-	CALL(nvmlDeviceGetMigMode)                                                                 \
-	CALL(nvmlDeviceSetMigMode)                                                                 \
-	CALL(nvmlDeviceGetGpuInstanceProfileInfoV)                                                 \
-	CALL(nvmlDeviceGetGpuInstancePossiblePlacements_v2)                                        \
-	CALL(nvmlDeviceGetGpuInstances)                                                            \
-	CALL(nvmlDeviceGetGpuInstanceById)                                                         \
-	CALL(nvmlDeviceCreateGpuInstanceWithPlacement)                                             \
-	CALL(nvmlGpuInstanceGetInfo)                                                               \
-	CALL(nvmlGpuInstanceDestroy)                                                               \
-	CALL(nvmlGpuInstanceGetComputeInstanceProfileInfo)                                         \
-	CALL(nvmlGpuInstanceGetComputeInstances)                                                   \
-	CALL(nvmlGpuInstanceCreateComputeInstance)                                                 \
-	CALL(nvmlComputeInstanceGetInfo_v2)                                                        \
-	CALL(nvmlComputeInstanceDestroy)
-
-struct mig_nvml {
-	void *library;
-	uint32_t count;
-#define CALL(name) __typeof__(&(name)) name;
-	CALLS(CALL)
-#undef CALL
+	PROCESSES = 256,    /* of one GPU, for which there is room at first */
+	TRIES = 4,
 };
 
 /* ---- the library ---------------------------------------------------------------------------- */
@@ -58,7 +26,7 @@ static int resolve(struct mig_nvml *nvml, struct fault *why)
 				      ": it is too old for this (510 or newer is needed)"));       \
 		return -ENOSYS;                                                                    \
 	}
-	CALLS(CALL)
+	MIG_NVML_CALLS(CALL)
 #undef CALL
 	return 0;
 }
@@ -369,16 +337,39 @@ int mig_unmake(const struct mig_nvml *nvml, const struct mig_gpu *gpu, const str
 	return says(nvml, status, gpu->index, gpu->profile[part->profile].name, why);
 }
 
+/* A GPU can have any number of processes: its parts can be shared out further. */
+static nvmlReturn_t list_processes(const struct mig_nvml *nvml, nvmlDevice_t device,
+				   nvmlProcessInfo_t **rows, unsigned int *ret_count)
+{
+	nvmlReturn_t status = NVML_ERROR_INSUFFICIENT_SIZE;
+	unsigned int room = PROCESSES;
+
+	for (int i = 0; i < TRIES && status == NVML_ERROR_INSUFFICIENT_SIZE; i++) {
+		void *more = reallocarray(*rows, room, sizeof(**rows));
+
+		if (!more)
+			return NVML_ERROR_MEMORY;
+		*rows = more;
+		*ret_count = room;
+		status = nvml->nvmlDeviceGetComputeRunningProcesses_v3(device, ret_count, *rows);
+		if (status == NVML_SUCCESS && *ret_count > room)
+			return NVML_ERROR_UNKNOWN;
+		/* More than it counted, as others may start meanwhile. */
+		room = *ret_count > room ? *ret_count + *ret_count / 8 : 2 * room;
+	}
+	return status;
+}
+
 unsigned mig_user(const struct mig_nvml *nvml, const struct mig_gpu *gpu,
 		  const struct mig_part *part)
 {
-	nvmlProcessInfo_t rows[256];
-	unsigned int count = ARRAY_SIZE(rows);
+	owned(free) nvmlProcessInfo_t *rows = NULL;
+	unsigned int count = 0;
 	nvmlDevice_t device;
 	struct fault why;
 
 	if (find_device(nvml, gpu->index, &device, &why) < 0 ||
-	    nvml->nvmlDeviceGetComputeRunningProcesses_v3(device, &count, rows) != NVML_SUCCESS)
+	    list_processes(nvml, device, &rows, &count) != NVML_SUCCESS)
 		return 0;
 	for (unsigned i = 0; i < count; i++)
 		if (!part || rows[i].gpuInstanceId == part->id)

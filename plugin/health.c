@@ -168,6 +168,16 @@ static int judge(struct health *h, enum host_news news, uint64_t xid)
 	return 0;
 }
 
+/* The device is not offered, and that it is lost is no news. What else befalls one that is gone is
+ * of a part that has its number now, or of what its GPU has become. */
+static bool is_past(const struct plugin *p, uint32_t device, enum host_news news)
+{
+	bool gone = p->host->device[device].gone;
+
+	return news == HOST_LOST ? gone || parts_hides(p->parts, device)
+				 : gone && news != HOST_CORDON;
+}
+
 static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t xid)
 {
 	struct plugin *p = owner;
@@ -179,8 +189,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 		look_around(p);
 		return;
 	}
-	/* It is not offered, and that is no news. */
-	if (news == HOST_LOST && (p->host->device[device].gone || parts_hides(p->parts, device)))
+	if (is_past(p, device, news))
 		return;
 	if (news == HOST_XID)
 		p->xids[device]++;
@@ -262,18 +271,26 @@ static void begin(struct plugin *p, uint32_t device)
 {
 	health_init(&p->health[device], loop_now_ns());
 	p->offer[device].healthy = true;
+	p->offer[device].gone = p->host->device[device].gone;
 	p->offer[device].cordoned = p->host->cordoned(p->host->daemon, device);
 }
 
-/* A part that is made again is not one that has failed. */
+/* A part that is made again is not one that has failed: what befell it goes with it. The others
+ * stay what they are. */
 void health_divided(struct plugin *p, uint32_t former)
 {
+	bool forgets = false;
+
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		if (i >= former)
 			p->offer[i].dividing = p->offer[0].dividing;
-		if (i >= former || (!p->host->device[i].gone && health_is_gone(&p->health[i])))
-			begin(p, i);
+		if (i < former && p->offer[i].gone == p->host->device[i].gone)
+			continue;
+		forgets |= p->health[i].cause != HEALTH_NONE;
+		begin(p, i);
 	}
+	if (forgets)
+		write_down(p);
 }
 
 void health_open(struct plugin *p)

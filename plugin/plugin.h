@@ -74,6 +74,7 @@ struct offer {
 	bool shared, healthy;
 	bool cordoned; /* by `mete cordon`: nobody new, whatever its health */
 	bool dividing; /* its GPU may be divided anew just now: likewise */
+	bool gone;     /* as health.c has seen it last */
 	bool claimed;  /* shared out, by claims instead of slots */
 	int numa;      /* the NUMA node that it is near to; -1: unknown */
 	bool held;     /* by a container that had a share of it when it was mete's: for held.c */

@@ -17,7 +17,15 @@ struct looking {
 	allocated_found *found;
 	void *owner;
 	bool is_old; /* of the record: pods that we do not know no longer exist */
+	bool keeps;  /* ... but for static ones */
 };
+
+/* The kubelet's own pods have a hash for a UID, those of the API server a UUID. Their mirrors prove
+ * nothing: anybody may delete one, and where the API server admits none the pod runs as well. */
+static bool is_static(const char *uid)
+{
+	return !strchr(uid, '-');
+}
 
 static void on_id(void *owner, const char *uid, const char *id)
 {
@@ -25,7 +33,7 @@ static void on_id(void *owner, const char *uid, const char *id)
 	const struct pods *pods = l->plugin->pods;
 	const struct pod *pod = pods ? pods_find_uid(pods, uid) : NULL;
 
-	if (pod ? !pod->over : !l->is_old)
+	if (pod ? !pod->over : !l->is_old || (l->keeps && is_static(uid)))
 		l->found(l->owner, pod, uid, id);
 }
 
@@ -42,19 +50,18 @@ static bool is_old(const struct plugin *p, const char *path)
 }
 
 /* `all`: not the served resources alone. */
-static int each(const struct plugin *p, bool all, allocated_found *found, void *owner)
+static int each(const struct plugin *p, bool all, struct looking *l)
 {
-	struct looking l = {.plugin = p, .found = found, .owner = owner};
 	owned(free) char *text = NULL;
 	char path[PLUGIN_PATH + 40];
 	size_t size;
 	int r;
 
 	snprintf(path, sizeof(path), "%s/kubelet_internal_checkpoint", p->folder);
-	l.is_old = is_old(p, path);
+	l->is_old = is_old(p, path);
 	r = file_slurp(path, CHECKPOINT_BYTES_MAX, &text, &size);
 	for (uint32_t i = 0; r == 0 && i < (all ? 1 : p->servings); i++) {
-		r = checkpoint_given(text, size, all ? NULL : p->serving[i].resource, on_id, &l);
+		r = checkpoint_given(text, size, all ? NULL : p->serving[i].resource, on_id, l);
 		if (r < 0)
 			log_debug("checkpoint.unread", "path=%s", path);
 	}
@@ -102,15 +109,21 @@ void allocated_devices(const struct plugin *p, const char *uid, bool ret_given[H
 
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner)
 {
-	best_effort(each(p, false, found, owner));
+	struct looking l = {.plugin = p, .found = found, .owner = owner};
+
+	best_effort(each(p, false, &l));
 }
 
 void allocated_of_all(const struct plugin *p, allocated_found *found, void *owner)
 {
-	best_effort(each(p, true, found, owner));
+	struct looking l = {.plugin = p, .found = found, .owner = owner};
+
+	best_effort(each(p, true, &l));
 }
 
 int allocated_known(const struct plugin *p, allocated_found *found, void *owner)
 {
-	return each(p, true, found, owner);
+	struct looking l = {.plugin = p, .found = found, .owner = owner, .keeps = true};
+
+	return each(p, true, &l);
 }

@@ -21,6 +21,7 @@ void allocated_of_all(const struct plugin *p, allocated_found *found, void *owne
 /* The device that an id names, whole or a replica of it, whatever it is shared out as now. -1: it
  * names none. */
 int allocated_device(const struct plugin *p, const char *id);
-/* The same for whom it matters that nothing is known. -ENOENT: there is no checkpoint; -EINVAL: it
+/* The same for whom it matters that nothing is known: what a static pod has counts also without its
+ * mirror, until the kubelet gives something again. -ENOENT: there is no checkpoint; -EINVAL: it
  * cannot be read. */
 must_check int allocated_known(const struct plugin *p, allocated_found *found, void *owner);

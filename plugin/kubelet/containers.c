@@ -123,8 +123,10 @@ int containers_make(struct plugin *p, struct binding *b, const struct pod *pod, 
 		b->crowded = neighbours_crowded(p, b);
 		r = put_in_force(p, b, why);
 	}
-	if (r < 0)
+	if (r < 0) {
+		seats_stood_up(p, b);
 		return r;
+	}
 	p->bound++;
 	log_info("container.bound", "pod=%s/%s container=%s tenant=%u slot=%s", b->namespace,
 		 b->pod, b->container, b->tenant, b->key);

@@ -116,6 +116,15 @@ int seats_take(struct plugin *p, struct binding *b, const struct pod *pod, struc
 	return 0;
 }
 
+void seats_stood_up(struct plugin *p, const struct binding *b)
+{
+	int place;
+	struct seat *seat = p->seats ? seat_of(p->seats, b, &place) : NULL;
+
+	if (seat && !binding_store_find(&p->bindings, b->key))
+		*seat->key[place] = '\0';
+}
+
 bool seats_say(struct plugin *p, const struct binding *b)
 {
 	if (!p->seats)

@@ -27,6 +27,9 @@ must_check int seats_fit(const struct plugin *p, const struct config *config, st
  * in numbers for what. Another -errno: it cannot be. */
 must_check int seats_take(struct plugin *p, struct binding *b, const struct pod *pod,
 			  struct fault *why);
+/* After seats_take(): the container was not bound after all. While nobody of a pod has sat down,
+ * its seat is given up when a GPU of it is out of service. */
+void seats_stood_up(struct plugin *p, const struct binding *b);
 /* The sentence has been said to the kubelet, so that the pod's status has it: the container may be
  * kept waiting the next time. False: it has been said before. */
 bool seats_say(struct plugin *p, const struct binding *b);

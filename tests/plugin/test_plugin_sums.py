@@ -292,6 +292,17 @@ def test_a_gpu_alone_must_have_been_counted():
         second.start()
 
 
+def test_who_was_refused_for_its_annotations_has_room_elsewhere_when_its_gpu_is_lost():
+    with amounts() as node:
+        pod = asks(node, "pod", container(memory="1Gi", milli=100), annotations={"weight": "heavy"})
+        assert "mete.dev/weight: 'heavy'" in pod.refusal()
+        launch(node, "xid=79@1", 0)
+        node.await_log("device.unhealthy")
+        pod.annotate(weight="50")
+        other = asks(node, "other", container(memory="1Gi", milli=100)).start()  # by then the annotation has been seen
+        assert devices_of(node, other) == devices_of(node, pod.start()) == [1]
+
+
 def test_containers_from_when_slots_were_counted_keep_what_they_have():
     with Node(devices="2xSIM", slots=4, share={"memory": "25%", "guarantee": "10%"}) as node:
         old = [node.run(f"old{n}", node.id(n, n // 2), spec={"containers": [container()]}) for n in range(3)]
