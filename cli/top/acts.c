@@ -107,7 +107,8 @@ static void set(struct remote *remote, const struct wire_tenant_row *tenant, cha
 		snprintf(said, ACTS_SAID, "%.250s", why.text);
 	else if (remote->node && remote_is_pods(tenant))
 		snprintf(said, ACTS_SAID,
-			 "%.100s: annotated; meted reports values that it does not accept as an event of the pod",
+			 "%.100s: annotated; meted reports values that it does not accept as an "
+			 "event of the pod",
 			 tenant->name.text);
 	else
 		snprintf(said, ACTS_SAID, "tenant %u %.100s: set", tenant->tenant,
