@@ -30,7 +30,7 @@ def go_on(waiting):
 
 
 PRELUDE = """
-import ctypes, random, sys, threading
+import ctypes, random, sys, threading, time
 cuda = ctypes.CDLL("libcuda.so.1")
 def must(r): assert r == 0, r
 def context(device):
@@ -178,6 +178,7 @@ def test_it_outlives_a_restart_of_meted():
 
 
 THREADS = """
+must(cuda.cuMemFree_v2(allocate(2 << 20)[1]))  # what moves memory is there from the first block on
 before, going, failed = free(), True, []
 def work(seed):
     chance, held = random.Random(seed), []
@@ -206,6 +207,9 @@ wait("there")
 going = False
 for thread in threads: thread.join()
 assert not failed, failed
+deadline = time.monotonic() + float(sys.argv[2])
+while free() != before and time.monotonic() < deadline:  # a new meted has asked for credit back that it had not granted
+    time.sleep(0.01)
 wait("free" if free() == before else f"{free()} of {before}")
 """
 
@@ -215,7 +219,7 @@ def test_many_threads_whose_meted_is_killed_are_right():
     seed = int(os.environ.get("METE_SEED", random.randrange(1 << 30)))
     print(f"METE_SEED={seed}", flush=True)
     with Node() as node:
-        process = python(node, THREADS, *MANAGED, arguments=[str(seed)])
+        process = python(node, THREADS, *MANAGED, arguments=[str(seed), str(PATIENCE)])
         assert process.stdout.readline() == "there\n", process.communicate()
         for _ in range(3):
             until(lambda: (row := node.row("py")) and row["oversize_bytes"])
