@@ -16,11 +16,15 @@
  *	lost           the device falls off the bus: Xid 79; everything on it fails from now on
  *	slow=TIME      a call takes so much longer (modelled)
  *	die            the process is killed as it divides a GPU by MIG: before or after a change
+ *	make-gi=ANSWER, make-ci=ANSWER, destroy-ci=ANSWER, destroy-gi=ANSWER
+ *	               NVML does not make or destroy the GPU instance or compute instance of MIG,
+ *and says why: in-use, no-room (insufficient resources) or unknown. With stall the call goes on
+ *when the file no longer has a stall for it
  *
  * @n: the n-th time (from 1), once; @n+: from the n-th time on; without: every time. Times are
- * counted per process: allocations for oom, driver calls for slow, kernels for the rest; for die
- * each change by MIG twice (a GPU instance or a compute instance is made or destroyed), so that
- * die@1 is before the first one and die@2 after it. "oom@3, hang@2:1, slow=5ms/1234".
+ * counted per process: allocations for oom, driver calls for slow, changes of its kind for make-gi
+ * and its like, kernels for the rest; for die each change by MIG twice, so that die@1 is before the
+ * first one and die@2 after it. "oom@3, hang@2:1, slow=5ms/1234, make-ci=unknown@1".
  *
  * This module counts, and tells the device (Xid, ECC, lost); what a call answers is the caller's.
  * Thread-safe; needs segment_join().
@@ -37,7 +41,11 @@ enum faults_point {
 	FAULTS_ALLOCATION,
 	FAULTS_KERNEL,
 	FAULTS_CALL,
-	FAULTS_DIVISION,
+	FAULTS_DIVISION, /* before and after each of these: */
+	FAULTS_MAKE_GI,
+	FAULTS_MAKE_CI,
+	FAULTS_DESTROY_CI,
+	FAULTS_DESTROY_GI,
 	FAULTS_POINTS,
 };
 
@@ -53,10 +61,15 @@ enum faults_kind {
 	FAULTS_LOST,
 	FAULTS_SLOW,
 	FAULTS_DIE,
+	FAULTS_IN_USE,
+	FAULTS_NO_ROOM,
+	FAULTS_UNKNOWN,
+	FAULTS_STALL,
 };
 
 struct faults_row {
 	enum faults_kind kind;
+	enum faults_point point;
 	uint64_t value;	      /* Xid, or nanoseconds */
 	uint64_t first, last; /* which times; last is UINT64_MAX with "+" */
 	int device;	      /* -1: any */
@@ -71,8 +84,8 @@ must_check int faults_parse(const char *text, struct faults_row ret_rows[FAULTS_
 
 /*
  * Something of that kind happens on the device now (-1: on none in particular). What must go wrong:
- * FAULTS_NONE, OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC, HANG or LOST. The rest is done
- * here: events are posted, slow calls are spent, lost devices marked. One atomic load where no
- * faults are wanted.
+ * FAULTS_NONE, OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC, HANG or LOST; of a change by MIG
+ * FAULTS_NONE, IN_USE, NO_ROOM or UNKNOWN. The rest is done here: events are posted, slow calls are
+ * spent, lost devices marked, and who stalls waits. One atomic load where no faults are wanted.
  */
 enum faults_kind faults_at(enum faults_point point, int device);
