@@ -380,6 +380,21 @@ TEST(an_allocate_of_a_part_that_the_driver_never_lists_is_refused)
 	end();
 }
 
+TEST(what_the_thread_does_may_end_after_all_else)
+{
+	struct grpc_call call;
+
+	begin(CONFIG_MIG_DYNAMIC, NULL);
+	start();
+	await(&call, ID "0");
+	parts_close(parts);
+	expect(call.ended && call.status == GRPC_UNAVAILABLE);
+	finish(); /* and frees it */
+	expect_eq(there(), 1);
+	parts = NULL;
+	end();
+}
+
 TEST(parts_that_are_left_over_keep_no_other_strategy_from_beginning)
 {
 	begin(CONFIG_MIG_MIXED, ID "0\n");
