@@ -279,6 +279,89 @@ def test_meted_is_killed_at_each_step():
             node.places(3)
 
 
+def refusal(node, id):
+    return node.kubelet.refusal(node.kubelet.begin("allocate", id)).removeprefix(f'invalid allocation request for "{SMALL}": ')
+
+
+def test_a_part_that_the_driver_does_not_make_leaves_nothing():
+    with Parts() as node:
+        id = node.begin().places(7)["1g.10gb:3"]
+        for fault, sentence in (("make-gi=no-room", "1g.10gb: the driver has no room there"), ("make-gi=unknown", "1g.10gb: an error of no known kind"),
+                                ("make-ci=no-room", "a compute instance: the driver has no room there"), ("make-ci=unknown", "a compute instance: an error of no known kind")):
+            node.faults(fault + "@1")
+            assert refusal(node, id) == f"GPU 0: {sentence}"
+            assert not node.ours() and not node.parts(), fault
+            node.give("pod", SMALL, id)
+            node.take("pod")
+            node.await_nothing()
+            node.places(7)
+
+
+def test_half_a_part_that_the_driver_keeps_is_removed_later():
+    """The GPU instance is there, its compute instance cannot be made, and it cannot be destroyed: not until the fault is over."""
+    with Parts() as node:
+        ids = node.begin().places(7)
+        node.faults("make-ci=unknown, destroy-gi=in-use")
+        assert refusal(node, ids["1g.10gb:3"]) == "GPU 0: a compute instance: an error of no known kind"
+        assert node.ours() == [ids["1g.10gb:3"]]
+        node.await_log("parts.used parts=1")
+        # It is no room, and nobody else waits for it.
+        node.places(*(f"1g.10gb:{k}" for k in range(7) if k != 3))
+        node.faults("")
+        node.await_nothing()
+        node.give("pod", SMALL, node.places(7)["1g.10gb:3"])
+
+
+def test_what_the_driver_does_not_destroy_is_tried_again():
+    with Parts() as node:
+        ids = node.begin().places(7)
+        for fault, said in (("destroy-ci=in-use", "parts.used parts=1"), ("destroy-gi=in-use", "parts.used parts=1"),
+                            ("destroy-ci=unknown", "parts.problem reason=.*an error of no known kind"), ("destroy-gi=unknown", "parts.problem reason=.*an error of no known kind")):
+            before = len(re.findall(said, node.log()))
+            node.faults(fault)
+            node.give("pod", SMALL, ids["1g.10gb:3"])
+            node.take("pod")
+            node.await_log(said, before + 1)
+            assert node.ours() == [ids["1g.10gb:3"]]
+            node.places(*(f"1g.10gb:{k}" for k in range(7) if k != 3))
+            # Others come and go meanwhile.
+            assert node.give("other", SMALL, ids["1g.10gb:6"])[0].startswith("MIG-")
+            node.faults("")
+            until(lambda: node.ours() == [ids["1g.10gb:6"]], node.ours)
+            node.take("other")
+            node.await_nothing()
+            node.places(7)
+
+
+def test_a_driver_that_takes_long_holds_up_only_who_waits_for_it():
+    with Parts() as node:
+        ids = node.begin().places(7)
+        node.faults("make-gi=stall")
+        first = node.kubelet.begin("allocate", ids["1g.10gb:3"])
+        until(lambda: node.ours() == [ids["1g.10gb:3"]], node.ours)  # it is written down before it is made
+        second = node.kubelet.begin("allocate", ids["1g.10gb:4"])
+        assert len(healthy(node.kubelet.devices())) == 7 and not node.tenants()
+        assert not node.kubelet.answered(first) and not node.kubelet.answered(second)
+        node.faults("")
+        for tag in first, second:
+            assert node.kubelet.answer(tag).startswith("ok env=NVIDIA_VISIBLE_DEVICES=MIG-")
+        assert node.parts() == {"1g.10gb": 2}
+
+
+def test_a_driver_that_hangs_keeps_no_meted_that_ends():
+    with Parts() as node:
+        ids = node.begin().places(7)
+        node.faults("make-ci=stall")
+        tag = node.kubelet.begin("allocate", ids["1g.10gb:3"])
+        until(lambda: node.ours(), "nothing is made")
+        node.end()
+        assert not node.kubelet.refusal(tag).startswith("not refused")
+        node.faults("")
+        node.restart()
+        node.await_nothing()
+        node.places(7)
+
+
 def test_it_is_refused_beside_a_label_that_divides():
     with Parts() as node:
         node.options += ["--mig-config", "/nowhere"]
