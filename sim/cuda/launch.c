@@ -412,6 +412,7 @@ static CUresult fault_asked(int device, bool *ret_hang)
 	case FAULTS_NO_ROOM:
 	case FAULTS_UNKNOWN:
 	case FAULTS_STALL:
+	case FAULTS_ELSEWHERE:
 		break;
 	}
 	return CUDA_SUCCESS;

@@ -133,6 +133,7 @@ static enum faults_kind effect(const struct faults_row *row, int device, uint64_
 	case FAULTS_NO_ROOM:
 	case FAULTS_UNKNOWN:
 	case FAULTS_STALL:
+	case FAULTS_ELSEWHERE:
 		return row->kind;
 	}
 	return FAULTS_NONE;

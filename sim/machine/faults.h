@@ -16,10 +16,11 @@
  *	lost           the device falls off the bus: Xid 79; everything on it fails from now on
  *	slow=TIME      a call takes so much longer (modelled)
  *	die            the process is killed as it divides a GPU by MIG: before or after a change
- *	make-gi=ANSWER, make-ci=ANSWER, destroy-ci=ANSWER, destroy-gi=ANSWER
- *	               NVML does not make or destroy the GPU instance or compute instance of MIG,
- *and says why: in-use, no-room (insufficient resources) or unknown. With stall the call goes on
- *when the file no longer has a stall for it
+ *	make-gi=WHAT   NVML does not make a GPU instance of MIG, and says why: in-use, no-room or
+ *	               unknown; makes it elsewhere, where there is room first; or has a stall, and
+ *	               goes on when the file no longer has one for it
+ *	make-ci=WHAT, destroy-ci=WHAT, destroy-gi=WHAT
+ *	               likewise, but for elsewhere
  *
  * @n: the n-th time (from 1), once; @n+: from the n-th time on; without: every time. Times are
  * counted per process: allocations for oom, driver calls for slow, changes of its kind for make-gi
@@ -65,6 +66,7 @@ enum faults_kind {
 	FAULTS_NO_ROOM,
 	FAULTS_UNKNOWN,
 	FAULTS_STALL,
+	FAULTS_ELSEWHERE,
 };
 
 struct faults_row {
@@ -85,7 +87,8 @@ must_check int faults_parse(const char *text, struct faults_row ret_rows[FAULTS_
 /*
  * Something of that kind happens on the device now (-1: on none in particular). What must go wrong:
  * FAULTS_NONE, OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC, HANG or LOST; of a change by MIG
- * FAULTS_NONE, IN_USE, NO_ROOM or UNKNOWN. The rest is done here: events are posted, slow calls are
- * spent, lost devices marked, and who stalls waits. One atomic load where no faults are wanted.
+ * FAULTS_NONE, IN_USE, NO_ROOM, UNKNOWN or ELSEWHERE. The rest is done here: events are posted,
+ * slow calls are spent, lost devices marked, and who stalls waits. One atomic load where no faults
+ * are wanted.
  */
 enum faults_kind faults_at(enum faults_point point, int device);

@@ -33,10 +33,8 @@ static const struct {
 	const char *name;
 	enum faults_kind kind;
 } faults_answers[] = {
-	{"in-use", FAULTS_IN_USE},
-	{"no-room", FAULTS_NO_ROOM},
-	{"unknown", FAULTS_UNKNOWN},
-	{"stall", FAULTS_STALL},
+	{"in-use", FAULTS_IN_USE}, {"no-room", FAULTS_NO_ROOM},	    {"unknown", FAULTS_UNKNOWN},
+	{"stall", FAULTS_STALL},   {"elsewhere", FAULTS_ELSEWHERE},
 };
 
 static int refuse(struct fault *why, const char *word, size_t length, const char *problem)
@@ -64,14 +62,15 @@ static int parse_number(const char **at, const char *end, uint64_t *ret_value)
 	return *at == start ? -EINVAL : 0;
 }
 
-static int parse_answer(const char *text, enum faults_kind *ret_kind)
+/* Other changes than the first have no place to miss. */
+static int parse_answer(const char *text, struct faults_row *row)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(faults_answers); i++)
-		if (strcmp(faults_answers[i].name, text) == 0) {
-			*ret_kind = faults_answers[i].kind;
-			return 0;
-		}
-	return -EINVAL;
+		if (strcmp(faults_answers[i].name, text) == 0)
+			row->kind = faults_answers[i].kind;
+	if (row->kind == FAULTS_ELSEWHERE && row->point != FAULTS_MAKE_GI)
+		return -EINVAL;
+	return row->kind == FAULTS_NONE ? -EINVAL : 0;
 }
 
 static int parse_value(const char **at, const char *end, struct faults_row *row)
@@ -84,7 +83,7 @@ static int parse_value(const char **at, const char *end, struct faults_row *row)
 	while (*at < end && !strchr("@:/", **at) && length < sizeof(text) - 1)
 		text[length++] = *(*at)++;
 	text[length] = 0;
-	return row->kind == FAULTS_NONE ? parse_answer(text, &row->kind)
+	return row->kind == FAULTS_NONE ? parse_answer(text, row)
 					: settings_parse_time(text, &row->value);
 }
 

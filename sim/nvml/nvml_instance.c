@@ -87,15 +87,18 @@ static nvmlReturn_t after(int r)
 }
 
 /* The driver does not do it. */
-static nvmlReturn_t refusal(enum faults_point point, int gpu)
+static nvmlReturn_t refused(enum faults_kind kind)
 {
-	enum faults_kind kind = faults_at(point, gpu);
-
 	if (kind == FAULTS_IN_USE)
 		return NVML_ERROR_IN_USE;
 	if (kind == FAULTS_NO_ROOM)
 		return NVML_ERROR_INSUFFICIENT_RESOURCES;
 	return kind == FAULTS_UNKNOWN ? NVML_ERROR_UNKNOWN : NVML_SUCCESS;
+}
+
+static nvmlReturn_t refusal(enum faults_point point, int gpu)
+{
+	return refused(faults_at(point, gpu));
 }
 
 /* ---- GPU instances ------------------------------------------------------------------------- */
@@ -104,6 +107,7 @@ static nvmlReturn_t refusal(enum faults_point point, int gpu)
 static nvmlReturn_t create(nvmlDevice_t device, unsigned int id, int start,
 			   nvmlGpuInstance_t *ret_instance)
 {
+	enum faults_kind kind;
 	int gpu, place;
 	uint32_t profile;
 	nvmlReturn_t r = nvml_device(device, &gpu);
@@ -112,11 +116,12 @@ static nvmlReturn_t create(nvmlDevice_t device, unsigned int id, int start,
 		return r;
 	if (!ret_instance || !nvml_profile(gpu, id, &profile))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	r = refusal(FAULTS_MAKE_GI, gpu);
+	kind = faults_at(FAULTS_MAKE_GI, gpu);
+	r = refused(kind);
 	if (r != NVML_SUCCESS)
 		return r;
 	may_die();
-	r = after(parts_create(gpu, profile, start, &place));
+	r = after(parts_create(gpu, profile, kind == FAULTS_ELSEWHERE ? -1 : start, &place));
 	if (r == NVML_SUCCESS)
 		*ret_instance = gpu_handle(place);
 	return r;

@@ -287,6 +287,7 @@ def test_a_part_that_the_driver_does_not_make_leaves_nothing():
     with Parts() as node:
         id = node.begin().places(7)["1g.10gb:3"]
         for fault, sentence in (("make-gi=no-room", "1g.10gb: the driver has no room there"), ("make-gi=unknown", "1g.10gb: an error of no known kind"),
+                                ("make-gi=elsewhere", "1g.10gb: the driver makes it at 0 instead of 3"),
                                 ("make-ci=no-room", "a compute instance: the driver has no room there"), ("make-ci=unknown", "a compute instance: an error of no known kind")):
             node.faults(fault + "@1")
             assert refusal(node, id) == f"GPU 0: {sentence}"

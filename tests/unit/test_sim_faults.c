@@ -62,14 +62,31 @@ TEST(nothing_is_no_fault)
 
 TEST(what_cannot_be_read_is_named)
 {
-	static const char *const bad[] = {"boom",     "oom@",	      "oom@0",
-					  "oom@-1",   "oom=3@",	      "xid",
-					  "xid=",     "xid=x",	      "slow",
-					  "slow=5",   "slow=5m",      "hang:16",
-					  "hang:",    "hang/0",	      "hang/x",
-					  "hang@1++", "oom3",	      "oom@99999999999999999999",
-					  "@3",	      "slow=5ms=",    "make-gi",
-					  "make-gi=", "make-gi=full", "make-ci=in-use="};
+	static const char *const bad[] = {"boom",
+					  "oom@",
+					  "oom@0",
+					  "oom@-1",
+					  "oom=3@",
+					  "xid",
+					  "xid=",
+					  "xid=x",
+					  "slow",
+					  "slow=5",
+					  "slow=5m",
+					  "hang:16",
+					  "hang:",
+					  "hang/0",
+					  "hang/x",
+					  "hang@1++",
+					  "oom3",
+					  "oom@99999999999999999999",
+					  "@3",
+					  "slow=5ms=",
+					  "make-gi",
+					  "make-gi=",
+					  "make-gi=full",
+					  "make-ci=in-use=",
+					  "make-ci=elsewhere"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		int r = faults_parse(bad[i], rows, &count, &why);
