@@ -287,6 +287,20 @@ static int complete(const struct mig_nvml *nvml, const struct mig_gpu *gpu,
 			 gpu->index);
 }
 
+/* MIG has no names for parts: one that lies elsewhere would be taken for somebody else's. */
+static int check_start(const struct mig_nvml *nvml, const struct mig_gpu *gpu,
+		       nvmlGpuInstance_t instance, const char *profile, uint32_t start,
+		       struct fault *why)
+{
+	nvmlGpuInstanceInfo_t info;
+	int r = says(nvml, nvml->nvmlGpuInstanceGetInfo(instance, &info), gpu->index, profile, why);
+
+	if (r == 0 && info.placement.start != start)
+		r = fault_set(why, -EIO, "GPU %u: %s: the driver makes it at %u instead of %u",
+			      gpu->index, profile, info.placement.start, start);
+	return r;
+}
+
 int mig_make(const struct mig_nvml *nvml, const struct mig_gpu *gpu, uint32_t profile,
 	     uint32_t start, struct fault *why)
 {
@@ -303,7 +317,9 @@ int mig_make(const struct mig_nvml *nvml, const struct mig_gpu *gpu, uint32_t pr
 		 gpu->index, row->name, why);
 	if (r < 0)
 		return r;
-	r = complete(nvml, gpu, instance, row->slices, why);
+	r = check_start(nvml, gpu, instance, row->name, start, why);
+	if (r == 0)
+		r = complete(nvml, gpu, instance, row->slices, why);
 	if (r < 0)
 		nvml->nvmlGpuInstanceDestroy(instance);
 	return r;

@@ -7,6 +7,9 @@
 
 enum { BLOCK_LEAST = 2 << 20, BLOCK_MOST = 64 << 20 };
 
+#define INTERVAL_LEAST_NS 100000000ull
+#define INTERVAL_MOST_NS  60000000000ull
+
 static int set_flag(int *field, const char *name, const char *value, struct fault *why)
 {
 	if (value)
@@ -55,6 +58,20 @@ static int set_duration(uint64_t *field, const char *name, const char *value, st
 				 "--%s: '%s' %s; accepted: a time with its unit, as "
 				 "in 10s",
 				 name, value ? value : "", share_problem(r));
+	return 0;
+}
+
+static int set_interval(uint64_t *field, const char *name, const char *value, struct fault *why)
+{
+	uint64_t ns = 0;
+	int r = set_duration(&ns, name, value, why);
+
+	if (r < 0)
+		return r;
+	if (ns < INTERVAL_LEAST_NS || ns > INTERVAL_MOST_NS)
+		return fault_set(why, -EINVAL, "--%s: '%s' is not accepted: 100ms to 60s", name,
+				 value);
+	*field = ns;
 	return 0;
 }
 
@@ -203,6 +220,7 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct fau
 				  .movement_milli = 50,
 				  .park_after_ns = 10 * 1000000000ull,
 				  .park_delay_ns = 100 * 1000000ull,
+				  .look_ns = 5 * 1000000000ull,
 				  .block_bytes = BLOCK_MOST};
 	int r = read_all(argc, argv, &options, why);
 

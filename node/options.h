@@ -22,7 +22,7 @@ struct options {
 	const char *page_audience;   /* borrowed from argv; NULL: the API server */
 	const char *metrics;	     /* borrowed from argv: an address; NULL: there are none */
 	const char *policy;	     /* borrowed from argv; NULL: POLICY_FILE */
-	uint64_t reserve_bytes, context_bytes, grace_ns, park_after_ns, park_delay_ns;
+	uint64_t reserve_bytes, context_bytes, grace_ns, park_after_ns, park_delay_ns, look_ns;
 	uint64_t store_bytes, quota_bytes; /* OPTIONS_UNSAID: derived from the host's memory */
 	uint32_t movement_milli;
 	uint64_t block_bytes; /* whole MiB */

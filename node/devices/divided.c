@@ -24,7 +24,11 @@
 #include "node/users/terms.h"
 #include "node/users/user.h"
 
-enum { EVERY_S = 2 };
+/* More often than health is looked at: a division takes two looks. */
+static uint64_t pause_ns(const struct daemon *d)
+{
+	return d->options.look_ns * 2 / 5;
+}
 
 static void run(struct loop_work *work)
 {
@@ -116,19 +120,19 @@ static void on_finished(struct loop_work *work)
 		return;
 	}
 	v->before = same ? 0 : v->now;
-	loop_arm(&v->timer, v->hurries ? 0 : EVERY_S * 1000000000ull);
+	loop_arm(&v->timer, v->hurries ? 0 : pause_ns(d));
 }
 
 static void on_due(struct loop_timer *timer)
 {
 	struct divided *v = container_of(timer, struct divided, timer);
+	struct daemon *d = container_of(v, struct daemon, divided);
 
 	v->sure = v->hurries;
 	v->hurries = false;
-	if (loop_work(&container_of(v, struct daemon, divided)->loop, &v->work, run, on_finished) <
-	    0) {
+	if (loop_work(&d->loop, &v->work, run, on_finished) < 0) {
 		v->hurries |= v->sure;
-		loop_arm(&v->timer, EVERY_S * 1000000000ull);
+		loop_arm(&v->timer, pause_ns(d));
 	}
 }
 
@@ -155,7 +159,7 @@ int divided_open(struct daemon *d)
 		return 0;
 	r = loop_timer_init(&d->loop, &v->timer, on_due);
 	if (r == 0)
-		loop_arm(&v->timer, EVERY_S * 1000000000ull);
+		loop_arm(&v->timer, pause_ns(d));
 	return r;
 }
 

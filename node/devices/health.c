@@ -7,8 +7,6 @@
 #include "node/devices/nvml_inside.h"
 #include "node/memory/measure.h"
 
-enum { EVERY_S = 5 };
-
 static int make_room(struct health_processes *p, uint32_t room)
 {
 	struct nvml_process *row = realloc(p->row, room * sizeof(*row));
@@ -90,7 +88,7 @@ static void on_finished(struct loop_work *work)
 		h->seen(h->owner, i, h->answers[i] ? HOST_ANSWERS : HOST_LOST, 0);
 	}
 	h->seen(h->owner, 0, HOST_LOOKED, 0);
-	loop_arm(&h->timer, EVERY_S * 1000000000ull);
+	loop_arm(&h->timer, h->daemon->options.look_ns);
 }
 
 static bool is_guest(const struct daemon *d, uint32_t pid)
@@ -200,7 +198,7 @@ static void on_due(struct loop_timer *timer)
 	if (!h->work.busy)
 		h->devices = h->daemon->devices;
 	if (loop_work(&h->daemon->loop, &h->work, run, on_finished) < 0)
-		loop_arm(&h->timer, EVERY_S * 1000000000ull);
+		loop_arm(&h->timer, h->daemon->options.look_ns);
 }
 
 int health_watch_open(struct health_watch *h, struct daemon *d, host_health *seen, void *owner)

@@ -78,6 +78,8 @@ static void on_given(void *owner, const struct pod *pod, const char *uid, const 
 	(void)pod;
 	(void)uid;
 	if (row) {
+		if (row->given_ns)
+			log_debug("parts.noted", "id=%s", id);
 		row->busy = true;
 		row->given_ns = 0; /* from now on the record counts */
 	} else {

@@ -408,6 +408,11 @@ static CUresult fault_asked(int device, bool *ret_hang)
 	case FAULTS_XID:
 	case FAULTS_SLOW:
 	case FAULTS_DIE:
+	case FAULTS_IN_USE:
+	case FAULTS_NO_ROOM:
+	case FAULTS_UNKNOWN:
+	case FAULTS_STALL:
+	case FAULTS_ELSEWHERE:
 		break;
 	}
 	return CUDA_SUCCESS;

@@ -86,12 +86,28 @@ static nvmlReturn_t after(int r)
 	return answer(r);
 }
 
+/* The driver does not do it. */
+static nvmlReturn_t refused(enum faults_kind kind)
+{
+	if (kind == FAULTS_IN_USE)
+		return NVML_ERROR_IN_USE;
+	if (kind == FAULTS_NO_ROOM)
+		return NVML_ERROR_INSUFFICIENT_RESOURCES;
+	return kind == FAULTS_UNKNOWN ? NVML_ERROR_UNKNOWN : NVML_SUCCESS;
+}
+
+static nvmlReturn_t refusal(enum faults_point point, int gpu)
+{
+	return refused(faults_at(point, gpu));
+}
+
 /* ---- GPU instances ------------------------------------------------------------------------- */
 
 /* `start` is -1 where there is room. */
 static nvmlReturn_t create(nvmlDevice_t device, unsigned int id, int start,
 			   nvmlGpuInstance_t *ret_instance)
 {
+	enum faults_kind kind;
 	int gpu, place;
 	uint32_t profile;
 	nvmlReturn_t r = nvml_device(device, &gpu);
@@ -100,8 +116,12 @@ static nvmlReturn_t create(nvmlDevice_t device, unsigned int id, int start,
 		return r;
 	if (!ret_instance || !nvml_profile(gpu, id, &profile))
 		return NVML_ERROR_INVALID_ARGUMENT;
+	kind = faults_at(FAULTS_MAKE_GI, gpu);
+	r = refused(kind);
+	if (r != NVML_SUCCESS)
+		return r;
 	may_die();
-	r = after(parts_create(gpu, profile, start, &place));
+	r = after(parts_create(gpu, profile, kind == FAULTS_ELSEWHERE ? -1 : start, &place));
 	if (r == NVML_SUCCESS)
 		*ret_instance = gpu_handle(place);
 	return r;
@@ -127,6 +147,8 @@ nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t instance)
 	int place;
 	nvmlReturn_t r = find_gpu(instance, &place);
 
+	if (r == NVML_SUCCESS)
+		r = refusal(FAULTS_DESTROY_GI, (int)parts_get(place)->gpu);
 	if (r != NVML_SUCCESS)
 		return r;
 	may_die();
@@ -264,6 +286,9 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t instance, un
 		return found;
 	if (!ret_instance)
 		return NVML_ERROR_INVALID_ARGUMENT;
+	found = refusal(FAULTS_MAKE_CI, (int)parts_get(place)->gpu);
+	if (found != NVML_SUCCESS)
+		return found;
 	may_die();
 	r = parts_complete(place);
 	/* It has its compute instance already. */
@@ -279,6 +304,8 @@ nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t instance)
 	int place;
 	nvmlReturn_t r = find_compute(instance, &place);
 
+	if (r == NVML_SUCCESS)
+		r = refusal(FAULTS_DESTROY_CI, (int)parts_get(place)->gpu);
 	if (r != NVML_SUCCESS)
 		return r;
 	may_die();

@@ -31,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	must(count <= FAULTS_MAX);
 	for (size_t i = 0; i < count; i++) {
-		must(rows[i].kind > FAULTS_NONE && rows[i].kind <= FAULTS_DIE);
+		must(rows[i].kind > FAULTS_NONE && rows[i].kind <= FAULTS_ELSEWHERE);
+		must(rows[i].point >= FAULTS_ALLOCATION && rows[i].point < FAULTS_POINTS);
 		must(rows[i].first >= 1 && rows[i].first <= rows[i].last);
 		must(rows[i].device >= -1 && rows[i].device < SETTINGS_DEVICES_MAX);
 		must(rows[i].pid >= 0);

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """GPUs that MIG divides, on a real kubelet: parts by names of their own and as GPUs, shares of one part, and a label that divides."""
+import os
 import re
 
-from harness import MIB, node, pod, run, soak
+from harness import BUILD, MIB, REPEATED, node, pod, run, soak, until
 from test_nvidia import GPU, as_nvidia
 from test_time import judged
 
 LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+SMALL = "nvidia.com/mig-1g.10gb"
 HOLDS = ["busybox", "sh", "-c", "echo visible=$NVIDIA_VISIBLE_DEVICES; exec busybox sleep 36000"]
 CONFIG = """version: v1
 mig-configs:
@@ -52,6 +54,36 @@ def test_limits_of_pods_with_shares_of_one_part_hold():
             peak = int(re.search(r"peak_bytes=(\d+)", made.await_line("hoarder ok.*")[0]).group(1))
             assert 0 < peak <= limit, peak
             assert made.await_end() == 0
+
+
+def made_parts(here):
+    """How many parts the driver has."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(here.cluster.folder, "driver", "lib"), METE_SIM_DIR=here.meted.sim)
+    said = here.cluster.run(os.path.join(BUILD, "cli", "mete"), "mig", "export", env=environment)
+    return sum(int(count) for count in re.findall(r"\dg\.[^\s\":]+\"?: (\d+)", said))
+
+
+@soak
+def test_a_part_is_made_for_a_pod_and_goes_when_that_has_ended():
+    """In `make soak` again and again, beside a pod that computes without a pause."""
+    with as_nvidia(strategy("dynamic"), 0, options=("--look-every", "500ms"), METE_SIM_DEVICES="1xH100", METE_SIM_MIG="on") as here:
+        here.cluster.await_resource(SMALL, 7)
+        if REPEATED:
+            here.pod("busy", pod(command=["busybox", "sh", "-c", "while :; do :; done"]))
+        for n in range(50 if REPEATED else 2):
+            made = here.pod(f"part-{n}", pod(command=["busybox", "sh", "-c", "echo visible=$NVIDIA_VISIBLE_DEVICES"], slots=1, resource=SMALL))
+            assert made.await_line(r"visible=(\S+)")[1].startswith("MIG-")
+            assert made.await_end() == 0
+            until(lambda: made_parts(here) == 0, "its part was never removed")
+            here.cluster.await_resource(SMALL, 7)
+        # While one is there, what it excludes is offered no more.
+        held = holder(here, "holds", SMALL)
+        held.await_line("visible=MIG-")
+        assert made_parts(here) == 1
+        here.cluster.await_resource("nvidia.com/mig-7g.80gb", 0)
+        held.delete()
+        here.cluster.await_resource("nvidia.com/mig-7g.80gb", 1)
+        until(lambda: made_parts(here) == 0, "the last part is left")
 
 
 @soak

@@ -15,9 +15,9 @@ class AsNvidia(Meted):
 
     resource = GPU
 
-    def __init__(self, cluster, files, total, environment, mig_config=None):
+    def __init__(self, cluster, files, total, environment, mig_config=None, options=()):
         self.files, self.environment, self.mig_config = files, environment, mig_config
-        super().__init__(cluster, slots=total)
+        super().__init__(cluster, slots=total, options=options)
 
     def write(self, config):
         self.settings.update(self.environment, KUBECONFIG=self.kubeconfig())
@@ -26,17 +26,18 @@ class AsNvidia(Meted):
             with open(f"{self.folder}/config.yaml/{name}", "w") as file:
                 file.write(text)
         if self.mig_config:
-            self.options = ["--mig-config", self.folder + "/mig.yaml"]
-            with open(self.options[1], "w") as file:
+            path = self.folder + "/mig.yaml"
+            self.options = [*self.options, "--mig-config", path]
+            with open(path, "w") as file:
                 file.write(self.mig_config)
 
 
 @contextlib.contextmanager
-def as_nvidia(files, total, mig_config=None, **environment):
+def as_nvidia(files, total, mig_config=None, options=(), **environment):
     end_idle()
     here = Node()
     try:
-        here.meted = AsNvidia(here.cluster, files, total, environment, mig_config)
+        here.meted = AsNvidia(here.cluster, files, total, environment, mig_config, options)
         yield here
     finally:
         here.close()

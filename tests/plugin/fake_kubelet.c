@@ -148,10 +148,9 @@ static struct known *find_known(const char *resource)
 	return NULL;
 }
 
-/* It is registered, and nobody listens to it for now. */
-static void note(struct grpc_call *call, const V1beta1__RegisterRequest *request)
+/* Where it is served. */
+static void remember(const V1beta1__RegisterRequest *request)
 {
-	V1beta1__Empty empty = V1BETA1__EMPTY__INIT;
 	struct known *known = find_known(request->resource_name);
 
 	check(known || k.known_count < KNOWN_MAX);
@@ -160,7 +159,15 @@ static void note(struct grpc_call *call, const V1beta1__RegisterRequest *request
 	snprintf(known->resource, sizeof(known->resource), "%s", request->resource_name);
 	snprintf(known->socket, sizeof(known->socket), "%s/device-plugins/%s", k.folder,
 		 request->endpoint);
-	printf("* known %s\n", known->resource);
+}
+
+/* It is registered, and nobody listens to it for now. */
+static void note(struct grpc_call *call, const V1beta1__RegisterRequest *request)
+{
+	V1beta1__Empty empty = V1BETA1__EMPTY__INIT;
+
+	remember(request);
+	printf("* known %s\n", request->resource_name);
 	kubelet_answer(call, &empty.base);
 }
 
@@ -202,6 +209,7 @@ static void on_register(struct grpc_call *call, struct grpc_bytes bytes, void *o
 		grpc_end(call, GRPC_UNAVAILABLE, "one at a time");
 	} else {
 		leave_endpoint();
+		remember(request);
 		snprintf(k.resource, sizeof(k.resource), "%s", request->resource_name);
 		snprintf(k.socket, sizeof(k.socket), "%s/device-plugins/%s", k.folder,
 			 request->endpoint);

@@ -30,7 +30,7 @@ class Kubelet:
         self.start()
 
     def start(self):
-        self.answers, self.happened = {}, []
+        self.answers, self.happened, self.known = {}, [], set()
         self.lock = threading.Condition()
         self.process = subprocess.Popen([self.program, self.folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -43,6 +43,8 @@ class Kubelet:
             with self.lock:
                 if tag == "*":
                     self.happened.append(rest)
+                    if rest.startswith(("known ", "registered ")):
+                        self.known.add(rest.split()[1])
                 else:
                     self.answers[tag] = rest
                 self.lock.notify_all()
@@ -85,6 +87,11 @@ class Kubelet:
 
     def ask(self, verb, *words):
         return self.answer(self.begin(verb, *words))
+
+    def turn(self, resource):
+        """Listens to that resource alone, once it has been registered. meted registers what nobody listens to again after ten seconds."""
+        self.wait(lambda: resource in self.known)
+        self.ask("turn", resource)
 
     def devices(self):
         return dict(word.rsplit("=", 1) for word in self.ask("list").split())

@@ -48,7 +48,7 @@ class Labelled(Node):
         with open(self.folder + "/mig.data", "w") as file:
             file.write(text)
         os.symlink("mig.data", self.mig_file)  # as are the files of a ConfigMap
-        self.options += ["--mig-config", self.mig_file]
+        self.options += ["--mig-config", self.mig_file, "--look-every", "100ms"]
         self.environment.update(KUBELET_SOCKET=self.kubelet.plugins + "/kubelet.sock", KUBECONFIG=self.folder + "/kubeconfig", NODE_NAME=NODE)
         if mode == "nvidia":
             self.write({"version": "v1", "flags": {"migStrategy": strategy}})
@@ -116,8 +116,7 @@ def test_a_label_that_changes_divides_anew():
         node.kubelet.hear("registered nvidia.com/gpu")
         node.relabel("all-3g.40gb")
         node.await_states("pending", "success")
-        node.kubelet.hear("known nvidia.com/mig-3g.40gb")
-        node.kubelet.ask("turn", "nvidia.com/mig-3g.40gb")
+        node.kubelet.turn("nvidia.com/mig-3g.40gb")
         node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
         node.relabel(None)  # changes nothing
         node.relabel("one-half")
@@ -126,8 +125,7 @@ def test_a_label_that_changes_divides_anew():
         node.kubelet.await_devices(lambda now: len(healthy(now)) == 1)
         node.relabel("all-disabled")
         node.await_states(*3 * ["pending", "success"])
-        node.kubelet.hear("known nvidia.com/gpu")
-        node.kubelet.ask("turn", "nvidia.com/gpu")
+        node.kubelet.turn("nvidia.com/gpu")
         node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)
 
 

@@ -17,6 +17,7 @@ def divided(parts, devices="2xH100", flags=None, sharing=None, listen=PREFIX + "
     with Node(start=False, api=False, devices=devices, environment={"METE_SIM_PARTS": parts, **environment}) as node:
         node.write({"version": "v1", "flags": flags or {}, **({"sharing": sharing} if sharing else {})})
         node.environment["KUBELET_SOCKET"] = node.kubelet.plugins + "/kubelet.sock"
+        node.options += ["--look-every", "100ms"]
         node.kubelet.ask("turn", listen)
         if start:
             node.start()
@@ -42,12 +43,6 @@ def await_list(node, ids):
     node.kubelet.await_devices(lambda now: sorted(now) == sorted(ids))
 
 
-def turn(node, resource):
-    """The kubelet listens to that one: others have registered, too, and are not listened to."""
-    node.kubelet.hear(f"known {resource}")
-    node.kubelet.ask("turn", resource)
-
-
 def test_without_a_strategy_parts_are_not_offered():
     with divided(SEVEN) as node:
         await_list(node, whole(node))
@@ -59,7 +54,7 @@ def test_mixed_gives_each_kind_of_parts_a_name():
         await_list(node, whole(node))
         for profile in "1g.10gb", "3g.40gb", "1g.10gb+me":
             uuids = of(node, profile)
-            turn(node, PREFIX + "mig-" + profile.replace("+", "."))
+            node.kubelet.turn(PREFIX + "mig-" + profile.replace("+", "."))
             await_list(node, uuids)
             assert node.kubelet.ask("allocate", uuids[0]) == f"ok env=NVIDIA_VISIBLE_DEVICES={uuids[0]}"
         assert os.path.exists(node.kubelet.plugins + "/mete-mig-1g.10gb.me.sock")
@@ -82,7 +77,7 @@ def test_replicas_of_a_kind_of_parts():
         assert node.kubelet.ask("allocate", f"{small[1]}::2") == f"ok env=NVIDIA_VISIBLE_DEVICES={small[1]}"
         refusal = node.kubelet.refusal(node.kubelet.begin("allocate", f"{small[0]}::0", f"{small[1]}::0"))
         assert refusal == f'invalid allocation request for "{name}": invalid request: maximum request size for shared resources is 1; found 2', refusal
-        turn(node, PREFIX + "mig-2g.20gb")
+        node.kubelet.turn(PREFIX + "mig-2g.20gb")
         await_list(node, large)  # it has no replicas, and is given whole
 
 
@@ -140,7 +135,7 @@ def test_a_gpu_that_is_divided_anew_is_seen():
         await_list(node, [former])
         subprocess.run([os.path.join(BUILD, "tests", "plugin", "divide"), sys.argv[2] + "/libnvidia-ml.so.1", "0", "14"],  # 2g.20gb
                        check=True, env=dict(os.environ, METE_SIM_DIR=node.sim))
-        turn(node, PREFIX + "mig-2g.20gb")
+        node.kubelet.turn(PREFIX + "mig-2g.20gb")
         made, = of(node, "2g.20gb")
         await_list(node, [made])
         assert node.kubelet.ask("allocate", made) == f"ok env=NVIDIA_VISIBLE_DEVICES={made}"

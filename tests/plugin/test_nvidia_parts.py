@@ -19,6 +19,7 @@ class Parts(Node):
     def __init__(self, parts="", devices="1xH100", listen=SMALL, flags=None):
         super().__init__(start=False, api=False, devices=devices, environment={"METE_SIM_MIG": "on", **({"METE_SIM_PARTS": parts} if parts else {})})
         self.write({"version": "v1", "flags": {"migStrategy": "dynamic", **(flags or {})}})
+        self.options += ["--look-every", "100ms", "--log-level", "debug"]
         self.environment["KUBELET_SOCKET"] = self.kubelet.plugins + "/kubelet.sock"
         # Where nobody is left who uses the simulated machine it is a new one.
         self.holder = subprocess.Popen([CALLER, "nvml"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **self.environment), text=True,
@@ -55,10 +56,12 @@ class Parts(Node):
         self.kubelet.write_checkpoint(json.dumps({"Data": {"PodDeviceEntries": rows, "RegisteredDevices": {}}, "Checksum": 1}))
 
     def give(self, uid, resource, *ids):
-        """Returns the UUIDs that the container gets."""
+        """Returns the UUIDs that the container gets. What meted has not found in the record counts as given for ten seconds."""
+        before = self.log().count("parts.noted")
         answer = self.kubelet.ask("allocate", *ids)
         self.given[uid] = resource, list(ids)
         self.write_given()
+        self.await_log("parts.noted", before + sum(id.startswith("GPU-") for id in ids))
         return re.search(r"NVIDIA_VISIBLE_DEVICES=(\S+)", answer)[1].split(",")
 
     def take(self, uid):
@@ -71,10 +74,6 @@ class Parts(Node):
             return sorted(id.split(":", 1)[1] for id in healthy(now) if id.startswith("GPU-"))
         now = self.kubelet.await_devices(lambda now: names(now) == sorted(wanted) if wanted and isinstance(wanted[0], str) else len(names(now)) == wanted[0])
         return {id.split(":", 1)[1]: id for id in now}
-
-    def turn(self, resource):
-        self.kubelet.hear(f"known {resource}")
-        self.kubelet.ask("turn", resource)
 
     def parts(self):
         """What the driver has: profiles."""
@@ -121,15 +120,15 @@ def test_what_one_profile_has_leaves_the_lists_of_others():
         node.begin(HALF)
         ids = node.places("3g.40gb:0", "3g.40gb:4")
         node.give("pod", HALF, ids["3g.40gb:4"])
-        node.turn(SMALL)
+        node.kubelet.turn(SMALL)
         small = node.places(*(f"1g.10gb:{k}" for k in range(4)))
         # The kubelet decided it a moment ago.
         refusal = node.kubelet.refusal(node.kubelet.begin("allocate", small["1g.10gb:5"]))
         assert refusal == (f'invalid allocation request for "{SMALL}": GPU 0 has no room for 1g.10gb there: its part 3g.40gb at 4 is in use, or is somebody else\'s'), refusal
         assert node.parts() == {"3g.40gb": 1}
-        node.turn(PREFIX + "1g.10gb.me")
+        node.kubelet.turn(PREFIX + "1g.10gb.me")
         assert len(node.places(1)) == 7  # one at a time
-        node.turn(PREFIX + "7g.80gb")
+        node.kubelet.turn(PREFIX + "7g.80gb")
         node.kubelet.await_devices(lambda now: not healthy(now))
         node.take("pod")
         node.places("7g.80gb:0")
@@ -167,11 +166,11 @@ def test_a_strangers_part_stays():
         until(lambda: not node.ours(), node.ours)  # it is gone before it is struck off
         # A part that somebody makes while we run, too: it is offered by its UUID.
         divide(node, 14)
-        node.turn(PREFIX + "2g.20gb")
+        node.kubelet.turn(PREFIX + "2g.20gb")
         found = node.kubelet.await_devices(lambda now: any(id.startswith("MIG-") for id in now))
         uuid = next(id for id in found if id.startswith("MIG-"))
         assert node.kubelet.ask("allocate", uuid) == f"ok env=NVIDIA_VISIBLE_DEVICES={uuid}"
-        node.kubelet.ask("turn", SMALL)
+        node.kubelet.turn(SMALL)
         node.give("pod", SMALL, node.places("1g.10gb:6")["1g.10gb:6"])
         node.take("pod")
         node.await_parts(p2g_20gb=1, p3g_40gb=1)
@@ -205,7 +204,7 @@ def test_a_part_that_a_process_uses_stays():
             node.places(*(f"1g.10gb:{k}" for k in range(1, 7)))
             refusal = node.kubelet.refusal(node.kubelet.begin("allocate", id))
             assert f"process {holder.pid} is on {id} though nobody was given it" in refusal, refusal
-            node.turn(HALF)
+            node.kubelet.turn(HALF)
             node.places("3g.40gb:4")
         finally:
             holder.kill()
@@ -278,6 +277,90 @@ def test_meted_is_killed_at_each_step():
             node.await_parts(p3g_40gb=1)
             until(lambda: not node.ours(), lambda: node.ours())
             node.places(3)
+
+
+def refusal(node, id):
+    return node.kubelet.refusal(node.kubelet.begin("allocate", id)).removeprefix(f'invalid allocation request for "{SMALL}": ')
+
+
+def test_a_part_that_the_driver_does_not_make_leaves_nothing():
+    with Parts() as node:
+        id = node.begin().places(7)["1g.10gb:3"]
+        for fault, sentence in (("make-gi=no-room", "1g.10gb: the driver has no room there"), ("make-gi=unknown", "1g.10gb: an error of no known kind"),
+                                ("make-gi=elsewhere", "1g.10gb: the driver makes it at 0 instead of 3"),
+                                ("make-ci=no-room", "a compute instance: the driver has no room there"), ("make-ci=unknown", "a compute instance: an error of no known kind")):
+            node.faults(fault + "@1")
+            assert refusal(node, id) == f"GPU 0: {sentence}"
+            assert not node.ours() and not node.parts(), fault
+            node.give("pod", SMALL, id)
+            node.take("pod")
+            node.await_nothing()
+            node.places(7)
+
+
+def test_half_a_part_that_the_driver_keeps_is_removed_later():
+    """The GPU instance is there, its compute instance cannot be made, and it cannot be destroyed: not until the fault is over."""
+    with Parts() as node:
+        ids = node.begin().places(7)
+        node.faults("make-ci=unknown, destroy-gi=in-use")
+        assert refusal(node, ids["1g.10gb:3"]) == "GPU 0: a compute instance: an error of no known kind"
+        assert node.ours() == [ids["1g.10gb:3"]]
+        node.await_log("parts.used parts=1")
+        # It is no room, and nobody else waits for it.
+        node.places(*(f"1g.10gb:{k}" for k in range(7) if k != 3))
+        node.faults("")
+        node.await_nothing()
+        node.give("pod", SMALL, node.places(7)["1g.10gb:3"])
+
+
+def test_what_the_driver_does_not_destroy_is_tried_again():
+    with Parts() as node:
+        ids = node.begin().places(7)
+        for fault, said in (("destroy-ci=in-use", "parts.used parts=1"), ("destroy-gi=in-use", "parts.used parts=1"),
+                            ("destroy-ci=unknown", "parts.problem reason=.*an error of no known kind"), ("destroy-gi=unknown", "parts.problem reason=.*an error of no known kind")):
+            before = len(re.findall(said, node.log()))
+            node.faults(fault)
+            node.give("pod", SMALL, ids["1g.10gb:3"])
+            node.take("pod")
+            node.await_log(said, before + 1)
+            assert node.ours() == [ids["1g.10gb:3"]]
+            node.places(*(f"1g.10gb:{k}" for k in range(7) if k != 3))
+            # Others come and go meanwhile.
+            assert node.give("other", SMALL, ids["1g.10gb:6"])[0].startswith("MIG-")
+            node.faults("")
+            until(lambda: node.ours() == [ids["1g.10gb:6"]], node.ours)
+            node.take("other")
+            node.await_nothing()
+            node.places(7)
+
+
+def test_a_driver_that_takes_long_holds_up_only_who_waits_for_it():
+    with Parts() as node:
+        ids = node.begin().places(7)
+        node.faults("make-gi=stall")
+        first = node.kubelet.begin("allocate", ids["1g.10gb:3"])
+        until(lambda: node.ours() == [ids["1g.10gb:3"]], node.ours)  # it is written down before it is made
+        second = node.kubelet.begin("allocate", ids["1g.10gb:4"])
+        assert len(healthy(node.kubelet.devices())) == 7 and not node.tenants()
+        assert not node.kubelet.answered(first) and not node.kubelet.answered(second)
+        node.faults("")
+        for tag in first, second:
+            assert node.kubelet.answer(tag).startswith("ok env=NVIDIA_VISIBLE_DEVICES=MIG-")
+        assert node.parts() == {"1g.10gb": 2}
+
+
+def test_a_driver_that_hangs_keeps_no_meted_that_ends():
+    with Parts() as node:
+        ids = node.begin().places(7)
+        node.faults("make-ci=stall")
+        tag = node.kubelet.begin("allocate", ids["1g.10gb:3"])
+        until(lambda: node.ours(), "nothing is made")
+        node.end()
+        assert not node.kubelet.refusal(tag).startswith("not refused")
+        node.faults("")
+        node.restart()
+        node.await_nothing()
+        node.places(7)
 
 
 def test_it_is_refused_beside_a_label_that_divides():

@@ -53,7 +53,8 @@ def test_options_that_are_not_understood_are_one_sentence():
     for options, word in [(["--colour"], "'--colour' is not an option"), (["junk"], "'junk' is not an option"),
                           (["--user", "--system"], "exclusive"), (["--dir"], "--dir needs a value"),
                           (["--dir", "relative"], "absolute"), (["--log-level", "loud"], "'loud'"),
-                          (["--reserve", "5m"], "512M"), (["--block", "3M"], "2MiB to 64MiB"), (["--block", "66M"], "2MiB to 64MiB"), (["--help=1"], "takes no value"),
+                          (["--reserve", "5m"], "512M"), (["--block", "3M"], "2MiB to 64MiB"), (["--block", "66M"], "2MiB to 64MiB"), (["--look-every", "99ms"], "100ms to 60s"), (["--look-every", "61s"], "100ms to 60s"),
+                          (["--look-every", "5"], "a time with its unit"), (["--help=1"], "takes no value"),
                           (["--dir", "/" + "x" * 200], "at most 79")]:
         ran = subprocess.run([sys.argv[1], *options], capture_output=True, text=True)
         assert ran.returncode in (1, 2) and word in ran.stderr, (options, ran.stderr)

@@ -30,6 +30,28 @@ TEST(the_language_says_what_when_where_and_to_whom)
 	expect_eq(rows[4].kind, FAULTS_ECC_CORRECTED);
 }
 
+TEST(a_change_by_mig_has_the_answer_that_is_asked_for)
+{
+	expect_eq(faults_parse("make-gi=no-room@1:2,make-ci=unknown,destroy-ci=in-use@2+"
+			       ",destroy-gi=stall/7,die@2",
+			       rows, &count, &why),
+		  0);
+	expect_eq(count, 5);
+	expect_eq(rows[0].point, FAULTS_MAKE_GI);
+	expect_eq(rows[0].kind, FAULTS_NO_ROOM);
+	expect_eq(rows[0].last, 1);
+	expect_eq(rows[0].device, 2);
+	expect_eq(rows[1].point, FAULTS_MAKE_CI);
+	expect_eq(rows[1].kind, FAULTS_UNKNOWN);
+	expect_eq(rows[2].point, FAULTS_DESTROY_CI);
+	expect_eq(rows[2].kind, FAULTS_IN_USE);
+	expect_eq(rows[2].first, 2);
+	expect_eq(rows[3].point, FAULTS_DESTROY_GI);
+	expect_eq(rows[3].kind, FAULTS_STALL);
+	expect_eq(rows[3].pid, 7);
+	expect_eq(rows[4].point, FAULTS_DIVISION);
+}
+
 TEST(nothing_is_no_fault)
 {
 	expect_eq(faults_parse("", rows, &count, &why), 0);
@@ -40,11 +62,31 @@ TEST(nothing_is_no_fault)
 
 TEST(what_cannot_be_read_is_named)
 {
-	static const char *const bad[] = {
-		"boom",	 "oom@",     "oom@0",  "oom@-1",   "oom=3@",  "xid",
-		"xid=",	 "xid=x",    "slow",   "slow=5",   "slow=5m", "hang:16",
-		"hang:", "hang/0",   "hang/x", "hang@1++", "oom3",    "oom@99999999999999999999",
-		"@3",	 "slow=5ms="};
+	static const char *const bad[] = {"boom",
+					  "oom@",
+					  "oom@0",
+					  "oom@-1",
+					  "oom=3@",
+					  "xid",
+					  "xid=",
+					  "xid=x",
+					  "slow",
+					  "slow=5",
+					  "slow=5m",
+					  "hang:16",
+					  "hang:",
+					  "hang/0",
+					  "hang/x",
+					  "hang@1++",
+					  "oom3",
+					  "oom@99999999999999999999",
+					  "@3",
+					  "slow=5ms=",
+					  "make-gi",
+					  "make-gi=",
+					  "make-gi=full",
+					  "make-ci=in-use=",
+					  "make-ci=elsewhere"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		int r = faults_parse(bad[i], rows, &count, &why);
