@@ -45,6 +45,8 @@ struct http_answer {
 	/* Whose stream it is, where that is known better than by its host: many may come from one
 	 * (http_host_named()). NULL: its host's. Lent until answer() returns. */
 	const struct http_host *whose;
+	bool entitled; /* who asked is shown more than anybody: its host is a regular
+			  (http/http_regulars.h), where the status is 200 */
 	/* Nothing is known yet: answer() is called again for this request after http_go_on(), which
 	 * must follow, and within seconds, as the connection keeps its seat. */
 	bool later;
