@@ -16,13 +16,13 @@ from world import ADMITTED, ESCAPED, HARMED, HELD, World  # noqa: E402
 def main():
     attacks = [attack for attack in rows(BUILD) if not sys.argv[1:] or attack.name in sys.argv[1:]]
     outcomes, began = [], time.monotonic()
-    for devices in sorted({attack.devices for attack in attacks}):
+    for devices, daemon in sorted({(attack.devices, attack.daemon or "") for attack in attacks}):
         world = None
         for attack in attacks:
-            if attack.devices != devices:
+            if (attack.devices, attack.daemon or "") != (devices, daemon):
                 continue
             # What one attack has spoilt must not be counted against the next.
-            world = world or World(BUILD, devices).__enter__()
+            world = world or World(BUILD, devices, daemon).__enter__()
             outcome, why = attack.run(world)
             outcomes.append(outcome)
             print(f"{attack.name:<45} {outcome:<16} {attack.tries}" + (f" [{why}]" if why else ""), flush=True)

@@ -24,6 +24,34 @@ timed() {
 }
 dilate=200
 
+# movable NAME WHAT: bytes that leave when it is suspended, of three segments of 20 MiB that are there while a fourth
+# comes and goes within the credit.
+movable() {
+	mkfifo "$scratch/$1"
+	"$build/cli/mete" run --swap auto --name "$1" -- "$build/bench/pairs" "$2" $((20 << 20)) 3 1 <"$scratch/$1" >/dev/null &
+	exec 3>"$scratch/$1"
+	python3 - "$build/cli/mete" "$1" <<'END'
+import json, subprocess, sys, time
+
+def row():
+    said = subprocess.run([sys.argv[1], "ps", "--json"], capture_output=True, text=True).stdout
+    return next((t for t in json.loads(said or "{}").get("tenants", []) if t["name"] == sys.argv[2]), {})
+
+while row().get("allocated_bytes", 0) < 60 << 20:
+    time.sleep(0.05)
+subprocess.run([sys.argv[1], "suspend", "--wait", "10m", sys.argv[2]], check=True, stdout=subprocess.DEVNULL)
+print(row()["out_bytes"])
+subprocess.run([sys.argv[1], "resume", sys.argv[2]], check=True, stdout=subprocess.DEVNULL)
+END
+	exec 3>&-
+	wait
+}
+# Ratios of bytes: with PART=bytes this alone, which takes seconds and does not depend on the machine's load.
+without=$(movable without until)
+with=$(movable with tables-until)
+echo "$with bytes leave after export tables, and $without where nobody asks for them"
+awk -v a="$with" -v b="$without" 'BEGIN { printf "figure: movable_after_export_tables_percent %.0f percent\n", 100 * a / b }'
+[ "${PART:-all}" != bytes ] || exit 0
 # The second column: the same after the program has asked for the driver's private tables, as NVIDIA's runtime does.
 launch=$(against launch $((4 << 20)) 10 20000 120000)
 large=$(against alloc $((4 << 20)) 100 500 2500)
@@ -43,35 +71,6 @@ echo "$launch" | awk '{ printf "figure: movable_launch_added_instructions %.2f i
 echo "$tables_launch" | awk '{ printf "figure: movable_launch_added_instructions_after_export_tables %.2f instructions\n", $2 - $4 }'
 echo "$tables_small" | awk '{ printf "figure: movable_small_allocation_times_after_export_tables %.2f times\n", $1 / $3 }'
 echo "$tables_large" | awk '{ printf "figure: movable_allocation_times_after_export_tables %.2f times\n", $1 / $3 }'
-# movable NAME WHAT: bytes that leave when it is suspended, of three segments of 20 MiB that are there while a fourth
-# comes and goes within the credit.
-movable() {
-	mkfifo "$scratch/$1"
-	"$build/cli/mete" run --swap auto --name "$1" -- "$build/bench/pairs" "$2" $((20 << 20)) 3 1 <"$scratch/$1" >/dev/null &
-	exec 3>"$scratch/$1"
-	python3 - "$build/cli/mete" "$1" <<'END'
-import json, subprocess, sys, time
-
-def row():
-    said = subprocess.run([sys.argv[1], "ps", "--json"], capture_output=True, text=True).stdout
-    return next((t for t in json.loads(said or "{}").get("tenants", []) if t["name"] == sys.argv[2]), {})
-
-while row().get("allocated_bytes", 0) < 60 << 20:
-    time.sleep(0.05)
-subprocess.run([sys.argv[1], "suspend", sys.argv[2]], check=True, stdout=subprocess.DEVNULL)
-before, now = -1, 0
-while not now or now != before:  # until nothing leaves any more
-    time.sleep(0.5)
-    before, now = now, row()["out_bytes"]
-print(now)
-subprocess.run([sys.argv[1], "resume", sys.argv[2]], check=True, stdout=subprocess.DEVNULL)
-END
-	exec 3>&-
-	wait
-}
-without=$(movable without until)
-with=$(movable with tables-until)
-awk -v a="$with" -v b="$without" 'BEGIN { printf "figure: movable_after_export_tables_percent %.0f percent\n", 100 * a / b }'
 echo "$small" | awk '{ printf "figure: movable_small_allocation_times %.2f times\n", $1 / $3 }'
 echo "$large" | awk '{ printf "figure: movable_allocation_added_guest_instructions %.0f instructions\n", $2 - $4
 	printf "figure: movable_allocation_times %.2f times\n", $1 / $3 }'

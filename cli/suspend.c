@@ -7,40 +7,72 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
+#include "cli/values.h"
+
+enum {
+	MINOR_THAT_WAITS = 4, /* of meteds that know what is still leaving */
+	WAITS_S = 10,	      /* where --wait does not say for how long */
+	ANSWERS_MS = 10000,   /* beyond that */
+};
+static const uint64_t second_ns = 1000000000, most_ns = 3600 * second_ns;
 
 /* The tenant's programs stand still even if no memory moves. */
-static void say_moved(const char *tenant, uint64_t bytes)
+static void say_moved(const char *tenant, const struct wire_done *done)
 {
-	if (bytes)
-		printf("%s of %s to the host's memory, until `mete resume`\n",
-		       text_mib(bytes, TEXT_UP).text, tenant);
-	else
+	uint64_t gone = done->moves - done->leaving;
+
+	if (!done->moves)
 		printf("nothing of %s to the host's memory; it stands still until `mete resume`\n",
 		       tenant);
+	else if (!done->leaving)
+		printf("%s of %s to the host's memory, until `mete resume`\n",
+		       text_mib(done->moves, TEXT_UP).text, tenant);
+	else
+		printf("%s stands still until `mete resume`: %s of it are still moving out%s%s%s "
+		       "(mete ps says how far it is)\n",
+		       tenant, text_mib(done->leaving, TEXT_UP).text, gone ? ", and " : "",
+		       gone ? text_mib(gone, TEXT_DOWN).text : "", gone ? " have left" : "");
 }
 
 static void say_resumed(const char *tenant, const struct wire_done *done)
 {
 	if (done->value)
 		printf("%s was not suspended\n", tenant);
-	else if (done->moves)
+	else if (!done->moves)
+		printf("%s goes on; nothing of it was in the host's memory\n", tenant);
+	else if (!done->leaving)
 		printf("%s goes on; %s of it come back to the device when its programs use it\n",
 		       tenant, text_mib(done->moves, TEXT_UP).text);
 	else
-		printf("%s goes on; nothing of it was in the host's memory\n", tenant);
+		printf("%s goes on; at most %s of it, of which %s were still moving out, come back "
+		       "to the device when its programs use it\n",
+		       tenant, text_mib(done->moves, TEXT_UP).text,
+		       text_mib(done->leaving, TEXT_UP).text);
 }
 
-int suspend_ask(struct admin *admin, const char *who, bool suspends, struct wire_done *ret_done,
-		struct fault *why)
+int suspend_ask(struct admin *admin, const char *who, bool suspends, uint64_t wait_ns,
+		struct wire_done *ret_done, struct fault *why)
 {
 	struct wire_message request = {.code = WIRE_tenant_suspend}, answer = {0};
 	int r;
 
 	request.tenant_suspend.suspends = suspends;
+	request.tenant_suspend.wait = wait_ns;
 	admin_name_tenant(who, &request.tenant_suspend.tenant, &request.tenant_suspend.name);
 	r = admin_ask(admin, &request, &answer, why);
 	*ret_done = answer.done;
+	/* It answers before anything has left. */
+	if (suspends && admin->daemon.minor < MINOR_THAT_WAITS)
+		ret_done->leaving = ret_done->moves;
 	return r;
+}
+
+/* What `mete suspend --wait` says. */
+static int read_wait(const struct cli_line *line, bool suspends, uint64_t *ret_ns,
+		     struct fault *why)
+{
+	*ret_ns = suspends ? WAITS_S * second_ns : 0;
+	return suspends ? values_time(line, "wait", 0, most_ns, ret_ns, why) : 0;
 }
 
 static int send(const struct cli_line *line, const char *verb, bool suspends)
@@ -48,20 +80,23 @@ static int send(const struct cli_line *line, const char *verb, bool suspends)
 	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
 	struct wire_done done;
 	struct fault why;
+	uint64_t wait_ns;
 	int r;
 
 	if (line->argc != 1)
 		return cli_complain(line, CLI_USAGE, "expected one tenant, as in: mete %s 1", verb);
-	if (remote_read(&remote, line, &why) < 0)
+	if (read_wait(line, suspends, &wait_ns, &why) < 0 || remote_read(&remote, line, &why) < 0)
 		return cli_fail(line, CLI_USAGE, &why);
 	if (remote_reach(&remote, line->argv[0], &why) < 0)
 		return cli_fail(line, 1, &why);
 	admin_tell(&remote.admin, verb);
-	r = suspend_ask(&remote.admin, line->argv[0], suspends, &done, &why);
+	if (wait_ns)
+		admin_be_patient(&remote.admin, (int)(wait_ns / 1000000) + ANSWERS_MS);
+	r = suspend_ask(&remote.admin, line->argv[0], suspends, wait_ns, &done, &why);
 	if (remote_check(&remote, r, &why) < 0)
 		return cli_fail(line, 1, &why);
 	if (suspends)
-		say_moved(line->argv[0], done.moves);
+		say_moved(line->argv[0], &done);
 	else
 		say_resumed(line->argv[0], &done);
 	if (suspends && done.value)

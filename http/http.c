@@ -13,6 +13,7 @@
 #include "http/http_door.h"
 #include "http/http_listen.h"
 #include "http/http_pace.h"
+#include "http/http_regulars.h"
 #include "http/http_seats.h"
 #include "http/http_stream.h"
 
@@ -31,7 +32,8 @@ struct http {
 	struct http_door door;
 	struct http_seats seats;
 	struct http_paces handshakes;
-	struct http_stream *streams; /* all that have not ended */
+	struct http_regulars regulars; /* whose handshakes do not depend on others' */
+	struct http_stream *streams;   /* all that have not ended */
 	struct http_service service;
 	bool busy, closed;
 };
@@ -232,6 +234,8 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
 		request.waited_ns = loop_now_ns() - seat->later_ns;
 	note_answer(http, connection, true);
 	http->service.answer(http->service.owner, &request, &said);
+	if (seat && said.entitled && said.status == 200)
+		http_regulars_note(&http->regulars, &seat->from, loop_now_ns());
 	if (said.later)
 		return answer_later(http, connection);
 	if (!said.stream)
@@ -293,12 +297,20 @@ static void on_answered(void *context, struct MHD_Connection *connection, void *
 	note_answer(context, connection, false);
 }
 
+static bool may_shake_hands(struct http *http, const struct http_host *host)
+{
+	const struct http_asker asker = {.host = *host};
+	uint64_t now = loop_now_ns();
+
+	return http_paces_take(&http->handshakes, &asker, now) ||
+	       http_regulars_take(&http->regulars, host, now);
+}
+
 static void on_entering(void *owner, const struct http_caller *caller)
 {
-	const struct http_asker asker = {.host = caller->host};
 	struct http *http = owner;
 
-	if ((http->door.tls && !http_paces_take(&http->handshakes, &asker, loop_now_ns())) ||
+	if ((http->door.tls && !may_shake_hands(http, &caller->host)) ||
 	    !http_seats_offer(&http->seats, &caller->host, loop_now_ns())) {
 		http_turn_away(caller->fd, http->door.tls ? "" : http_door_full);
 		return;

@@ -43,6 +43,8 @@ struct http_answer {
 	/* The person whose stream it is, if known, as many may come from one host
 	 * (http_host_named()). NULL: it counts for its host. Lent until answer() returns. */
 	const struct http_host *whose;
+	bool entitled; /* who asked is shown more than anybody: its host is a regular
+			  (http/http_regulars.h), where the status is 200 */
 	/* Nothing is known yet: answer() is called again for this request after http_go_on(), which
 	 * must follow, and within seconds, as the connection keeps its seat. */
 	bool later;

@@ -70,6 +70,7 @@ static void on_request(void *owner, const struct http_request *request,
 		ret_answer->status = 200;
 	if (strcmp(request->path, "/metrics") != 0)
 		return;
+	ret_answer->entitled = true; /* as far as anybody is */
 	ret_answer->body = recent(owner);
 	ret_answer->size = ret_answer->body ? strlen(ret_answer->body) : 0;
 	ret_answer->type = "text/plain; version=0.0.4; charset=utf-8";

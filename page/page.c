@@ -171,6 +171,7 @@ static void on_request(void *owner, const struct http_request *request,
 	ret_answer->headers = ret_answer->status == 401 ? token_headers : figure_headers;
 	if (ret_answer->status)
 		return;
+	ret_answer->entitled = !page;
 	if (page)
 		answer_page(ret_answer);
 	else if (!p->access.cluster || enter(p, request, &sight, ret_answer))

@@ -23,7 +23,7 @@
 
 enum {
 	WIRE_MAJOR = 1,
-	WIRE_MINOR = 3, /* what each added: messages.def */
+	WIRE_MINOR = 4, /* what each added: messages.def */
 	WIRE_MAGIC = 0x6574656d,
 	WIRE_HEADER = 16,
 	WIRE_FRAME_MAX = 4096,

@@ -124,7 +124,7 @@ static int suspend_at(struct remote *remote, const struct wire_tenant_row *tenan
 
 	if (r < 0)
 		return r;
-	r = suspend_ask(admin, number(tenant).text, suspends, ret_done, why);
+	r = suspend_ask(admin, number(tenant).text, suspends, 0, ret_done, why);
 	return remote_check(remote, r, why);
 }
 

@@ -14,10 +14,10 @@
 #include "node/move/move_order.h"
 #include "node/move/move_plain.h"
 #include "node/move/move_store.h"
+#include "node/move/move_suspend.h"
 #include "node/move/move_sync.h"
 #include "node/move/move_unsettled.h"
 #include "node/move/store.h"
-#include "node/state/recorder.h"
 #include "node/time/hang.h"
 #include "node/time/schedule_now.h"
 #include "node/upcalls.h"
@@ -98,6 +98,7 @@ int move_open(struct daemon *d)
 	if (r < 0)
 		return r;
 	list_init(&d->move.due);
+	list_init(&d->move.suspending);
 	for (uint32_t i = 0; i < d->places; i++) {
 		list_init(&d->device[i].plain);
 		residency_init(&d->device[i].residency, &tuning, 0,
@@ -271,7 +272,8 @@ bool move_step(struct daemon *d, uint64_t now)
 
 	for (uint32_t i = 0; i < d->devices; i++)
 		done |= step(d, i, now);
-	return move_orders(d, now) || done;
+	done |= move_orders(d, now);
+	return move_suspend_look(d) || done;
 }
 
 void move_book_changed(struct daemon *d)
@@ -382,83 +384,7 @@ void move_wants(struct tenant_device *at, bool wants, uint64_t now)
 		residency_idle(&at->member, now);
 }
 
-/* ---- suspending and figures ------------------------------------------------------------------ */
-
-static void bring_back(struct tenant *t, uint32_t devices, uint64_t now)
-{
-	for (uint32_t i = 0; i < devices; i++)
-		if (t->device[i].joined)
-			best_effort(residency_suspend(&t->device[i].member, false, now));
-}
-
-/* Memory that stays was most often allocated while the share had swap=off. */
-static struct move_sent sum_sent(struct tenant *t)
-{
-	struct move_sent sum = {0};
-
-	list_for_each(link, &t->guests) book_refresh_guest(list_entry(link, struct guest, link));
-	for (uint32_t i = 0; i < t->devices; i++) {
-		const struct tenant_device *at = &t->device[i];
-		uint64_t here = at->joined ? at->member.resident_bytes : 0;
-		struct ledger_sums has;
-
-		ledger_account_sums(at->account, &has);
-		sum.stays_bytes += beyond(has.allocated, has.evicted + here);
-		sum.moves_bytes += least(has.allocated, has.evicted + here);
-	}
-	return sum;
-}
-
-/* This memory may come back from now on, once its programs want it. */
-static struct move_sent sum_stored(struct tenant *t)
-{
-	struct move_sent sum = {.stays_bytes = !t->suspended};
-
-	for (uint32_t i = 0; i < t->devices; i++) {
-		struct ledger_sums has;
-
-		ledger_account_sums(t->device[i].account, &has);
-		sum.moves_bytes += has.evicted;
-	}
-	return sum;
-}
-
-int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret, struct fault *why)
-{
-	uint64_t now = schedule_now(t->daemon);
-
-	if (suspends && !t->share.swap)
-		return fault_set(
-			why, -EINVAL,
-			"tenant %u (%.60s) has swap=off: its memory cannot leave the device; start "
-			"it with `mete run --swap auto`: `mete set %u swap=auto` is only for "
-			"memory that it allocates from then on",
-			t->id, t->name, t->id);
-	if (suspends && !t->daemon->move.stores.budget_bytes)
-		return fault_set(why, -EINVAL, "this meted has no store (--store 0)");
-	for (uint32_t i = 0; suspends && i < t->devices; i++) {
-		if (!t->device[i].joined || residency_suspend(&t->device[i].member, true, now) == 0)
-			continue;
-		bring_back(t, i, now);
-		return fault_set(why, -ENOSPC,
-				 "the store has no room for the memory of tenant %u (%.60s): %s",
-				 t->id, t->name,
-				 text_mib(t->device[i].member.resident_bytes, TEXT_UP).text);
-	}
-	*ret = (struct move_sent){0};
-	if (!suspends) {
-		*ret = sum_stored(t);
-		bring_back(t, t->devices, now);
-	}
-	t->suspended = suspends;
-	log_info(suspends ? "tenant.suspended" : "tenant.resumed", "tenant=%u name=%s", t->id,
-		 log_text(t->name).text);
-	recorder_tenant(t);
-	if (suspends)
-		*ret = sum_sent(t);
-	schedule_pump(t->daemon);
-	return 0;
-}
+/* ---- figures ------------------------------------------------------------------------------ */
 
 static void add_guest(const struct guest *g, uint32_t device, struct wire_tenant_row *row)
 {

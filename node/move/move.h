@@ -14,6 +14,7 @@
  *	move_behind.c	 tenants that wait at their gates for one that does not make room
  *	move_store.c	 guests' parts of the store
  *	move_kept.c	 parts that guests keep though they were told to drop them
+ *	move_suspend.c	 a tenant's memory leaves by a person's order
  *
  * There are two books. core/ledger/ledger.h knows what was granted, and counts what is not
  * `evicted` as being on the device; core/residency/residency.h knows which part of that can move.
@@ -50,11 +51,4 @@ void move_wants(struct tenant_device *at, bool wants, uint64_t now);
 must_check bool move_step(struct daemon *d, uint64_t now);
 void move_tick(struct daemon *d, uint64_t now);
 uint64_t move_deadline(const struct daemon *d);
-/* `mete suspend` and `mete resume`. */
-struct move_sent {
-	uint64_t moves_bytes; /* that leave the devices, or have left */
-	uint64_t stays_bytes; /* that stay, because they cannot move */
-};
-must_check int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret,
-			    struct fault *why);
 void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);

@@ -453,7 +453,7 @@ int move_store_open(struct daemon *d)
 	int r;
 
 	if (budget == OPTIONS_UNSAID)
-		budget = stores_usual_budget();
+		budget = store_file_available() / 2;
 	for (uint32_t i = 0; i < d->places; i++)
 		list_init(&d->move.part[i].waits);
 	list_init(&d->move.in_want);

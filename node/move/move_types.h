@@ -48,6 +48,16 @@ struct move_guest {
 	uint64_t saved; /* left without a copy, in earlier generations */
 };
 
+struct peer;
+
+/* Somebody waits until what a tenant was ordered to move out has left. */
+struct move_wait {
+	struct list link;  /* of the daemon */
+	struct peer *peer; /* borrowed; NULL: nobody waits */
+	uint32_t id;
+	uint64_t until_ns;
+};
+
 /* A device's part of the store. */
 struct move_part {
 	struct store_part store;
@@ -58,9 +68,10 @@ struct move_part {
 struct movement {
 	struct stores stores;
 	struct move_part part[DAEMON_DEVICES];
-	uint64_t quota_bytes; /* of the store, for one tenant */
-	struct list due;      /* tenants' devices: their guests may have to be told something */
-	struct list in_want;  /* guests' devices; move_store.c's */
+	uint64_t quota_bytes;	/* of the store, for one tenant */
+	struct list due;	/* tenants' devices: their guests may have to be told something */
+	struct list in_want;	/* guests' devices; move_store.c's */
+	struct list suspending; /* tenants for whose memory somebody waits */
 	struct loop_timer timer;
 	bool checking; /* it is armed */
 };

@@ -20,15 +20,10 @@ struct store {
 	uint64_t size, used;
 	struct store_owner owner;
 	int fd;
-	bool closing, closed, clear;
+	bool closing, closed, clear, failing;
 };
 
 static void start(struct stores *stores);
-
-uint64_t stores_usual_budget(void)
-{
-	return store_file_available() / 2;
-}
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
@@ -159,6 +154,15 @@ static void fail(struct store_segment *segment, int error)
 	segment->ready(segment, error);
 }
 
+/* Who is refused asks again twice a second, until there is memory: it is said once. */
+static void say_failed(struct store *store, const char *event, uint64_t bytes, int error)
+{
+	if (!store->failing)
+		log_error(event, "tenant=%u bytes=%" PRIu64 " reason=%s", store->owner.tenant,
+			  bytes, log_text(strerror(-error)).text);
+	store->failing = true;
+}
+
 static void finish_prepare(struct store *store, struct store_segment *segment, int error)
 {
 	/* A piece that failed may have some pages. */
@@ -169,29 +173,26 @@ static void finish_prepare(struct store *store, struct store_segment *segment, i
 	}
 	segment->prepared = true;
 	if (error == 0) {
+		store->failing = false;
 		segment->ready(segment, 0);
 		return;
 	}
-	log_error("store.failed", "bytes=%" PRIu64 " reason=%s", segment->bytes,
-		  log_text(strerror(-error)).text);
+	say_failed(store, "store.failed", segment->bytes, error);
 	fail(segment, error);
 }
 
 static void finish_clear(struct store *store, struct store_segment *segment, int error)
 {
-	struct stores *s = store->stores;
-
 	/* The pages go away with the file, and nobody gets them unpunched. */
 	if (error < 0)
-		log_error("store.unpunched", "bytes=%" PRIu64 " reason=%s", store->bytes,
-			  log_text(strerror(-error)).text);
+		say_failed(store, "store.unpunched", store->bytes, error);
 	segment->done -= store->bytes;
 	if (segment->done) {
 		list_append(&store->jobs, &segment->job);
 		return;
 	}
 	drop(segment);
-	s->cleared(s);
+	store->stores->cleared(store->stores);
 }
 
 /* Nobody knows when its worker comes back; false: it has. */

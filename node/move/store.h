@@ -102,9 +102,6 @@ static inline void stores_uncount(struct stores *stores, struct store_part *part
 	part->used_bytes -= bytes;
 }
 
-/* The default budget: half of the host's available memory. */
-uint64_t stores_usual_budget(void);
-
 /* Opens a tenant's store. The file has the quota's size from the start, without any pages, and
  * never changes its size. -EBUSY: too many are held. */
 must_check int store_open(struct stores *stores, uint64_t quota_bytes,

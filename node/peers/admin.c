@@ -9,7 +9,7 @@
 #include "node/devices/reserve.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
-#include "node/move/move.h"
+#include "node/move/move_suspend.h"
 #include "node/peers/admin_cordon.h"
 #include "node/peers/admin_list.h"
 #include "node/peers/admin_make.h"
@@ -51,6 +51,7 @@ void admin_leave(struct admin *a)
 	peer_close(&a->peer);
 	list_for_each(link, &d->tenants.all)
 		tenant_forget_peer(list_entry(link, struct tenant, link), &a->peer);
+	move_suspend_forget(d, &a->peer);
 	for (uint32_t i = 0; i < a->keeps; i++) {
 		struct tenant *t = tenant_find(d, a->kept[i]);
 
@@ -199,14 +200,21 @@ static void on_tenant_suspend(struct admin *a, uint32_t id, const struct wire_te
 	struct wire_message answer = {.code = WIRE_done, .id = id};
 	struct move_sent sent;
 	struct fault why;
+	bool was;
 
 	if (!t)
 		return;
-	if (move_suspend(t, said->suspends != 0, &sent, &why) < 0) {
+	if (move_suspend(t, said->suspends != 0, &sent, &was, &why) < 0) {
 		peer_refuse(&a->peer, id, WIRE_REFUSED_VALUE, "%s", why.text);
 		return;
 	}
-	answer.done = (struct wire_done){.value = sent.stays_bytes, .moves = sent.moves_bytes};
+	if (said->suspends && said->wait) {
+		move_suspend_wait(t, &a->peer, id, said->wait);
+		return;
+	}
+	answer.done = (struct wire_done){.value = said->suspends ? sent.stays_bytes : !was,
+					 .moves = sent.moves_bytes,
+					 .leaving = sent.leaving_bytes};
 	peer_send(&a->peer, &answer);
 }
 

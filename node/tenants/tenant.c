@@ -10,6 +10,7 @@
 #include "node/devices/nvml.h"
 #include "node/memory/book.h"
 #include "node/memory/remains.h"
+#include "node/move/move_suspend.h"
 #include "node/move/store.h"
 #include "node/peers/door.h"
 #include "node/peers/flow.h"
@@ -341,6 +342,7 @@ void tenant_end(struct tenant *t)
 						    d->stopping ? NULL : "its tenant has ended");
 	list_for_each(link, &t->callers) caller_close(list_entry(link, struct caller, link));
 	keeper_forget(t);
+	move_suspend_void(t, "it has ended");
 	list_remove(&t->link);
 	list_remove(&t->same_id);
 	flow_done(&t->flow);

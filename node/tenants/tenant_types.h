@@ -12,6 +12,7 @@
 #include "core/turns/alike.h"
 #include "core/turns/turns.h"
 #include "node/memory/memory_types.h"
+#include "node/move/move_types.h"
 #include "node/peers/flow.h"
 #include "node/tenants/page.h"
 #include "node/time/time_types.h"
@@ -90,7 +91,8 @@ struct tenant {
 	bool pods;		 /* made for the Kubernetes part */
 	bool observes;		 /* it has next to no share, and sees whole devices by NVML */
 	bool suspended;		 /* by `mete suspend`: none of its memory may be on a device */
-	struct store *store;	 /* owned; NULL: nobody has asked for it */
+	struct move_wait suspending;
+	struct store *store; /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;
 	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
 	uint64_t unknown_functions; /* of guests that have left */

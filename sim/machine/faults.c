@@ -202,7 +202,7 @@ static bool stalls(const struct faults_source *source, enum faults_point point)
 /* Until the control file says nothing of it any more: for ever, if the environment does. */
 static void stall(enum faults_point point)
 {
-	const struct timespec pause = {0, FAULTS_LOOK_NS};
+	const struct timespec pause = {0, FAULTS_CHECK_NS};
 	bool on = true;
 
 	while (on) {

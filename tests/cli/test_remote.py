@@ -146,7 +146,7 @@ def test_why_set_suspend_and_resume_mean_the_nodes_tenants():
     with cluster() as (node, api, far):
         At(node, "--memory", "1G", "--swap", "auto", "--name", "default/train/c", "--device", "0")
         At(node, "--name", "plain", "--device", "1")
-        done = far.mete("suspend", "--node", "n1", "default/train/c")
+        done = far.mete("suspend", "--wait", "1h", "--node", "n1", "default/train/c")
         assert done.returncode == 0 and re.search("of default/train/c to the host's memory", done.stdout), done
         assert node.ps()["tenants"][0]["suspended"]
         for words in ((), ("default/train/c",)):

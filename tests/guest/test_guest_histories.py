@@ -155,7 +155,7 @@ class History:
         self.note("set", one.name, change, self.node.mete("set", one.name, change, check=False))
 
     def suspend(self, one):
-        ran = subprocess.run([BUILD + "/cli/mete", "suspend", one.name], env=self.node.environment, capture_output=True, text=True)
+        ran = subprocess.run([BUILD + "/cli/mete", "suspend", "--wait", "0s", one.name], env=self.node.environment, capture_output=True, text=True)
         self.note("suspend", one.name, ran.returncode, ran.stderr.strip())
         one.away = one.away or ran.returncode == 0
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every attack, once: those of the programs (`--list`), what is done to the daemon meanwhile, and several together."""
+import errno
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_p
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
             "page_claims_all", "nested_lenders"}
 # Likewise what the mover loads into each process whose memory leaves (guest/movable/movable_hash.c).
-MOVED = ("moves_", "lends_")
+MOVED = ("moves_", "lends_", "both_")
 # Their memory can move.
 MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_filled", "store_locked", "descriptors_passed"}
 CAPPED = ("--cap", "20%", "--weight", "1000")
@@ -29,7 +30,7 @@ QUICK = {"take-linear", "take-async", "take-virtual", "take-graph", "pools_destr
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
          "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",
          "pools_exchanged", "graph_updates", "captures_of_others", "lends_freed", "flight_forged", "moved_forth_and_back", "segments_of_the_dying",
-         "nested"}
+         "nested", "both_lent_forked_died", "both_expandable", "both_recalled_killed", "doors_half_open", "doors_verbs"}
 
 
 def kill_meted(times, pause_s=0.15):
@@ -106,6 +107,32 @@ def suspend_and_kill(world, running):
         time.sleep(0.1)
 
 
+def no_room(error):
+    """Its memory leaves and comes back, and in the middle of both the store's pages are refused with that error."""
+    def disturb(world, running):
+        for pause_s in (0.02, 0.1, 0.3):
+            ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+            time.sleep(pause_s)
+            world.refuse_room(error)
+            time.sleep(0.3)
+            ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+            time.sleep(pause_s)
+            world.refuse_room(None)
+            time.sleep(0.1)
+    return disturb
+
+
+def suspend_and_set(world, running):
+    """Its share is changed while its memory is out, and on its way."""
+    for key, value in (("weight", "10000"), ("cap", "1%"), ("memory", "200MiB"), ("class", "batch"), ("swap", "off"), ("memory", "512MiB"), ("swap", "auto"), ("cap", "100%"), ("class", "interactive")):
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+        time.sleep(0.05)
+        ask_of_theirs(world, "tenant_set", name="", key=key, value=value)
+        time.sleep(0.05)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+        time.sleep(0.03)
+
+
 def set_shares(*pairs):
     """`mete set` of each in turn, four times."""
     def disturb(world, running):
@@ -122,7 +149,9 @@ def listed(*command):
 
 # What is done to these while they run.
 DISTURBED = dict.fromkeys(["moved_never", "moved_at_once", "moved_forth_and_back"], suspend) | dict.fromkeys(
-    ["drained_early", "drained_never", "drained_backwards"], close_often) | {"inventories_of_many": kill_meted(4)}
+    ["drained_early", "drained_never", "drained_backwards"], close_often) | {
+        "inventories_of_many": kill_meted(4),
+        "both_dozing": set_shares(("weight", "10000"), ("idle", "park:50ms"), ("cap", "1%"), ("class", "batch"), ("idle", "keep"), ("cap", "100%"), ("idle", "park:100ms"))}
 NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB -- {attack} take-linear <&3 & done; wait",
           "nested_names": "exec 3<&0; for n in neighbour \"$(printf 'a\\033[2J\\n')\" attacker; do "
                           "{mete} run -q --name \"$n\" --memory 400MiB -- {attack} take-async <&3 & done; wait",
@@ -136,6 +165,10 @@ def is_exact(name):
 def options_of(name):
     if name in TURNS or name.startswith("turns_"):
         return CAPPED
+    if name == "both_capture_child":
+        return (*CAPPED, "--swap", "auto")
+    if name == "both_dozing":
+        return ("--swap", "auto", "--idle", "park:100ms")
     return ("--swap", "auto") if name in MOVES or name.startswith((*MOVED, "moved_", "segments_")) else ()
 
 
@@ -147,12 +180,15 @@ def rows(build):
     for name, tries in listed(attack):
         one[name] = Attack(name, tries, [attack, name], exact=is_exact(name), admitted=ADMITTED.get(name), quick=name in QUICK,
                            devices=4 if name == "devices_all" else 1, options=options_of(name),
-                           disturb=suspend if name.startswith("moves_") else None)
+                           disturb=DISTURBED.get(name, suspend if name.startswith(("moves_", "both_")) else None))
     for script in protocol, pages:
         for name, tries in listed(*script):
             one[name] = Attack(name, tries, [*script, name], admitted=ADMITTED.get(name), quick=name in QUICK, options=options_of(name),
                                disturb=DISTURBED.get(name), kills=name == "inventories_of_many",
                                slow_s=RESTART_S if name == "inventories_of_many" else SLOW_S)
+    doors = [sys.executable, f"{HERE}/doors.py"]
+    for name, tries in listed(*doors):
+        one[name] = Attack(name, tries, [*doors, name], quick=name in QUICK, daemon="doors")
     for name, tries in (("nested", "three mete run within it, each with most of its limit, that take"),
                         ("nested_names", "likewise, by the neighbour's name and by one of control characters"),
                         ("nested_lenders", "likewise, whose lenders are killed with what they lent open")):
@@ -218,6 +254,17 @@ def rows(build):
                   set_shares(("memory", "100MiB"), ("memory", "400MiB"), ("memory", "512MiB")))
     for name in ("store_locked", "moves_contexts", "moves_stocked"):
         movable(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, kills=True, slow_s=RESTART_S)
+
+    for name in ("both_expandable", "both_lent_forked_died", "both_graph_lent"):
+        disturbed(name + "/limit_set", f"{name} while its limit is set up and down",
+                  set_shares(("memory", "100MiB"), ("memory", "400MiB"), ("memory", "512MiB")))
+    for name in ("both_lent_forked_died", "both_opened_out", "both_expandable", "both_event_waits", "moves_taken", "turns_children"):
+        movable(name + "/suspended_set", f"{name} while it is suspended and resumed, and its share is changed in between", suspend_and_set)
+    for name in ("both_lent_forked_died", "both_opened_out", "both_recalled_killed"):
+        disturbed(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, kills=True, slow_s=RESTART_S)
+    for name, error, what in (("moves_taken", errno.ENOSPC, "full"), ("lends_many", errno.ENOMEM, "full"), ("both_lent_forked_died", errno.ENOSPC, "full"),
+                              ("store_filled", errno.ENOSPC, "full"), ("moves_taken", errno.EROFS, "read_only"), ("both_expandable", errno.EROFS, "read_only")):
+        movable(f"{name}/store_{what}", f"{name} while the store becomes {what.replace('_', '-')} in the middle of a movement", no_room(error), daemon="no_room")
 
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))

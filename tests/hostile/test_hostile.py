@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A bounded part of `make bench BENCH=hostile`: attacks beside a neighbour. argv[1]: the build's folder."""
+import errno
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rows import rows  # noqa: E402
-from world import ADMITTED, ESCAPED, HELD, Attack, World, readme, run  # noqa: E402
+from world import ADMITTED, ESCAPED, HELD, LIMIT, PATIENCE, Attack, Reader, World, readme, run, wait_for  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
 
 
 def test_attacks_get_no_more_than_their_limit_and_harm_nobody():
     """How long the neighbour waits is a matter of the machine's load: only the benchmark judges that."""
-    with World(BUILD) as world:
-        for attack in rows(BUILD):
-            if attack.quick:
+    quick = [attack for attack in rows(BUILD) if attack.quick]
+    for daemon in sorted({attack.daemon or "" for attack in quick}):
+        with World(BUILD, daemon=daemon) as world:
+            for attack in quick:
+                if (attack.daemon or "") != daemon:
+                    continue
                 outcome, why = attack.run(world, judge_time=False)
                 print(f"{attack.name}: {outcome} {why}", flush=True)
                 assert outcome == (ADMITTED if attack.admitted else HELD), (attack.name, outcome, why)
@@ -32,6 +36,23 @@ def test_the_judge_sees_an_escape():
         program = [world.program("attack"), "absolute_path"]
         outcome, why = Attack("escape", "", program).run(world, judge_time=False)
         assert outcome == ESCAPED and "beyond the limit" in why, (outcome, why)
+
+
+def test_what_could_not_leave_for_want_of_the_hosts_memory_leaves_when_there_is_some():
+    """It is tried again and again; that it fails is said once, and not each time."""
+    for error in errno.ENOMEM, errno.ENOSPC, errno.EROFS:
+        with World(BUILD, daemon="no_room") as world:
+            running = Reader(world.mete_run("it", LIMIT, world.program("attack"), "take-linear", options=("--swap", "auto")))
+            assert wait_for(lambda: running.lines, PATIENCE), world.said()
+            [tenant] = {row.tenant for row in world.meet().list() if row.kind == "tenant_row" and row.name == "it"}
+            world.refuse_room(error)
+            world.admin.ask("tenant_suspend", tenant=tenant, name="", suspends=1)
+            assert wait_for(lambda: "tenant.stuck" in world.said(), PATIENCE), world.said()
+            assert world.said().count("store.failed") == 1, world.said()
+            assert world.admin.tenant_row(tenant).movable, "it is still there"
+            world.refuse_room(None)
+            assert wait_for(lambda: not world.admin.tenant_row(tenant).movable, PATIENCE), (errno.errorcode[error], world.admin.tenant_row(tenant))
+            assert world.admin.tenant_row(tenant).out
 
 
 def test_enough_is_attacked_and_each_by_a_name_of_its_own():

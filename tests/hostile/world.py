@@ -5,10 +5,13 @@ An attack runs under a real `mete run` with a real meted. It is judged by three 
 driver's (witness.c), the neighbour's (neighbour.c) and meted's (its admin socket).
 """
 import ctypes
+import http.client
 import os
 import re
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -24,6 +27,7 @@ LIMIT, NEIGHBOUR = 512 * MIB, 256 * MIB  # of a device of 1 GiB: an escape of a 
 GRACE_S = 2.0  # what only measuring can tell is in the book after that
 SLOW_S = 2.0   # the neighbour's longest round: three allocations, two of them beyond its credit
 BOOKED = LIMIT - MIB  # so much in meted's book: nothing more is granted
+SCRAPE_S, SCRAPE_PATIENCE_S = 1.0, 10  # a reader at a door; Prometheus's usual patience
 BOOK_S = 15.0  # until what an attacker held is in nobody's name
 
 HELD, ADMITTED, ESCAPED, HARMED = "held", "admitted", "ESCAPED", "NEIGHBOUR HARMED"
@@ -70,11 +74,58 @@ def parents():
     return found
 
 
+def free_port():
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return made.getsockname()[1]
+
+
+class Scraper(threading.Thread):
+    """Asks at a door that speaks TLS, as who may, from an address of its own: `asked` has when, how long it took, and what was wrong (None: nothing)."""
+
+    def __init__(self, port, path, certificate, headers):
+        super().__init__(daemon=True)
+        self.port, self.path, self.headers, self.asked, self.over = port, path, headers, [], False
+        self.context = ssl.create_default_context(cafile=certificate)
+        self.start()
+
+    def ask(self):
+        client = http.client.HTTPSConnection("localhost", self.port, timeout=PATIENCE, context=self.context)
+        try:
+            client.request("GET", self.path, headers=self.headers)
+            answer = client.getresponse()
+            text = answer.read()
+            return None if answer.status == 200 and text else f"status {answer.status}"
+        except (OSError, http.client.HTTPException) as error:
+            return repr(error)
+        finally:
+            client.close()
+
+    def run(self):
+        while not self.over:
+            began = time.monotonic()
+            wrong = self.ask()
+            self.asked.append((began, time.monotonic() - began, wrong))
+            time.sleep(SCRAPE_S)
+
+    def harmed(self, since, judge_time):
+        """Of what was asked since then."""
+        asked = [one for one in self.asked if one[0] >= since]
+        missed = [wrong or "late" for _, took, wrong in asked if wrong or judge_time and took > SCRAPE_PATIENCE_S]
+        if not judge_time:
+            missed = missed if wait_for(lambda: self.asked[-1][0] >= since and not self.asked[-1][2], PATIENCE) is False else []
+        if len(missed) * 100 > len(asked):
+            return f"{len(missed)} of {len(asked)} of a reader's requests at {self.path} were not answered: {missed[0]}"
+        return None
+
+
 class World:
-    def __init__(self, build, devices=1):
+    """`daemon`: "doors": meted has a page and metrics that speak TLS; "no_room": what the store is made of can be refused it."""
+
+    def __init__(self, build, devices=1, daemon=None):
         # Who outlives its parents becomes our child: nothing gets away.
         ctypes.CDLL(None).prctl(36, 1)
-        self.build, self.devices = build, devices
+        self.build, self.devices, self.daemon, self.scrapers, self.doors = build, devices, daemon, [], ""
         self.folder = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
         os.mkdir(self.folder + "/sim")
         os.chmod(self.folder, 0o755)
@@ -96,7 +147,40 @@ class World:
                                 env=dict(self.environment, **more), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 stderr=self.errors, start_new_session=True)
 
+    def start_meted(self, *options, **more):
+        place = self.folder + "/mete"
+        self.meted = subprocess.Popen([self.build + "/node/meted", "--user", "--dir", place, "--driver", self.build + "/sim/lib", "--grace", f"{PATIENCE}s", *options],
+                                      env=dict(self.environment, **more), stdin=subprocess.DEVNULL, stderr=self.errors)
+        assert wait_for(lambda: os.path.exists(place + "/admin.sock"), PATIENCE), "meted does not start: " + self.said()
+
+    def open_doors(self):
+        page, metrics = free_port(), free_port()
+        certificate, key, token = (f"{self.folder}/{name}" for name in ("tls.crt", "tls.key", "token"))
+        word = os.urandom(16).hex()
+        with open(token, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(word)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=DNS:localhost", "-out", certificate, "-keyout", key], check=True, capture_output=True)
+        os.chmod(key, 0o600)
+        self.start_meted("--page", f"127.0.0.1:{page}", "--page-token", token, "--metrics", f"127.0.0.1:{metrics}", "--tls-cert", certificate, "--tls-key", key)
+        self.doors = f"{page} {metrics}"
+        self.scrapers = [Scraper(page, "/v1/node", certificate, {"Authorization": "Bearer " + word}), Scraper(metrics, "/metrics", certificate, {})]
+
+    def refuse_room(self, error):
+        """From now on, until `error` is None."""
+        path = self.folder + "/no_room"
+        if error is None:
+            os.remove(path)
+            return
+        with open(path + ".new", "w") as file:
+            file.write(str(error))
+        os.rename(path + ".new", path)
+
     def __enter__(self):
+        if self.daemon == "doors":
+            self.open_doors()
+        elif self.daemon == "no_room":
+            self.start_meted(LD_PRELOAD=self.program("no_room.so"), HOSTILE_NO_ROOM=self.folder + "/no_room")
         self.neighbour = Reader(self.mete_run("neighbour", NEIGHBOUR, self.program("neighbour")))
         assert wait_for(lambda: self.neighbour.lines, PATIENCE), "the neighbour does not start: " + self.said()
         self.witness = Reader(subprocess.Popen([self.program("witness"), self.build + "/sim/lib/libnvidia-ml.so.1"], text=True,
@@ -111,6 +195,8 @@ class World:
 
     def __exit__(self, *_):
         self.admin.close()
+        for scraper in self.scrapers:
+            scraper.over = True
         keep_out = {os.getpid()}
         for process in (self.neighbour.process, self.witness.process):
             if process.stdin:
@@ -262,7 +348,8 @@ class Attack:
     slow_s are PATIENCE then."""
 
     def __init__(self, name, tries, command, exact=True, admitted=None, disturb=None, kills=False, devices=1, slow_s=SLOW_S, quick=False,
-                 options=()):
+                 options=(), daemon=None):
+        self.daemon = daemon
         self.name, self.tries, self.command, self.exact = name, tries, command, exact
         self.admitted, self.disturb, self.kills, self.devices, self.slow_s = admitted, disturb, kills, devices, slow_s
         self.quick, self.options = quick, options
@@ -276,7 +363,7 @@ class Attack:
         keep = world.ours(set())
         since = time.monotonic()
         running = Reader(world.mete_run("attacker", LIMIT, *self.command, devices=self.devices, options=self.options,
-                                        HOSTILE_NEIGHBOUR=world.socket_of_neighbour()))
+                                        HOSTILE_NEIGHBOUR=world.socket_of_neighbour(), HOSTILE_DOORS=world.doors))
         try:
             if self.disturb:
                 self.disturb(world, running)
@@ -308,9 +395,12 @@ class Attack:
             harmed = "the neighbour stands still"
         if not harmed and left:
             harmed = "in meted's book is left: " + left
+        for scraper in world.scrapers:
+            harmed = harmed or scraper.harmed(since, judge_time)
+        shown = [line for _, line in running.lines if "was shown" in line]
         # In the book, so that all further memory is refused: that is what is promised of what only measuring can tell.
-        escaped = most > LIMIT if self.exact else late and (booked < BOOKED or grown > 0)
-        why = f"{most / MIB:.0f} MiB at most" + (f", {over:.2f} s beyond the limit" if most > LIMIT else "")
+        escaped = bool(shown) or (most > LIMIT if self.exact else late and (booked < BOOKED or grown > 0))
+        why = (shown[0].strip() + ", " if shown else "") + f"{most / MIB:.0f} MiB at most" + (f", {over:.2f} s beyond the limit" if most > LIMIT else "")
         if late:
             why += f", {booked / MIB:.0f} MiB in meted's book, {grown / MIB:.0f} MiB more later"
         return self.outcome(escaped, why, harmed)

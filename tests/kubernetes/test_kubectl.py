@@ -44,7 +44,7 @@ def test_a_person_watches_explains_changes_and_suspends_pods():
         assert "annotated" in mete(here, "set", "mine", "weight=200", "memory=512Mi", *at)
         until(lambda: (there := tenant(here, mine)) and there["limit_bytes"] == 512 * MIB and there["fields"]["weight"] == "200", "its share never changed")
 
-        assert "to the host's memory, until `mete resume`" in mete(here, "suspend", "mine", *at)
+        assert "until `mete resume`" in mete(here, "suspend", "mine", *at)
         until(lambda: tenant(here, mine)["suspended"], "it was never suspended")
         assert "lets it go on" in mete(here, "why", "mine", *at)
         mete(here, "resume", "mine", *at)

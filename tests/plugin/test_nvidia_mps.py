@@ -206,14 +206,14 @@ def test_a_gpu_without_its_daemon_is_not_offered():
 
 
 @contextlib.contextmanager
-def program_in(node, pod, device=0):
-    """A process in the pod's container: its guest, with the environment of Allocate. With a context."""
+def program_in(node, pod, device=0, made=0):
+    """A process in the pod's container: its guest, with the environment of Allocate. With a context, if `made` is 0: what the driver answers to that."""
     environment = dict(os.environ, METE_SOCKET=node.folder_of(pod.title()) + "/guest.sock", METE_DRIVER=sys.argv[2],
                        LD_LIBRARY_PATH=BUILD + "/guest/12.9/lib", CUDA_VISIBLE_DEVICES=node.uuid[device],
                        **{**node.environment, "CUDA_MPS_PIPE_DIRECTORY": pipe(node, device)})
     process = subprocess.Popen([CALLER, "context"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     try:
-        assert process.stdout.readline() == "0\n"
+        assert process.stdout.readline() == f"{made}\n"
         yield lambda mib: process.stdin.write(f"{mib * MIB}\n") and int(process.stdout.readline())
     finally:
         process.kill()
@@ -251,6 +251,46 @@ def test_pods_go_on_when_their_daemon_is_killed():
             with program_in(node, pod) as another:
                 assert another(1) == 0
         until(lambda: any(event["reason"] == "MPSControlEnded" and event["involvedObject"]["name"] == "a" for event in list(node.api.events)), "its pod was not told")
+
+
+def used_mib(node):
+    """What the driver says of the device, past mete and by nobody's figure but its own."""
+    environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
+    return int(subprocess.run([BUILD + "/sim/nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], env=environment, stdout=subprocess.PIPE, text=True,
+                              check=True).stdout)
+
+
+def fill(allocate, most_mib):
+    """Takes until not a mebibyte is given any more; returns how many were."""
+    taken, piece = 0, most_mib
+    while piece:
+        if allocate(piece) == 0:
+            taken += piece
+        else:
+            piece //= 2
+    return taken
+
+
+def test_a_pod_at_its_limit_gets_no_more_when_its_daemon_is_killed():
+    """Neither before anybody has noticed, nor while it is started again, nor by a process that comes after that."""
+    with mps(api=True, devices="1xSIM") as node:
+        part = device_mib(node) // 2
+        pods = node.run("a", node.id(0)), node.run("b", node.id(1))
+        with contextlib.ExitStack() as stack:
+            first, second = [stack.enter_context(program_in(node, pods[0])) for _ in range(2)]
+            neighbour = stack.enter_context(program_in(node, pods[1]))
+            assert first(part // 2) == 0 and fill(second, part // 4)
+            assert first(1) == second(1) == OUT_OF_MEMORY
+            full = used_mib(node)
+            for times in 2, 3, 4:
+                os.kill(daemon(node), signal.SIGKILL)
+                assert first(1) == second(1) == OUT_OF_MEMORY, "nobody has seen it yet"
+                assert neighbour(2) == 0, "a whole block of the driver's"
+                node.await_log(f"mps.ready uuid={node.uuid[0]}", times=times)
+                assert first(1) == second(1) == OUT_OF_MEMORY
+                assert used_mib(node) == full + 2 * (times - 1), ("the neighbour's, and nothing else", used_mib(node), full)
+            with program_in(node, pods[0], made=OUT_OF_MEMORY):
+                pass  # a client of the new daemon, for whose context its pod has no room
 
 
 def test_who_is_no_client_does_not_get_past_mps():

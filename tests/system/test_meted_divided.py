@@ -95,6 +95,32 @@ def test_tenants_of_a_part_that_is_gone_that_are_killed_while_out_leave_their_st
         meted.ends()
 
 
+def test_who_waits_for_room_when_a_division_takes_its_part_is_answered():
+    """Nothing moves on a part that is gone: what is there stays, and who waits for it to leave hears why it will not."""
+    with parts() as meted:
+        a = meted.mover("a", HELD, device="0")
+        b = meted.mover("b", device="0")
+        a.obeys = False
+        row = meted.admin.device_row(0)
+        wanted = row.capacity - row.reserve - HELD + 4 * CHUNK
+        b.allocate(wanted)
+        meted.play(lambda: meted.row(b).waiting)
+        seven(meted)
+        meted.play(lambda: not b.asked)
+        assert b.refusal and "neither the device nor the store has room" in b.refusal.reason and "0KiB in the store" in b.refusal.reason, b.refusal
+        a.obeys = True
+        meted.play(a.is_whole)
+        # Room that is there needs no store.
+        a.close()
+        meted.movers.remove(a)
+        b.refusal = None
+        b.allocate(wanted)
+        meted.play(lambda: not b.asked)
+        assert not b.refusal and b.here() == wanted, b.refusal
+        assert "daemon.again" not in meted.log()
+        meted.ends()
+
+
 def test_a_part_that_a_division_brings_back_has_its_tenants_memory_as_it_was():
     with parts() as meted:
         a = meted.mover("a", HELD, device="0")

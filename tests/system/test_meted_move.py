@@ -111,6 +111,57 @@ def test_suspend_frees_the_device_and_resume_brings_all_back():
         meted.ends()
 
 
+def suspends(meted, mover, admin=None, wait=3600 * 10 ** 9):
+    """Asks, and hears the answer later."""
+    admin = admin or meted.admin
+    id = admin.send("tenant_suspend", tenant=mover.made.tenant, name="", suspends=1, wait=wait)
+    return lambda: admin.answer(id)
+
+
+def answered(admin):
+    """Something is there to be read."""
+    return bool(select.select([admin.socket], [], [], 0)[0])
+
+
+def test_who_suspends_is_answered_when_all_has_left():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        a.obeys = False
+        done = meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=1)
+        assert (done.moves, done.leaving, done.value) == (SET, SET, 0), done
+        done = meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=1, wait=1)
+        assert (done.moves, done.leaving) == (SET, SET), "it has waited for as long as it was told"
+        answer = suspends(meted, a)
+        a.obeys = True
+        meted.play(lambda: answered(meted.admin))
+        done = answer()
+        assert not a.here() and (done.moves, done.leaving, done.value) == (SET, 0, 0), done
+        done = suspends(meted, a)()
+        assert (done.moves, done.leaving) == (SET, 0), "it is out already"
+        meted.ends()
+
+
+def test_who_waits_for_what_leaves_hears_why_nothing_comes_of_it():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        a.obeys = False
+        other, third = Admin(meted.place), Admin(meted.place)
+        first, second = suspends(meted, a, other), suspends(meted, a, third)
+        assert first().leaving == SET, "who came later waits in its place"
+        third.close()
+        answer = suspends(meted, a, other)
+        meted.play(lambda: a.order["leave"])
+        done = meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=0)
+        assert done.moves == done.leaving == a.order["leave"] and not done.value, "what was to leave, and may have left, comes as well"
+        refusal = answer()
+        assert refusal.kind == "refused" and "it was resumed before all of its memory had left" in refusal.reason, refusal
+        answer = suspends(meted, a, other)
+        a.close()
+        meted.movers.remove(a)
+        done = answer()
+        assert done.kind == "done" and (done.moves, done.leaving, done.value) == (0, 0, 0), "it has died, and nothing of it is there"
+
+
 def test_who_swaps_not_is_not_suspended():
     with Node() as meted:
         made = meted.admin.tenant(name="a", memory="100%")

@@ -4,6 +4,7 @@
 import ssl
 import subprocess
 import sys
+import threading
 
 from meted import *
 import web
@@ -209,6 +210,36 @@ def test_who_asks_for_handshakes_without_end_is_refused():
 
         until(refused, "handshakes are never refused")
         until(lambda: try_status(meted) == 200, "nobody is served any more")
+
+
+def test_who_was_answered_before_is_served_while_strangers_from_many_addresses_use_up_all_handshakes():
+    with Secure(Files()) as meted:
+        whole, over, refused = hello(meted), threading.Event(), threading.Event()
+        assert meted.ask().status == 200
+
+        def flood(net):
+            turn = 0
+            while not over.is_set():
+                turn += 1
+                try:
+                    with socket.create_connection((HOST, meted.port), PATIENCE, (f"127.0.{net}.{turn % 200 + 1}", 0)) as made:
+                        made.sendall(whole)
+                        if not made.recv(1):
+                            refused.set()
+                except OSError:
+                    refused.set()
+
+        strangers = [threading.Thread(target=flood, args=(net,)) for net in range(1, 9)]
+        for one in strangers:
+            one.start()
+        try:
+            assert refused.wait(PATIENCE), "handshakes are never refused"
+            for _ in range(7):  # a stranger among these gets one in three
+                assert meted.ask().status == 200
+        finally:
+            over.set()
+            for one in strangers:
+                one.join()
 
 
 def try_status(meted):

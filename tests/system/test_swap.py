@@ -402,7 +402,7 @@ def test_whatever_happens_at_random():
                 elif what == "stop":
                     send(pid, signal.SIGSTOP)
                     stopped.add(pid)
-                elif what == "suspend" and node.mete("suspend", one.name, check=False) == 0:
+                elif what == "suspend" and node.mete("suspend", "--wait", "0s", one.name, check=False) == 0:
                     away.add(one.name)
                 elif what == "kill" and len(programs) > 2:
                     one.kill()

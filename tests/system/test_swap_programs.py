@@ -34,7 +34,7 @@ def comes_and_goes(node, program):
     """Until it ends: its memory leaves, all of it, and comes back. Returns how often."""
     times = 0
     while program.process.poll() is None:
-        if node.mete("suspend", program.name, check=False) != 0:
+        if node.mete("suspend", "--wait", "0s", program.name, check=False) != 0:
             continue  # it is not there yet, or has ended
         until(lambda: not (row := node.row(program.name)) or row["movable_bytes"] == 0)
         times += bool((row := node.row(program.name)) and row["out_bytes"])
