@@ -61,8 +61,9 @@ int cli_complain(const struct cli_line *line, int status, const char *format, ..
 	printf_like(3, 4);
 
 /* `mete --complete tenants|devices|nodes|contexts [WORD]...`, of the shell's completion: one name
- * on each line. The words behind are the line's, whose --context and --mete-namespace count for
- * nodes. */
+ * on each line. The words behind are the line's up to the one that is completed, "mete" and the
+ * verb among them. Its --context and --mete-namespace count for nodes, and for tenants with --node;
+ * those are none where one stands in the line already. */
 int cli_complete(char *const *words, int count);
 
 void cli_print_help(FILE *out, const struct cli_command *command);

@@ -16,7 +16,7 @@ enum {
 /* Runs it to its end with these words (without "kubectl"; the last one is NULL). `ret_said` is what
  * it printed, as far as it fits. -ENOENT: there is none; -EIO: it failed; -ETIMEDOUT: it was ended.
  * The sentence has its own last line. */
-must_check int kubectl_run(const char *const *words, char *ret_said, size_t size,
+must_check int kubectl_run(const char *const *words, int patience_ms, char *ret_said, size_t size,
 			   struct fault *why);
 
 /* One that runs on, with `fd` (borrowed) as its standard input and output. */
