@@ -163,6 +163,17 @@ def test_every_column_of_ps_is_in_its_man_page():
     assert columns == explained, columns ^ explained
 
 
+def test_every_option_of_meted_is_in_its_man_page():
+    """And the page names none that there is not; each has a meaning."""
+    with open(os.path.join(ROOT, "node/options.def")) as file:
+        options = set(re.findall(r"^OPTION\(([a-z-]+), ", file.read(), re.M))
+    with open(os.path.join(ROOT, "docs/man/meted.8")) as file:
+        page = re.search(r"^\.SH OPTIONS\n(.*?)^\.SH ", file.read(), re.M | re.S)[1]
+    heads = re.findall(r"^\.TP\n(.+)\n(?!\.TP)", page, re.M)
+    explained = {name.replace("\\", "") for head in heads for name in re.findall(r"\\-\\-((?:[a-z]|\\-)+)", head)}
+    assert len(options) > 20 and options == explained, options ^ explained
+
+
 def test_what_runs_where_is_said_once_of_each():
     """Merges of branches that both changed a row have left it twice."""
     table = open(os.path.join(ROOT, "docs/HACKING.md")).read().partition("### What runs where")[2].partition("\n## ")[0]
