@@ -469,8 +469,11 @@ def test_success_of_suspend_and_resume_says_what_moved():
 
 def test_output_that_cannot_be_written_is_said_once():
     with Node() as node, open("/dev/full", "w") as full:
-        done = subprocess.run([METE, "ps"], env=node.environment, stdout=full, stderr=subprocess.PIPE, text=True)
-        assert done.returncode == 1 and done.stderr.count("\n") == 1 and "No space left on device" in done.stderr, done
+        for words in (["ps"], ["why"], ["ps", "--json"], ["doctor"], ["pick", "--quiet"], ["sim"], ["sim", "--settings"], ["--version"], ["help"], ["help", "ps"], ["ps", "--help"]):
+            done = subprocess.run([METE, *words], env=node.environment, stdout=full, stderr=subprocess.PIPE, text=True)
+            assert done.returncode == 1 and done.stderr.count("\n") == 1 and "No space left on device" in done.stderr, (words, done)
+        meted = subprocess.run([os.path.join(BUILD, "node", "meted"), "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert meted.returncode == 1 and "No space left on device" in meted.stderr, meted
 
 
 def test_what_is_said_of_a_bad_value_is_of_that_value_and_whole():
