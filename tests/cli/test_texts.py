@@ -96,6 +96,33 @@ def test_no_command_of_the_texts_stands_outside_a_block_that_is_run():
         assert not stray or page in ELSEWHERE + ("docs/HACKING.md",), (page, stray)
 
 
+def named_options(words):
+    """The options among a command's words, up to those of a program behind it."""
+    for word in words:
+        if word == "--":
+            return
+        if word.startswith("--"):
+            yield word.split("=")[0].rstrip(",.;:)|]")
+
+
+def test_options_that_the_texts_name_are_there():
+    """Also in blocks that are not run, and within sentences."""
+    with open(os.path.join(ROOT, "cli/commands.def")) as file, open(os.path.join(ROOT, "node/options.def")) as other:
+        known = {("meted", "--" + name) for name in re.findall(r"^OPTION\(([a-z-]+), ", other.read(), re.M)}
+        known |= {(verb, "--" + name.replace("_", "-")) for verb, name in re.findall(r"^OPTION\((\w+), (\w+),", file.read(), re.M)}
+    verbs = {verb for verb, _ in known}
+    named = set()
+    for page in PAGES:
+        for line in re.findall(r"(?:^[$#] +|`)(?:sudo )?((?:mete|meted) [^`\n#]*)", open(os.path.join(ROOT, page)).read(), re.M):
+            program, *words = line.split()
+            verb = program if program == "meted" else words[0]
+            if verb in verbs:
+                named.update((page, verb, option) for option in named_options(words[program == "mete":]))
+    assert len(named) > 30, named
+    missing = {one for one in named if one[1:] not in known and one[2] != "--help"}
+    assert not missing, missing
+
+
 def test_tables_of_the_texts_are_whole_and_say_nothing_twice():
     for page in PAGES:
         lines = open(os.path.join(ROOT, page)).read().splitlines()
