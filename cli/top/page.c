@@ -113,8 +113,8 @@ void page_help(const struct page *page)
 {
 	unsigned height = page->screen.height > HELP_AROUND ? page->screen.height - HELP_AROUND : 1;
 	unsigned count = (unsigned)keys_count;
-	unsigned fit = page->screen.width / HELP_WIDTH ? page->screen.width / HELP_WIDTH : 1;
-	unsigned across = (unsigned)least((count + height - 1) / height, fit);
+	unsigned fit = page->screen.width / HELP_WIDTH;
+	unsigned across = (unsigned)most(1, least((count + height - 1) / height, fit));
 	unsigned down = (count + across - 1) / across;
 	unsigned width = page->screen.width / across,
 		 name = width / 4 < KEY_WIDTH ? width / 4 : KEY_WIDTH;
