@@ -61,8 +61,9 @@ int cli_complain(const struct cli_line *line, int status, const char *format, ..
 	printf_like(3, 4);
 
 /* `mete --complete tenants|devices|nodes|contexts [WORD]...`, of the shell's completion: one name
- * on each line. The words are those of the command line; its --context and --mete-namespace apply
- * to nodes. */
+ * on each line. The words are those of the command line up to the one that is completed, "mete" and
+ * the verb among them. Its --context and --mete-namespace apply to nodes, and to tenants with
+ * --node; no tenants are offered if one stands in the command line already. */
 int cli_complete(char *const *words, int count);
 
 void cli_print_help(FILE *out, const struct cli_command *command);

@@ -11,7 +11,7 @@ enum {
 	SAID_MOST = 1 << 20, /* the names of some thousand nodes */
 };
 
-static int print_rows(bool tenants)
+static int print_devices(void)
 {
 	owned(ps_rows_free) struct ps_rows rows = {0};
 	struct fault why;
@@ -21,9 +21,7 @@ static int print_rows(bool tenants)
 	for (size_t i = 0; i < rows.count; i++) {
 		const struct wire_message *row = &rows.row[i];
 
-		if (tenants && row->code == WIRE_tenant_row)
-			puts(row->tenant_row.name.text);
-		if (!tenants && row->code == WIRE_device_row)
+		if (row->code == WIRE_device_row)
 			printf("%u\n%s\n", row->device_row.index, ps_uuid(&row->device_row).text);
 	}
 	return 0;
@@ -45,11 +43,63 @@ static const char *typed(char *const *words, int count, const char *option)
 	return NULL;
 }
 
+/* An option of the verb whose value is the next word. */
+static bool takes_next(const char *verb, const char *word)
+{
+	const struct cli_option *option = NULL;
+	char letter = strlen(word) == 2 ? word[1] : '\0';
+
+	while ((option = cli_next_option(verb, option)) != NULL) {
+		if (!option->argument[0])
+			continue;
+		if (letter ? letter == option->letter
+			   : strcmp(word + 2, cli_dashed(option->name).text) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The tenant of a verb is the first word behind it that is neither an option nor an option's value.
+ */
+static bool has_tenant(char *const *words, int count)
+{
+	for (int i = 2; i < count; i++) {
+		if (strcmp(words[i], "--") == 0)
+			return i + 1 < count;
+		if (words[i][0] != '-')
+			return true;
+		if (words[i][1] && takes_next(words[1], words[i]))
+			i++;
+	}
+	return false;
+}
+
+static int print_tenants(char *const *words, int count)
+{
+	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
+	owned(ps_rows_free) struct ps_rows rows = {0};
+	struct fault why;
+
+	if (has_tenant(words, count))
+		return 0;
+	if (remote_name(&remote, typed(words, count, "--node"), typed(words, count, "--context"),
+			typed(words, count, "--mete-namespace"), &why) < 0)
+		return 1;
+	remote.hurried = true;
+	if (ps_fetch_at(&remote, &rows, &why) < 0)
+		return 1;
+	for (size_t i = 0; i < rows.count; i++)
+		if (rows.row[i].code == WIRE_tenant_row)
+			puts(rows.row[i].tenant_row.name.text);
+	return 0;
+}
+
 static int print_from_kubectl(bool nodes, char *const *words, int count)
 {
 	const char *space = typed(words, count, "--mete-namespace");
 	struct remote remote = {.context = typed(words, count, "--context"),
 				.space = space && *space ? space : REMOTE_SPACE,
+				.hurried = true,
 				.admin = {.fd = -1}};
 	owned(free) char *said = malloc(SAID_MOST);
 	struct fault why;
@@ -69,8 +119,10 @@ int cli_complete(char *const *words, int count)
 {
 	const char *what = words[0];
 
-	if (strcmp(what, "tenants") == 0 || strcmp(what, "devices") == 0)
-		return print_rows(*what == 't');
+	if (strcmp(what, "tenants") == 0)
+		return print_tenants(words + 1, count - 1);
+	if (strcmp(what, "devices") == 0)
+		return print_devices();
 	if (strcmp(what, "nodes") == 0 || strcmp(what, "contexts") == 0)
 		return print_from_kubectl(*what == 'n', words + 1, count - 1);
 	return CLI_USAGE;

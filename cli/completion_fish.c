@@ -3,7 +3,7 @@
 
 #include "cli/completion.h"
 
-#define FOR_VERB "complete -c mete -n '__fish_seen_subcommand_from %s'"
+#define FOR_VERB "complete -c mete -n '__mete_verb %s'"
 
 static void put_quoted(const char *text)
 {
@@ -56,7 +56,8 @@ static void put_arguments(const struct cli_command *command)
 		printf(FOR_VERB " -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n",
 		       command->verb);
 	if (completion_of_tenant(command))
-		printf(FOR_VERB " -a '(mete --complete tenants 2>/dev/null)'\n", command->verb);
+		printf(FOR_VERB " -a '(mete --complete tenants (commandline -opc) 2>/dev/null)'\n",
+		       command->verb);
 	if (strstr(command->arguments, "DEVICE"))
 		printf(FOR_VERB " -a '(mete --complete devices 2>/dev/null)'\n", command->verb);
 	if (strstr(command->arguments, "KEY=VALUE"))
@@ -67,7 +68,13 @@ static void put_arguments(const struct cli_command *command)
 
 void completion_fish(void)
 {
-	fputs("# Made from cli/commands.def and core/share/share.def\ncomplete -c mete -f\n",
+	/* fish's own question sees verbs among a program's words, too. */
+	fputs("# Made from cli/commands.def and core/share/share.def\n"
+	      "function __mete_verb\n"
+	      "\tset -l words (commandline -opc)\n"
+	      "\ttest (count $words) -gt 1; and test $words[2] = $argv[1]\n"
+	      "end\n\n"
+	      "complete -c mete -f\n",
 	      stdout);
 	for (size_t i = 0; i < cli_commands_size; i++) {
 		const struct cli_command *command = &cli_commands[i];
@@ -82,4 +89,8 @@ void completion_fish(void)
 		put_arguments(command);
 	}
 	fputs("complete -c mete -n __fish_use_subcommand -a help -d 'describe a verb'\n", stdout);
+	printf(FOR_VERB " -a '", "help");
+	for (size_t i = 0; i < cli_commands_size; i++)
+		printf("%s%s", i ? " " : "", cli_commands[i].verb);
+	puts("'");
 }

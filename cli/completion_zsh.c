@@ -103,19 +103,19 @@ void completion_zsh(void)
 {
 	fputs("#compdef mete\n# Made from cli/commands.def and core/share/share.def\n\n"
 	      "_mete_tenants() {\n\tcompadd -- ${(f)\"$($_mete_program --complete tenants "
-	      "2>/dev/null)\"}\n}\n\n"
+	      "\"${_mete_line[@]}\" 2>/dev/null)\"}\n}\n\n"
 	      "_mete_devices() {\n\tcompadd -- ${(f)\"$($_mete_program --complete devices "
 	      "2>/dev/null)\"}\n}\n\n"
 	      /* Names that only kubectl knows, for the command line so far. */
 	      "_mete_nodes() {\n\tcompadd -- ${(f)\"$($_mete_program --complete nodes "
-	      "${(Q)words} 2>/dev/null)\"}\n}\n\n"
+	      "\"${_mete_line[@]}\" 2>/dev/null)\"}\n}\n\n"
 	      "_mete_contexts() {\n\tcompadd -- ${(f)\"$($_mete_program --complete contexts "
 	      "2>/dev/null)\"}\n}\n\n",
 	      stdout);
 	put_fields();
-	fputs("_mete() {\n\tlocal _mete_program=$words[1]\n\tlocal -a verbs\n\tif (( CURRENT == 2 "
-	      ")); "
-	      "then\n\t\tverbs=(\n",
+	fputs("_mete() {\n\tlocal _mete_program=$words[1]\n"
+	      "\tlocal -a verbs _mete_line=(\"${(@Q)words[1,CURRENT-1]}\")\n"
+	      "\tif (( CURRENT == 2 )); then\n\t\tverbs=(\n",
 	      stdout);
 	for (size_t i = 0; i < cli_commands_size; i++) {
 		printf("\t\t\t'%s:", cli_commands[i].verb);
@@ -127,5 +127,8 @@ void completion_zsh(void)
 	      stdout);
 	for (size_t i = 0; i < cli_commands_size; i++)
 		put_verb(&cli_commands[i]);
-	fputs("\tesac\n}\n\n_mete \"$@\"\n", stdout);
+	fputs("\thelp)\n\t\t_arguments '1:verb:(", stdout);
+	for (size_t i = 0; i < cli_commands_size; i++)
+		printf("%s%s", i ? " " : "", cli_commands[i].verb);
+	fputs(")' ;;\n\tesac\n}\n\n_mete \"$@\"\n", stdout);
 }

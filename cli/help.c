@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/wrap.h"
 #include "cli/cli.h"
 
 const struct cli_option *cli_next_option(const char *verb, const struct cli_option *previous)
@@ -24,35 +25,17 @@ struct cli_dashed cli_dashed(const char *name)
 	return dashed;
 }
 
-static void print_wrapped(FILE *out, const char *text, int indent)
+/* Of what stands on the line before. */
+static void print_below(FILE *out, const char *text)
 {
-	int column = indent;
-
-	fprintf(out, "%*s", indent, "");
-	while (*text) {
-		int n = (int)strcspn(text, " \n");
-
-		if (*text == '\n') { /* a paragraph */
-			fprintf(out, "\n\n%*s", indent, "");
-			column = indent;
-			text++;
-			continue;
-		}
-		if (column > indent && column + n > 88) {
-			fprintf(out, "\n%*s", indent, "");
-			column = indent;
-		}
-		fprintf(out, "%s%.*s", column > indent ? " " : "", n, text);
-		column += n + 1;
-		text += n + (text[n] == ' ');
-	}
-	fputc('\n', out);
+	fputs("          ", out);
+	wrap_print(out, text, 10, 10);
 }
 
 void cli_print_help(FILE *out, const struct cli_command *command)
 {
 	fprintf(out, "Usage: mete %s %s\n\n", command->verb, command->arguments);
-	print_wrapped(out, command->description, 0);
+	wrap_print(out, command->description, 0, 0);
 	fputs("\nOptions:\n", out);
 	for (const struct cli_option *option = NULL;
 	     (option = cli_next_option(command->verb, option));) {
@@ -62,23 +45,30 @@ void cli_print_help(FILE *out, const struct cli_command *command)
 			fputs("      --", out);
 		fprintf(out, "%s%s%s\n", cli_dashed(option->name).text,
 			option->argument[0] ? "=" : "", option->argument);
-		print_wrapped(out, option->description, 10);
+		print_below(out, option->description);
 	}
 	fputs("  -h, --help\n          print this\n\nExamples:\n", out);
-	for (size_t i = 0; i < cli_examples_size; i++)
-		if (strcmp(cli_examples[i].verb, command->verb) == 0)
-			fprintf(out, "  %s\n          %s\n", cli_examples[i].name,
-				cli_examples[i].meaning);
+	for (size_t i = 0; i < cli_examples_size; i++) {
+		if (strcmp(cli_examples[i].verb, command->verb) != 0)
+			continue;
+		fprintf(out, "  %s\n", cli_examples[i].name);
+		print_below(out, cli_examples[i].meaning);
+	}
 	fputs("\nExit status:\n", out);
-	for (size_t i = 0; i < cli_statuses_size; i++)
-		if (strcmp(cli_statuses[i].verb, command->verb) == 0)
-			fprintf(out, "  %-8s  %s\n", cli_statuses[i].name, cli_statuses[i].meaning);
+	for (size_t i = 0; i < cli_statuses_size; i++) {
+		if (strcmp(cli_statuses[i].verb, command->verb) != 0)
+			continue;
+		fprintf(out, "  %-8s  ", cli_statuses[i].name);
+		wrap_print(out, cli_statuses[i].meaning, 12, 12);
+	}
 }
 
 void cli_print_usage(FILE *out)
 {
 	fputs("Usage: mete VERB [OPTION]... [ARGUMENT]...\n\nVerbs:\n", out);
-	for (size_t i = 0; i < cli_commands_size; i++)
-		fprintf(out, "  %-10s %s\n", cli_commands[i].verb, cli_commands[i].summary);
+	for (size_t i = 0; i < cli_commands_size; i++) {
+		fprintf(out, "  %-10s ", cli_commands[i].verb);
+		wrap_print(out, cli_commands[i].summary, 13, 13);
+	}
 	fputs("\n`mete help VERB` describes a verb; `mete --version` prints the version.\n", out);
 }

@@ -129,7 +129,8 @@ static int judge(const char *verb, int status, int errors, struct fault *why)
 			 status < 0 ? "did not end" : "failed", *last ? ": " : "", last);
 }
 
-int kubectl_run(const char *const *words, char *ret_said, size_t size, struct fault *why)
+int kubectl_run(const char *const *words, int patience_ms, char *ret_said, size_t size,
+		struct fault *why)
 {
 	owned(close) int out = memfd_create("kubectl", MFD_CLOEXEC);
 	owned(close) int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -144,7 +145,7 @@ int kubectl_run(const char *const *words, char *ret_said, size_t size, struct fa
 	r = start(&kubectl, words, in, out, why);
 	if (r < 0)
 		return r;
-	r = judge(words[0], await(kubectl.pid, KUBECTL_PATIENCE_MS), kubectl.errors, why);
+	r = judge(words[0], await(kubectl.pid, patience_ms), kubectl.errors, why);
 	close(kubectl.errors);
 	n = pread(out, ret_said, size - 1, 0);
 	ret_said[n > 0 ? n : 0] = '\0';

@@ -16,7 +16,7 @@ enum {
 /* Runs kubectl to its end with these words (without "kubectl"; the last one is NULL). `ret_said`:
  * its output, as far as it fits. -ENOENT: there is no kubectl; -EIO: it failed; -ETIMEDOUT: it was
  * killed. The sentence has kubectl's last line. */
-must_check int kubectl_run(const char *const *words, char *ret_said, size_t size,
+must_check int kubectl_run(const char *const *words, int patience_ms, char *ret_said, size_t size,
 			   struct fault *why);
 
 /* A kubectl that keeps running, with `fd` (borrowed) as its standard input and output. */

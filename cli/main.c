@@ -199,32 +199,40 @@ static int help(int argc, char **argv)
 		cli_print_help(stdout, command);
 	else
 		cli_print_usage(stdout);
-	return fflush(stdout) == 0 ? 0 : 1;
+	return 0;
+}
+
+/* The exit status, once what was printed has arrived. `verb`: " ps", or "". */
+static int finish(const char *verb, int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	fprintf(stderr, "mete%s: its output cannot be written: %s\n", verb, strerror(errno));
+	return status == 0 ? 1 : status;
 }
 
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
 	struct cli_line line = {0};
+	char name[32];
 	int status;
 
 	if (strcmp(verb, "--version") == 0) {
 		puts("mete " METE_VERSION);
-		return 0;
+		return finish("", 0);
 	}
 	if (strcmp(verb, "--complete") == 0 && argc > 2)
 		return cli_complete(argv + 2, argc - 2);
 	if (strcmp(verb, "--relay") == 0 && argc == 2)
 		return cli_relay();
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0)
-		return help(argc - 2, argv + 2);
+		return finish("", help(argc - 2, argv + 2));
 	line.command = find(verb);
 	if (!line.command)
 		return unknown(verb);
 	status = parse(&line, argc - 1, argv + 1);
 	status = status ? status - 1 : line.command->main(&line);
-	if (fflush(stdout) != 0 || ferror(stdout))
-		best_effort(cli_complain(&line, 0, "its output cannot be written: %s",
-					 strerror(errno)));
-	return status == 0 && ferror(stdout) ? 1 : status;
+	snprintf(name, sizeof(name), " %s", line.command->verb);
+	return finish(name, status);
 }

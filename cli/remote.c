@@ -6,7 +6,13 @@
 
 enum {
 	ANSWER_MS = 10000, /* once it is connected */
+	HURRIED_MS = 3000,
 };
+
+static int patience_ms(const struct remote *remote)
+{
+	return remote->hurried ? HURRIED_MS : KUBECTL_PATIENCE_MS;
+}
 
 struct words {
 	const char *word[KUBECTL_WORDS + 1];
@@ -24,10 +30,12 @@ static void add(struct words *words, const char *word)
 static void begin(struct words *words, const struct remote *remote, const char *verb)
 {
 	*words = (struct words){.word = {verb}, .count = 1};
-	if (!remote->context)
-		return;
-	snprintf(words->context, sizeof(words->context), "--context=%s", remote->context);
-	add(words, words->context);
+	if (remote->context) {
+		snprintf(words->context, sizeof(words->context), "--context=%s", remote->context);
+		add(words, words->context);
+	}
+	if (remote->hurried)
+		add(words, "--request-timeout=3s");
 }
 
 /* The pod's name; -ESRCH: there is none. If two exist, because one replaces the other, the one that
@@ -49,7 +57,7 @@ static int find_pod(const struct remote *remote, char ret_pod[REMOTE_NAME_MOST +
 					   selector, "-o", names, NULL};
 	     *word; word++)
 		add(&words, *word);
-	r = kubectl_run(words.word, said, sizeof(said), why);
+	r = kubectl_run(words.word, patience_ms(remote), said, sizeof(said), why);
 	if (r < 0)
 		return r;
 	while ((line = strsep(&rest, "\n")) != NULL) {
@@ -111,10 +119,10 @@ static int connect_to(struct remote *remote, const char *pod, struct fault *why)
 		close(pair[0]);
 		return r;
 	}
-	r = admin_greet_stream(&remote->admin, pair[0], KUBECTL_PATIENCE_MS, why);
+	r = admin_greet_stream(&remote->admin, pair[0], patience_ms(remote), why);
 	if (r < 0)
 		return explain(remote, r, why);
-	admin_be_patient(&remote->admin, ANSWER_MS);
+	admin_be_patient(&remote->admin, remote->hurried ? HURRIED_MS : ANSWER_MS);
 	return 0;
 }
 
@@ -182,14 +190,13 @@ int remote_list_nodes(const struct remote *remote, char *ret_said, size_t size, 
 	int r;
 
 	begin(&words, remote, "get");
-	/* The timeout is short, as a person waits for the completion. */
 	for (const char *const *word =
-		     (const char *const[]){"pods", "--request-timeout=3s", "-n", remote->space,
-					   "-l", "app.kubernetes.io/name=mete", "--field-selector",
+		     (const char *const[]){"pods", "-n", remote->space, "-l",
+					   "app.kubernetes.io/name=mete", "--field-selector",
 					   "status.phase=Running", "-o", names, NULL};
 	     *word; word++)
 		add(&words, *word);
-	r = kubectl_run(words.word, ret_said, size, why);
+	r = kubectl_run(words.word, patience_ms(remote), ret_said, size, why);
 	keep_names(ret_said);
 	return r;
 }
@@ -197,7 +204,7 @@ int remote_list_nodes(const struct remote *remote, char *ret_said, size_t size, 
 int remote_list_contexts(char *ret_said, size_t size, struct fault *why)
 {
 	static const char *const words[] = {"config", "get-contexts", "-o", "name", NULL};
-	int r = kubectl_run(words, ret_said, size, why);
+	int r = kubectl_run(words, HURRIED_MS, ret_said, size, why);
 
 	keep_names(ret_said);
 	return r;
@@ -265,5 +272,5 @@ int remote_annotate(const struct remote *remote, const char *tenant, char *const
 				*at = '-';
 		add(&words, mark[i]);
 	}
-	return kubectl_run(words.word, said, sizeof(said), why);
+	return kubectl_run(words.word, patience_ms(remote), said, sizeof(said), why);
 }

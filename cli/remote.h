@@ -18,6 +18,8 @@ struct remote {
 	/* Borrowed, as typed: the node, kubectl's context (NULL: its current one), the namespace of
 	 * mete's pods. */
 	const char *node, *context, *space;
+	bool hurried; /* somebody waits with a finger on the key: what takes longer than that fails
+		       */
 	struct admin admin; /* fd -1: not connected */
 	struct kubectl kubectl;
 };
@@ -25,6 +27,9 @@ struct remote {
 /* From the options --node, --context and --mete-namespace of the verb. Without --node it is this
  * machine: remote->node is NULL. -EINVAL with a sentence. */
 must_check int remote_read(struct remote *remote, const struct cli_line *line, struct fault *why);
+/* From what was typed for the three, each NULL where it was not. */
+must_check int remote_name(struct remote *remote, const char *node, const char *context,
+			   const char *space, struct fault *why);
 
 /* Connects, unless it is connected already. remote_check() closes it after a failure. */
 must_check int remote_connect(struct remote *remote, struct fault *why);

@@ -16,10 +16,15 @@ static bool is_name(const char *text)
 
 int remote_read(struct remote *remote, const struct cli_line *line, struct fault *why)
 {
-	const char *space = cli_value(line, "mete_namespace");
+	return remote_name(remote, cli_value(line, "node"), cli_value(line, "context"),
+			   cli_value(line, "mete_namespace"), why);
+}
 
-	*remote = (struct remote){.node = cli_value(line, "node"),
-				  .context = cli_value(line, "context"),
+int remote_name(struct remote *remote, const char *node, const char *context, const char *space,
+		struct fault *why)
+{
+	*remote = (struct remote){.node = node,
+				  .context = context,
 				  .space = space ? space : REMOTE_SPACE,
 				  .admin = {.fd = -1},
 				  .kubectl = {.errors = -1}};

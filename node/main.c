@@ -379,6 +379,15 @@ static void stop(struct daemon *d)
 		close(d->lock_fd);
 }
 
+/* The exit status of what only prints. */
+static int printed(void)
+{
+	if (fflush(stdout) == 0)
+		return 0;
+	fprintf(stderr, "meted: its output cannot be written: %s\n", strerror(errno));
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	/* All zero, so that places for more devices take no memory. */
@@ -392,11 +401,11 @@ int main(int argc, char **argv)
 	}
 	if (daemon.options.help) {
 		options_help(stdout);
-		return 0;
+		return printed();
 	}
 	if (daemon.options.version) {
 		puts("meted " METE_VERSION);
-		return 0;
+		return printed();
 	}
 	log_set_level(daemon.options.log_level);
 	log_limit(LOG_BURST, LOG_PER_SECOND);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/wrap.h"
 #include "core/share/share.h"
 
 enum { BLOCK_LEAST = 2 << 20, BLOCK_MOST = 64 << 20 };
@@ -244,6 +245,7 @@ void options_help(FILE *out)
 
 		snprintf(left, sizeof(left), "--%s%s%s", rows[i].name, *rows[i].argument ? " " : "",
 			 rows[i].argument);
-		fprintf(out, "  %-20s %s\n", left, rows[i].help);
+		fprintf(out, "  %-22s ", left);
+		wrap_print(out, rows[i].help, 25, 25);
 	}
 }

@@ -9,6 +9,7 @@
 enum {
 	HEAD_LINES = 2,	 /* the first line, and the one before the table */
 	HELP_AROUND = 3, /* lines around those of the keys */
+	HELP_WIDTH = 40, /* of a column: a narrower one cannot be read */
 	KEY_WIDTH = 14,
 	FOOT_LINES = 1,	  /* the keys, or a question */
 	TABLE_LEAST = 5,  /* lines of tenants that go before details of devices */
@@ -108,19 +109,26 @@ void page_head(const struct page *page, double seconds)
 	fputc('\n', page->out);
 }
 
-/* The keys one below the other, in as many columns as the screen's height requires. */
+/* The keys one below the other, in as many columns as the screen's height requires and its width
+ * allows. */
 void page_help(const struct page *page)
 {
 	unsigned height = page->screen.height > HELP_AROUND ? page->screen.height - HELP_AROUND : 1;
-	unsigned across = ((unsigned)keys_count + height - 1) / height;
-	unsigned down = ((unsigned)keys_count + across - 1) / across;
+	unsigned count = (unsigned)keys_count;
+	unsigned fit = page->screen.width / HELP_WIDTH;
+	unsigned across = (unsigned)most(1, least((count + height - 1) / height, fit));
+	unsigned down = (count + across - 1) / across;
 	unsigned width = page->screen.width / across,
 		 name = width / 4 < KEY_WIDTH ? width / 4 : KEY_WIDTH;
 
+	if (down > height) {
+		down = height - 1;
+		count = across * down;
+	}
 	grid_field(page->out, &page->screen, "keys; any key closes this list", page->screen.width);
 	fputs("\n\n", page->out);
 	for (unsigned line = 0; line < down; line++) {
-		for (unsigned i = line; i < keys_count; i += down) {
+		for (unsigned i = line; i < count; i += down) {
 			grid_begin(page->out, &page->screen, GRID_HEAD);
 			grid_field(page->out, &page->screen, keys[i].keys, name);
 			grid_end(page->out, &page->screen, GRID_HEAD);
@@ -130,4 +138,7 @@ void page_help(const struct page *page)
 		}
 		fputc('\n', page->out);
 	}
+	if (count < keys_count)
+		fprintf(page->out, "%u more: the terminal is small\n",
+			(unsigned)keys_count - count);
 }

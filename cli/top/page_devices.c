@@ -162,7 +162,8 @@ void page_devices(const struct page *page, const struct page_parts *parts)
 {
 	size_t room = parts->each ? parts->devices / parts->each : 0, left;
 
-	left = page->model->devices > room ? page->model->devices - room + 1 : 0;
+	/* The line that says how many there are takes the place of one. */
+	left = page->model->devices > room ? page->model->devices - room + (room > 0) : 0;
 	for (size_t i = 0; i < page->model->devices - left; i++) {
 		const struct model_device *device = &page->model->device[i];
 

@@ -12,12 +12,13 @@ let denied = false;
 function openView() {
 	if (denied)
 		return;
-	const parts = location.hash.replace(/^#\/?/, '').split('/');
-	const name = { '': 'overview', devices: 'devices', tenants: 'tenants', tenant: 'tenant' }[parts[0]] || 'overview';
+	const [first, ...parts] = location.hash.replace(/^#\/?/, '').split('/');
+	const found = parts.every((part) => /^\d+$/.test(part)) && parts.length === (first === 'tenant' ? 2 : 0);
+	const name = found && ['devices', 'tenants', 'tenant'].includes(first) ? first : 'overview';
 	if (location.hash === where)
 		return;
 	where = location.hash;
-	view = { overview, devices, tenants, tenant: () => story(Number(parts[1]), Number(parts[2])) }[name]();
+	view = { overview, devices, tenants, tenant: () => story(Number(parts[0]), Number(parts[1])) }[name]();
 	$('view').replaceChildren(view);
 	for (const link of document.querySelectorAll('nav a'))
 		mark(link, 'aria-current', link.dataset.view === name || (name === 'tenant' && link.dataset.view === 'tenants') ? 'page' : null);
@@ -62,7 +63,7 @@ function changed(from) {
 
 /* In a second without news, time goes on all the same. */
 setInterval(() => {
-	if (store.known && performance.now() - store.lookedAt > 1300)
+	if (store.known && !denied && performance.now() - store.lookedAt > 1300)
 		changed(performance.now());
 }, 500);
 
@@ -71,13 +72,31 @@ const STATES = { live: 'live', waits: 'meted does not answer', full: 'too many v
 function tell(state) {
 	mark($('state'), 'data-state', state);
 	say($('state-text'), STATES[state]);
+	store.live = state === 'live';
 	denied = state === 'denied';
 	if (denied)
 		askToken();
 }
 
+/* What a tab or a browser keeps; nothing, where it was told to keep nothing. */
+function recall(storage, name) {
+	try {
+		return window[storage].getItem(name);
+	} catch {
+		return null;
+	}
+}
+
+function keep(storage, name, value) {
+	try {
+		window[storage].setItem(name, value);
+	} catch {
+		/* then it is asked for again */
+	}
+}
+
 /* It is sent as a header, and stands in no address. */
-const token = () => sessionStorage.getItem('mete-token');
+const token = () => recall('sessionStorage', 'mete-token');
 
 function takeToken() {
 	const found = /^#token=(.+)$/.exec(location.hash);
@@ -85,9 +104,9 @@ function takeToken() {
 		return;
 	history.replaceState(null, '', location.pathname);
 	try {
-		sessionStorage.setItem('mete-token', decodeURIComponent(found[1]));
+		keep('sessionStorage', 'mete-token', decodeURIComponent(found[1]));
 	} catch {
-		sessionStorage.setItem('mete-token', found[1]);
+		keep('sessionStorage', 'mete-token', found[1]);
 	}
 }
 
@@ -97,7 +116,7 @@ function askToken() {
 		h('label', { for: 'token' }, 'Token'), input, h('button', { type: 'submit' }, 'Show'));
 	form.addEventListener('submit', (event) => {
 		event.preventDefault();
-		sessionStorage.setItem('mete-token', input.value.trim());
+		keep('sessionStorage', 'mete-token', input.value.trim());
 		location.reload();
 	});
 	view = form;
@@ -111,12 +130,12 @@ const THEMES = { '': 'as the system has them', light: 'light', dark: 'dark' };
 function setTheme(theme) {
 	mark(document.documentElement, 'data-theme', theme || null);
 	mark($('theme'), 'aria-label', `Colours: ${THEMES[theme]}`);
-	localStorage.setItem('mete-theme', theme);
+	keep('localStorage', 'mete-theme', theme);
 }
 
 function nextTheme() {
 	const all = Object.keys(THEMES);
-	setTheme(all[(all.indexOf(localStorage.getItem('mete-theme') || '') + 1) % all.length]);
+	setTheme(all[(all.indexOf(document.documentElement.dataset.theme || '') + 1) % all.length]);
 }
 
 addEventListener('hashchange', () => {
@@ -139,6 +158,7 @@ document.querySelector('.skip').addEventListener('click', (event) => {
 });
 $('theme').addEventListener('click', nextTheme);
 takeToken();
-setTheme(localStorage.getItem('mete-theme') in THEMES ? localStorage.getItem('mete-theme') : '');
+const kept = recall('localStorage', 'mete-theme');
+setTheme(Object.hasOwn(THEMES, kept) ? kept : '');
 openView();
 follow(token, tell, changed);

@@ -3,18 +3,19 @@
 
 const LOOKS = 300; /* a second each */
 const EVENTS = 200;
+const SILENT_MS = 30000;
 const STORY = ['had', 'due', 'here', 'out', 'movedOut', 'movedIn'];
 
 const store = {
 	known: false, meted: null, sees: '', viewer: '', devices: new Map(), tenants: new Map(), outside: [],
 	past: new Map(), /* of each row of a tenant */
-	looks: 0, lookedAt: 0, changed: new Set(), moved: false,
+	looks: 0, lookedAt: 0, live: false, changed: new Set(), moved: false,
 };
 
 const keyOf = (row) => `${row.tenant}/${row.device}`;
 
 function newPast() {
-	const past = { kind: new Array(LOOKS).fill(null), events: [], seen: Date.now() };
+	const past = { kind: new Array(LOOKS).fill(null), events: [] };
 	for (const name of STORY)
 		past[name] = new Float64Array(LOOKS).fill(NaN);
 	return past;
@@ -44,11 +45,14 @@ function notice(key, before, now) {
 		happened(key, `its share: ${now.share || 'as by default'}`, 'told');
 }
 
-function addTenant(row, fresh) {
+/* When meted has begun anew, a number may be somebody else's. */
+const isAnother = (before, row) => ['name', 'user', 'pid'].some((name) => before[name] !== row[name]);
+
+function addTenant(row, fresh, before) {
 	const key = keyOf(row);
-	row.seenAt = Date.now();
+	row.seenAt = performance.now(); /* which goes on where the computer's clock is set */
 	store.tenants.set(key, row);
-	if (!store.past.has(key))
+	if (!store.past.has(key) || (before && isAnother(before, row)))
 		store.past.set(key, newPast());
 	if (fresh)
 		happened(key, 'came', 'told');
@@ -72,9 +76,10 @@ function mergeTenant(change) {
 function onState(state) {
 	Object.assign(store, { known: true, meted: state.meted, sees: state.sees, viewer: state.viewer, outside: state.outside, moved: true });
 	store.devices = new Map(state.devices.map((device) => [device.index, device]));
+	const before = store.tenants;
 	store.tenants = new Map();
 	for (const row of state.tenants)
-		addTenant(row, false);
+		addTenant(row, false, before.get(keyOf(row)));
 	for (const key of store.past.keys())
 		if (!store.tenants.has(key))
 			store.past.delete(key);
@@ -100,12 +105,18 @@ function onChange(change) {
 		store.outside = change.outside;
 }
 
-/* A step of all histories: once a second. */
+/* A step of all histories: once a second. Of what nobody says nothing is drawn. */
 function look() {
 	const at = store.looks++ % LOOKS;
 	store.lookedAt = performance.now();
 	for (const [key, row] of store.tenants) {
 		const past = store.past.get(key);
+		if (!store.live) {
+			for (const name of STORY)
+				past[name][at] = NaN;
+			past.kind[at] = null;
+			continue;
+		}
 		past.had[at] = row.time.charged_1s_ns / 1e9;
 		past.due[at] = row.time.by_turns ? row.time.entitled_1s_ns / 1e9 : NaN;
 		past.here[at] = row.used_bytes - row.out_bytes;
@@ -133,11 +144,13 @@ function steps(values) {
 function follow(token, tell, changed) {
 	let pause = 500;
 
+	/* meted says something every 10 s. A connection that broke without a word (a computer that slept) says nothing any more. */
 	async function read(reader) {
 		const decoder = new TextDecoder();
 		let text = '';
 		for (;;) {
-			const { value, done } = await reader.read();
+			const silent = setTimeout(() => reader.cancel(), SILENT_MS);
+			const { value, done } = await reader.read().finally(() => clearTimeout(silent));
 			if (done)
 				return;
 			text += decoder.decode(value, { stream: true });

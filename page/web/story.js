@@ -31,8 +31,13 @@ function processTable() {
 function eventList() {
 	const list = h('ol.events'), none = h('p.none', {}, 'Nothing yet: what happens from now on is kept while this page is open.');
 	const element = h('section.panel', {}, h('h2', {}, 'What has happened'), none, list);
-	let newest = null;
+	let newest = null, written = null;
 	element.write = (events) => {
+		if (events !== written) { /* another tenant has the number now */
+			list.replaceChildren();
+			newest = null;
+			written = events;
+		}
 		none.hidden = events.length > 0;
 		const fresh = newest ? events.indexOf(newest) : events.length;
 		for (let i = (fresh < 0 ? events.length : fresh) - 1; i >= 0; i--)
@@ -90,15 +95,17 @@ function story(tenant, device) {
 		say(why, row.state);
 		say(command, row.command);
 		siblings.hidden = !others.length;
-		if (siblings.childElementCount !== others.length)
+		const where = others.map((other) => other.device).join();
+		if (siblings.where !== where)
 			siblings.replaceChildren('Also on ', ...others.flatMap((other) => [h('a', { href: linkOf(other) }, `GPU ${other.device}`), ' ']));
+		siblings.where = where;
 		list.write({
 			User: row.user, Device: `GPU ${row.device}, ${row.model}`, Memory: bytes(row.used_bytes), Limit: bytes(row.limit_bytes),
 			'On the device': bytes(row.used_bytes - row.out_bytes), 'In the host’s memory': bytes(row.out_bytes), 'Most it held': bytes(row.peak_bytes),
 			'Time, last second': time.by_turns ? `${percent(time.charged_1s_ns / 1e9)} of ${percent(time.entitled_1s_ns / 1e9)} due` : 'takes no turns',
 			'Time, last minute': time.by_turns ? `${percent(time.charged_60s_ns / 6e10)} of ${percent(time.entitled_60s_ns / 6e10)} due` : '–',
 			Turns: String(time.turns), 'Longest wait': time.waits ? `${(time.longest_wait_ns / 1e6).toFixed(0)} ms` : '–',
-			Refused: plural(row.refusals, 'time', 'times'), 'For how long': duration(row.age_ns + (Date.now() - row.seenAt) * 1e6),
+			Refused: plural(row.refusals, 'time', 'times'), 'For how long': duration(row.age_ns + (performance.now() - row.seenAt) * 1e6),
 		});
 		say(share, row.share ? `Share: ${row.share}` : 'Share: as by default');
 		drawn.write(row, past);

@@ -95,7 +95,7 @@ function overview() {
 		const need = rows.filter((row, i) => kinds[i] === 'waits' || kinds[i] === 'bad' || row.over_bytes);
 		const people = new Set(rows.map((row) => row.user)).size;
 		memory.write(percent(total ? 1 - free / total : 0), `${bytes(free)} of ${bytes(total)} free`);
-		devices.write(String(all.length), open === all.length ? 'all take new tenants' : `${all.length - open} cordoned`);
+		devices.write(String(all.length), !all.length ? 'meted has none' : open === all.length ? 'all take new tenants' : `${all.length - open} cordoned`);
 		tenants.write(String(new Set(rows.map((row) => row.tenant)).size), `${plural(people, 'user', 'users')}, ${kinds.filter((kind) => kind === 'runs').length} run`);
 		waits.write(String(kinds.filter((kind) => kind === 'waits').length), `${kinds.filter((kind) => kind === 'bad').length} need a look`);
 		need.sort((a, b) => (kindOf(b) === 'bad') - (kindOf(a) === 'bad') || b.doing_ns - a.doing_ns || a.tenant - b.tenant);
@@ -126,9 +126,11 @@ function deviceCard(device) {
 		};
 		return item;
 	});
-	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', {}, device.model, ' ', badge), bar, amount, list, more);
+	const model = h('span');
+	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', {}, model, ' ', badge), bar, amount, list, more);
 	element.write = (now) => {
 		const on = element.rows || [];
+		say(model, now.model);
 		say(full, percent(fullOf(now)));
 		badge.hidden = !now.cordoned;
 		bar.write(now);
@@ -142,14 +144,15 @@ function deviceCard(device) {
 
 function devices() {
 	const order = h('select', { id: 'order', onchange: () => root.write() }, ...Object.keys(DEVICE_ORDERS).map((name) => h('option', {}, name)));
-	const grid = h('ul.grid'), cards = new Map();
+	const grid = h('ul.grid'), cards = new Map(), none = h('p.none', {}, 'meted has no devices.');
 	const write = keyed(grid, (device) => {
 		const made = deviceCard(device);
 		cards.set(device.index, made);
 		return made;
 	});
-	const root = h('div', {}, h('div.head', {}, h('h1', {}, 'Devices'), h('label', { for: 'order' }, 'Order'), order), grid);
+	const root = h('div', {}, h('div.head', {}, h('h1', {}, 'Devices'), h('label', { for: 'order' }, 'Order'), order), none, grid);
 	root.write = () => {
+		none.hidden = store.devices.size > 0;
 		const on = new Map();
 		for (const row of store.tenants.values())
 			on.has(row.device) ? on.get(row.device).push(row) : on.set(row.device, [row]);

@@ -288,6 +288,14 @@ static int ledger(void)
 	return fflush(stdout) == 0 ? 0 : 1;
 }
 
+static int printed(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	fprintf(stderr, "mete-sim: its output cannot be written: %s\n", strerror(errno));
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	bool settings = argc == 2 && strcmp(argv[1], "--settings") == 0;
@@ -304,7 +312,7 @@ int main(int argc, char **argv)
 		return ledger();
 	if (settings) {
 		print_settings();
-		return 0;
+		return printed();
 	}
 	driver = segment_settings()->driver;
 	printf("simulated node in %s: CUDA driver %llu.%llu, %d device%s\n", segment_folder(),
@@ -316,5 +324,5 @@ int main(int argc, char **argv)
 		print_parts(i);
 	}
 	print_idle();
-	return 0;
+	return printed();
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What shells complete after `mete`: in the shells themselves. (More of bash: test_first_hour.py.)"""
 from person import *
+from test_remote import cluster
 
 OPTIONS = re.findall(r"^OPTION\((\w+), (\w+),", open(os.path.join(ROOT, "cli/commands.def")).read(), re.M)
 VERBS = re.findall(r"^COMMAND\((\w+),", open(os.path.join(ROOT, "cli/commands.def")).read(), re.M)
@@ -12,9 +13,9 @@ FIELDS = re.findall(r"^SHARE\((\w+),", open(os.path.join(ROOT, "core/share/share
 KUBECTL = r"""#!/bin/sh
 case "$*" in
 "config get-contexts -o name") printf 'usual\nspare\n'; [ -z "$MORE_CONTEXTS" ] || printf "$MORE_CONTEXTS" ;;
-"get pods --request-timeout=3s -n mete-system -l app.kubernetes.io/name=mete --field-selector status.phase=Running -o "*)
+"get --request-timeout=3s pods -n mete-system -l app.kubernetes.io/name=mete --field-selector status.phase=Running -o "*)
 	printf 'gpu-1 \ngpu-2 2026-11-26T00:00:00Z\ngpu-2 \nleaving 2026-11-26T00:00:00Z\ncut-o' ;;
-"get --context=spare pods --request-timeout=3s -n elsewhere "*) printf 'far-1 \n' ;;
+"get --context=spare --request-timeout=3s pods -n elsewhere "*) printf 'far-1 \n' ;;
 *) echo "Unable to connect to the server" >&2; exit 1 ;;
 esac
 """
@@ -44,8 +45,8 @@ WITH_NODE = sorted(of for of, name in OPTIONS if name == "node")
 class Fish:
     """What it completes a line to: the words, without what it says of them."""
 
-    def __init__(self, node):
-        self.environment = dict(node.environment, HOME=node.place, XDG_CONFIG_HOME=node.place, PATH=with_kubectl(node))
+    def __init__(self, node, **environment):
+        self.environment = dict(dict(node.environment, HOME=node.place, XDG_CONFIG_HOME=node.place), **(environment or {"PATH": with_kubectl(node)}))
 
     def complete(self, line):
         script = f"source {os.path.join(BUILD, 'cli', 'mete.fish')}; complete -C $argv[1]"
@@ -123,22 +124,101 @@ def test_bash_runs_nothing_of_a_name_and_offers_it_as_it_is_to_be_typed():
         assert bash(environment, "mete ps --context admin@one --node ") == []
 
 
+class Zsh(Terminal):
+    """As it is where nobody has configured anything: its own functions, and ours."""
+
+    def __init__(self, node, **environment):
+        with open(os.path.join(node.place, ".zshrc"), "w") as file:
+            file.write(f"PROMPT='%# '; fpath=({os.path.join(BUILD, 'cli')} $fpath)\nautoload -Uz compinit && compinit -u -d {node.place}/dump\n"
+                       "zstyle ':completion:*' list-prompt ''\n")
+        super().__init__(node, "exec zsh -i", columns=160, lines=60, ZDOTDIR=node.place, **environment)
+        self.wait("^# $|^# *$")
+
+    def complete(self, line, *shown, without=None, keys=("Tab",)):
+        self.press("C-u", "C-l")
+        self.type(line)
+        self.press(*keys)
+        self.wait(*shown, without=without)
+
+
+    def completed(self, line):
+        """What it makes of a line; "x" is typed behind it, so that it is known to be done."""
+        self.press("C-u", "C-l")
+        self.type(line)
+        self.press("Tab", "x")
+        return re.search("^# (.*?) ?x$", self.wait("^# mete .*x$"), re.M)[1]
+
+
+def strange_names(node):
+    """Tenants whose names a shell would take for something else; a file that one of them would make."""
+    mark = node.place + "/ran"
+    for name in (f"$(touch {mark})", f"`touch {mark}`", "my train", "it's", 'a"quote', "c:\\d", "~root", "*"):
+        running(node, "--name", name)
+    return mark
+
+
+def test_fish_runs_nothing_of_a_name_and_offers_it_as_it_is_to_be_typed():
+    with Node() as node:
+        mark = strange_names(node)
+        fish = Fish(node)
+        for verb in ("why", "set", "suspend", "resume"):
+            assert {f"$(touch {mark})", f"`touch {mark}`", "my train", "it's", 'a"quote', "c:\\d", "~root", "*"} <= set(fish.complete(f"mete {verb} ")), verb
+        assert fish.complete("mete why my") == ["my train"] and fish.complete("mete why c:") == ["c:\\d"] and fish.complete("mete why \\$") == [f"$(touch {mark})"]
+        assert not os.path.exists(mark), "what is in a name was run"
+
+
+def test_zsh_runs_nothing_of_a_name_and_types_it_as_it_is_to_be_typed():
+    with Node() as node:
+        mark = strange_names(node)
+        with Zsh(node, PATH=with_kubectl(node)) as zsh:
+            for line, typed in (("my", r"my\ train"), ("it", r"it\'s"), ("a", r'a\"quote'), ("c", r"c:\\d"), (r"\$", r"\$\(touch\ "), (r"\`", r"\`touch\ "), (r"\~", r"\~root"), (r"\*", r"\*")):
+                zsh.complete("mete why " + line, "^# mete why " + re.escape(typed))
+            # All of them, in a list.
+            zsh.complete("mete suspend ", r"my\\ train", r"it\\'s", r"\\\$\\\(touch", r"\\`touch", keys=("Tab", "Tab"))
+            assert not os.path.exists(mark), "what is in a name was run"
+
+
+def test_with_a_node_its_tenants_are_offered_and_never_those_of_this_machine():
+    with cluster() as (node, api, far):
+        running(node, "--name", "default/train/c")
+        # This machine has tenants, too: those of the node, as it happens.
+        here = dict(node.environment, PATH=os.path.dirname(METE) + ":" + far.environment["PATH"], **{name: far.environment[name] for name in ("KUBECONFIG", "NO_PROXY", "HOME")})
+        fish = Fish(node, **here)
+        for verb in ("why", "set", "suspend", "resume"):
+            for options in ("--node n1", "--node=n1", "--context usual --node n1"):
+                # A node that does not answer soon enough is asked again, as by a person who presses the key again.
+                until(lambda: bash(here, f"mete {verb} {options} de") == ["default/train/c"], (verb, options))
+                until(lambda: [name for name in fish.complete(f"mete {verb} {options} ") if "=" not in name] == ["default/train/c"], (verb, options))
+                assert len(api.commands) >= 2, "the node was not asked"
+                api.commands.clear()
+            for options in ("--node n2", "--node -x", "--node n1 --context elsewhere", "--context usual", "--node n1 default/train/c", "default/train/c"):
+                assert "default/train/c" not in bash(here, f"mete {verb} {options} "), (verb, options)
+                assert "default/train/c" not in fish.complete(f"mete {verb} {options} "), (verb, options)
+                assert not api.commands, (verb, options)
+        assert bash(here, "mete set --node n1 default/train/c we") == ["weight="]
+        with Zsh(node, **here) as zsh:
+            assert zsh.completed("mete why --node n2 d") == "mete why --node n2 d" and not api.commands
+            for line in ("mete why --context usual --node n1 ", "mete set --node=n1 "):
+                until(lambda: zsh.completed(line + "d") == line + "default/train/c", line)
+            assert zsh.completed("mete why --node n1 default/train/c d") == "mete why --node n1 default/train/c d"
+
+
+def test_verbs_are_those_that_stand_first():
+    """Not words of a program, or of what help describes."""
+    with Node() as node:
+        running(node, "--name", "train")
+        fish = Fish(node)
+        assert "train" not in fish.complete("mete run -- why ") and sorted(fish.complete("mete help ")) == sorted(VERBS)
+        with Zsh(node, PATH=fish.environment["PATH"]) as zsh:
+            zsh.complete("mete help susp", "^# mete help suspend *$")
+
+
 def test_zsh_completes_verbs_options_values_and_tenants():
     with Node() as node:
         running(node, "--name", "train")
         uuid = node.ps()["devices"][0]["uuid"]
-        # As it is where nobody has configured anything: its own functions, and ours.
-        open(os.path.join(node.place, ".zshrc"), "w").write(f"PROMPT='%# '; fpath=({os.path.join(BUILD, 'cli')} $fpath)\nautoload -Uz compinit && compinit -u -d {node.place}/dump\n"
-                                                            "zstyle ':completion:*' list-prompt ''\n")
-        path = with_kubectl(node)
-        with Terminal(node, "exec zsh -i", columns=160, lines=60, ZDOTDIR=node.place, PATH=path) as zsh:
-            zsh.wait("^# $|^# *$")
-
-            def complete(line, *shown, without=None):
-                zsh.press("C-u", "C-l")
-                zsh.type(line)
-                zsh.press("Tab")
-                zsh.wait(*shown, without=without)
+        with Zsh(node, PATH=with_kubectl(node)) as zsh:
+            complete = zsh.complete
             complete("mete su", r"^# mete suspend$")
             complete("mete ", *(rf"^{verb} +-- " for verb in VERBS))
             complete("mete run --wei", r"^# mete run --weight=$")

@@ -96,6 +96,33 @@ def test_no_command_of_the_texts_stands_outside_a_block_that_is_run():
         assert not stray or page in ELSEWHERE + ("docs/HACKING.md",), (page, stray)
 
 
+def named_options(words):
+    """The options among a command's words, up to those of a program behind it."""
+    for word in words:
+        if word == "--":
+            return
+        if word.startswith("--"):
+            yield word.split("=")[0].rstrip(",.;:)|]")
+
+
+def test_options_that_the_texts_name_are_there():
+    """Also in blocks that are not run, and within sentences."""
+    with open(os.path.join(ROOT, "cli/commands.def")) as file, open(os.path.join(ROOT, "node/options.def")) as other:
+        known = {("meted", "--" + name) for name in re.findall(r"^OPTION\(([a-z-]+), ", other.read(), re.M)}
+        known |= {(verb, "--" + name.replace("_", "-")) for verb, name in re.findall(r"^OPTION\((\w+), (\w+),", file.read(), re.M)}
+    verbs = {verb for verb, _ in known}
+    named = set()
+    for page in PAGES:
+        for line in re.findall(r"(?:^[$#] +|`)(?:sudo )?((?:mete|meted) [^`\n#]*)", open(os.path.join(ROOT, page)).read(), re.M):
+            program, *words = line.split()
+            verb = program if program == "meted" else words[0]
+            if verb in verbs:
+                named.update((page, verb, option) for option in named_options(words[program == "mete":]))
+    assert len(named) > 30, named
+    missing = {one for one in named if one[1:] not in known and one[2] != "--help"}
+    assert not missing, missing
+
+
 def test_tables_of_the_texts_are_whole_and_say_nothing_twice():
     for page in PAGES:
         lines = open(os.path.join(ROOT, page)).read().splitlines()
@@ -161,6 +188,17 @@ def test_every_column_of_ps_is_in_its_man_page():
         assert headings, source
         columns.update(headings)
     assert columns == explained, columns ^ explained
+
+
+def test_every_option_of_meted_is_in_its_man_page():
+    """And the page names none that there is not; each has a meaning."""
+    with open(os.path.join(ROOT, "node/options.def")) as file:
+        options = set(re.findall(r"^OPTION\(([a-z-]+), ", file.read(), re.M))
+    with open(os.path.join(ROOT, "docs/man/meted.8")) as file:
+        page = re.search(r"^\.SH OPTIONS\n(.*?)^\.SH ", file.read(), re.M | re.S)[1]
+    heads = re.findall(r"^\.TP\n(.+)\n(?!\.TP)", page, re.M)
+    explained = {name.replace("\\", "") for head in heads for name in re.findall(r"\\-\\-((?:[a-z]|\\-)+)", head)}
+    assert len(options) > 20 and options == explained, options ^ explained
 
 
 def test_what_runs_where_is_said_once_of_each():

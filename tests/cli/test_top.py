@@ -45,11 +45,26 @@ def test_a_terminal_of_any_size_is_survived():
         At(node, "--name", "train", "--weight", "200")
         with Screen(node, columns=100) as top:
             top.wait("train .*running")
-            for columns, lines in ((12, 30), (4, 4), (1, 1), (3, 60), (300, 2)):
+            for columns, lines in ((12, 30), (80, 5), (80, 4), (4, 4), (1, 1), (3, 60), (300, 2), (80, 3)):
                 top.resize(columns, lines)
+
+                def painted():
+                    rows = top.text().split("\n")[:-1]
+                    return len(rows) == lines and rows[-1][:1] in ("q", "…") and max(map(len, rows)) <= columns
+                until(painted, lambda: f"{columns} times {lines}:\n{top.text()}")
                 top.press("h", "x", "d")
             top.resize(100, 30)
             top.wait("train .*running", "^q quit")
+
+
+def test_the_list_of_keys_can_be_read_on_a_small_terminal():
+    with Node() as node:
+        for columns, lines in ((40, 12), (80, 12)):
+            with Screen(node, columns=columns, lines=lines) as top:
+                top.wait("^q quit")
+                top.press("h")
+                shown = top.wait("^Up k +select the line above", r"^\d+ more: the terminal is small")
+                assert max(map(len, shown.splitlines())) <= columns and len(re.findall("select the line", shown)) == 2, shown
 
 
 def test_ascii_and_no_colour_where_they_are_asked_for():

@@ -37,6 +37,19 @@ class Never(AssertionError):
     """What was waited for did not come."""
 
 
+def until(holds, what):
+    """For what nobody tells: it is asked again and again; what it was. Who asks starts programs: it waits longer than they take."""
+    end = time.monotonic() + PATIENCE
+    began = time.monotonic()
+    while not (answer := holds()):
+        now = time.monotonic()
+        if now >= end:
+            raise Never(what)
+        time.sleep(min(max(0.02, 5 * (now - began)), 0.5))
+        began = time.monotonic()
+    return answer
+
+
 class Answer(Exception):
     """The API server refused."""
 

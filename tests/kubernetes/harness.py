@@ -21,7 +21,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "system")]
 import images  # noqa: E402
-from cluster import PATIENCE, ROOT, Answer, Cluster, Never  # noqa: E402,F401
+from cluster import PATIENCE, ROOT, Answer, Cluster, Never, until  # noqa: E402,F401
 from runner import Skipped, needed, run as run_tests, soak  # noqa: E402,F401
 
 BUILD = os.path.abspath(sys.argv[1])
@@ -309,18 +309,6 @@ def node(*arguments, **settings):
         raise
     finally:
         here.close(keep=passed)
-
-
-def until(holds, what):
-    """For what meted alone knows: it is asked again and again; what it was. Who asks starts programs: it waits longer than they take."""
-    end = time.monotonic() + PATIENCE
-    began = time.monotonic()
-    while not (answer := holds()):
-        now = time.monotonic()
-        assert now < end, what
-        time.sleep(min(max(0.02, 5 * (now - began)), 0.5))
-        began = time.monotonic()
-    return answer
 
 
 def seen(text):

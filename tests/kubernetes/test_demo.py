@@ -23,6 +23,7 @@ def test_the_demo_shows_four_pods_that_share_a_gpu_and_leaves_nothing():
     assert len(re.findall(r" default/train-\S+/train +0 ", done.stdout)) == 4, done.stdout
     said = re.findall(r"^train-\S+ +checksum=(\w+)$", done.stdout, re.M)
     assert len(said) == 4 and len(set(said)) == 1, said
+    assert re.search(r"^(all [1-9]\d+ queries have figures|not asked: .+)$", done.stdout, re.M), done.stdout
     assert clusters() <= before, clusters() - before
 
 

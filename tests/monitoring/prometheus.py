@@ -7,6 +7,7 @@
 import contextlib
 import fcntl
 import json
+import math
 import os
 import re
 import shutil
@@ -104,6 +105,31 @@ def filled(expression, **selected):
     for name, value in {"__rate_interval": "1m", **ALL, **selected}.items():
         expression = expression.replace("$" + name, value)
     return expression
+
+
+def has_figures(rows):
+    return rows and all(math.isfinite(float(row["value"][1])) for row in rows)
+
+
+def choose(prometheus, until):
+    """{variable: the first value that its list offers}"""
+    selected = {}
+    for name, variable, series, label in variables():
+        rows = until(lambda: prometheus.query(series), f"{name}: ${variable} has nothing to select: {series}")
+        offered = sorted({row["metric"].get(label, "") for row in rows})
+        assert all(offered), (name, variable, rows)
+        assert selected.setdefault(variable, offered[0]) == offered[0], "the dashboards have the same lists"
+    return selected
+
+
+def await_figures(prometheus, until):
+    """Until each panel shows figures, of everything and of what its lists offer first; what that is. `until(holds, what)` is the caller's,
+    with his patience."""
+    selected = choose(prometheus, until)
+    for name, title, expression in (*panels(), *panels(**selected)):
+        assert "$" not in expression, (name, title, expression)
+        until(lambda: has_figures(prometheus.query(expression)), f"{name}: {title} shows no figures: {expression}")
+    return selected
 
 
 class Server:

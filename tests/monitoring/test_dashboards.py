@@ -3,7 +3,6 @@
 """Dashboards, rules and documents ask for what there is: test_dashboards.py METED SIMULATOR BUILD. A real meted, with pods that
 share a simulated GPU, and a real Prometheus that asks it."""
 import json
-import math
 import os
 import re
 import sys
@@ -12,7 +11,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin"))
 from metrics import Metrics  # noqa: E402
 from node import until  # noqa: E402
-from prometheus import ALL, MONITORING, ROOT, complaints, dashboards, panels, promtool, rules, server, variables  # noqa: E402
+from prometheus import ALL, MONITORING, ROOT, await_figures, complaints, dashboards, panels, promtool, rules, server, variables  # noqa: E402
 from runner import run  # noqa: E402
 
 NAME = re.compile(r"\b(?:mete|gpu)_[a-z_]+\b")
@@ -55,30 +54,12 @@ def test_what_is_served_keeps_prometheus_conventions():
         assert not other, other
 
 
-def has_figures(rows):
-    return rows and all(math.isfinite(float(row["value"][1])) for row in rows)
-
-
-def choose(prometheus):
-    """{variable: the first value that its list offers}"""
-    selected = {}
-    for name, variable, series, label in variables():
-        rows = until(lambda: prometheus.query(series), f"{name}: ${variable} has nothing to select: {series}")
-        offered = sorted({row["metric"].get(label, "") for row in rows})
-        assert all(offered), (name, variable, rows)
-        assert selected.setdefault(variable, offered[0]) == offered[0], "the dashboards have the same lists"
-    return selected
-
-
 def test_every_panel_has_data_where_pods_share_a_gpu():
     with Metrics(devices="1xSIM", most={"weight": 1000}) as metrics:
         pods = [metrics.node.run(f"p{n}", metrics.node.id(n), annotations={"weight": str(100 + n)}) for n in range(2)]
         with metrics.steady(pods[0]), metrics.steady(pods[1]), server(f"127.0.0.1:{metrics.port}") as prometheus:
-            selected = choose(prometheus)
+            selected = await_figures(prometheus, until)
             assert set(selected) == set(ALL) and selected["pod"] == "p0", selected
-            for name, title, expression in (*panels(), *panels(**selected)):
-                assert "$" not in expression, (name, title, expression)
-                until(lambda: has_figures(prometheus.query(expression)), f"{name}: {title} shows no figures: {expression}")
             # What one list says narrows the next.
             for name, variable, series, label in variables(**selected):
                 assert selected[variable] in {row["metric"][label] for row in prometheus.query(series)}, (name, variable)

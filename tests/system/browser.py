@@ -19,7 +19,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
 AXE = "4.14.1"
-WIDTHS = {"phone": (390, 844), "normal": (1280, 800), "wide": (1920, 1080)}
+WIDTHS = {"small": (320, 568), "phone": (390, 844), "normal": (1280, 800), "wide": (1920, 1080)}
 
 
 class Browser:
@@ -37,7 +37,7 @@ class Browser:
     def size(self, name, theme="light"):
         width, height = WIDTHS[name]
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": name == "phone"})
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme},
                                                                                  {"name": "prefers-reduced-motion", "value": "reduce"}]})
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """meted's page in a real browser: what each view shows at every width, dark and light, by keyboard, and to an audit of accessibility."""
 import contextlib
+import json
+import re
 import sys
 
 from meted import *
@@ -73,10 +75,9 @@ def test_every_view_fits_every_width_and_passes_the_audit():
             for width in WIDTHS:
                 for theme in ("light", "dark"):
                     browser.size(width, theme)
-                    browser.wait("!document.querySelector('#view > *').hidden")
-                    wide = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
-                    if wide[0] > wide[1]:
-                        found.append(f"{name}, {width}: {wide[0]} wide, in {wide[1]}")
+                    found += too_wide(browser, f"{name}, {width}")
+                    if width == "small":
+                        continue  # what the audit looks at is as on a phone
                     said = browser.driver.execute_async_script(f"axe.run(document, {RULES}).then(arguments[0], (error) => arguments[0]({{violations: [], error: String(error)}}))")
                     found += [f"{name}, {width}, {theme}: {rule['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
                               for rule in said["violations"] for node in rule["nodes"][:3]]
@@ -86,6 +87,162 @@ def test_every_view_fits_every_width_and_passes_the_audit():
         assert browser.said() == []
         for guest in kept[1]:
             guest.close()
+
+
+def too_wide(browser, name):
+    browser.wait("!document.querySelector('#view > *').hidden")
+    wide = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
+    return [f"{name}: {wide[0]} wide, in {wide[1]}"] if wide[0] > wide[1] else []
+
+
+STRANGE = ["<img src=x onerror=alert(1)><script>alert(2)</script>", "&lt;b&gt;'\"${alert(3)}`", "שלום עולם", "اسم طويل جدا", "W" * 200, "名前" * 40, "../../%2e%2e/#/tenant", "-", "🔬 e\u0301"]
+
+
+def test_strange_names_are_text_and_stay_in_their_place():
+    with page(0, 1) as (meted, crowd, browser):
+        admin = Admin(meted.place)
+        made = [admin.ask("tenant_new", name=name, memory="64MiB", device="0") for name in STRANGE]
+        guests = [Guest(one.socket, program=name[:40]) for name, one in zip(STRANGE, made)]
+        guests[0].credit(64 * MIB)
+        guests[0].allocated(64 * MIB)
+        guests[0].refused(GIB)
+        browser.wait(f"{LIVE} && mete.store.tenants.size === {len(STRANGE)}")
+        found = []
+        for width in WIDTHS:
+            browser.size(width)
+            for fragment in ("#/", "#/devices", "#/tenants", *(f"#/tenant/{one.tenant}/0" for one in made)):
+                browser.view(fragment)
+                found += too_wide(browser, f"{fragment}, {width}")
+                if fragment == "#/tenants":
+                    browser.wait(f"document.querySelectorAll('.rows .row:not([hidden])').length === {len(STRANGE)}")
+                    shown = browser.run("return [...document.querySelectorAll('.rows .row:not([hidden]) .name')].map((cell) => cell.textContent)")
+                    assert sorted(shown) == sorted(STRANGE), shown
+                    # Names that are written from right to left move nothing beside them.
+                    starts = browser.run("return [...document.querySelectorAll('.rows .row:not([hidden]) .name a')].map((name) => Math.round(name.getBoundingClientRect().left))")
+                    assert len(set(starts)) == 1, starts
+        assert not found, "\n".join(found)
+        assert browser.run("return document.querySelectorAll('img, #view script').length") == 0 and browser.said() == []
+        for guest in guests:
+            guest.close()
+        admin.close()
+
+
+def test_addresses_that_mean_nothing_show_the_overview():
+    with page(1, 1) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        for fragment in ("#/__proto__", "#/constructor", "#/tenant", "#/tenant/x/y", "#/tenant/1", "#/tenants/1", "#/%", "#nothing"):
+            browser.view("#/devices")
+            browser.view(fragment)
+            browser.wait("document.querySelector('#view h1').textContent === 'Overview'", fragment)
+        assert browser.said() == []
+
+
+def test_no_device_and_64_devices():
+    with page(0, -1) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        assert browser.run("return [...document.querySelectorAll('.cards .card')].map((card) => card.textContent)")[1] == "Devices0meted has none"
+        browser.view("#/devices")
+        browser.wait("document.querySelector('#view .none:not([hidden])')?.textContent === 'meted has no devices.'")
+        assert browser.said() == []
+    with page(64, 63) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        found = []
+        for width in WIDTHS:
+            browser.size(width)
+            for fragment in ("#/", "#/devices"):
+                browser.view(fragment)
+                found += too_wide(browser, f"{fragment}, {width}")
+            browser.wait("document.querySelectorAll('.card.device').length === 64 && document.querySelector('#view .none').hidden")
+        assert not found and browser.said() == [], found
+
+
+def test_a_meted_that_begins_anew_is_followed():
+    """Under an open page: nothing stands there twice, nothing is drawn of the time in which nobody said anything, and who has an old number has no old history."""
+    with page(6, 1) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        browser.view(f"#/tenant/{crowd.made[0][1].tenant}/0")
+        name = browser.run("return document.querySelector('h1').textContent")
+        crowd.guests[0][0].close()
+        browser.wait("document.querySelectorAll('.events li').length > 0")
+        meted.kill()
+        browser.wait("document.querySelector('#state').dataset.state === 'waits'")
+        before = browser.run("return mete.store.looks")
+        browser.wait(f"mete.store.looks > {before + 2}")
+        assert browser.run("return inOrder([...mete.store.past.values()][0].kind).slice(-2)") == [None, None]
+        # The same one, which knows them all; and then one that knows nobody, with fewer devices, and gives the numbers anew.
+        meted.start()
+        browser.wait(f"document.querySelector('#state').dataset.state === 'live' && document.querySelector('h1').textContent === {json.dumps(name)}")
+        assert browser.run("return document.querySelectorAll('.events li').length") > 0
+        meted.kill()
+        os.unlink(meted.place + "/journal")
+        meted.environment["METE_STUB_DEVICES"] = "1"
+        meted.start()
+        admin = Admin(meted.place)
+        made = [admin.ask("tenant_new", name=f"new-{n}", memory="64MiB", device="0") for n in range(3)]
+        assert made[0].tenant == crowd.made[0][1].tenant
+        browser.wait("document.querySelector('h1').textContent === 'new-0' && mete.store.tenants.size === 3")
+        browser.wait("document.querySelectorAll('.events li').length === 0 || [...document.querySelectorAll('.events li')].every((one) => one.textContent.endsWith('came'))")
+        for fragment, rows in (("#/tenants", ".rows .row:not([hidden])"), ("#/devices", ".card.device")):
+            browser.view(fragment)
+            count = {"#/tenants": 3, "#/devices": 1}[fragment]
+            browser.wait(f"document.querySelectorAll('{rows}').length === {count}")
+        admin.close()
+
+
+def test_a_connection_that_says_nothing_is_made_anew():
+    """A meted that is stopped, or a network that is gone without a word."""
+    with page(1, 1) as (meted, crowd, browser):
+        # Its patience is shortened, which nobody else has.
+        browser.run("const real = setTimeout; window.setTimeout = (what, ms) => real(what, ms === 30000 ? 3000 : ms)")
+        browser.wait(LIVE)
+        crowd.guests[0][0].close()  # so that something is heard, and then waited for
+        browser.wait("[...mete.store.tenants.values()][0].processes.length === 0")
+        meted.process.send_signal(signal.SIGSTOP)
+        try:
+            browser.wait("document.querySelector('#state').dataset.state === 'waits'")
+        finally:
+            meted.process.send_signal(signal.SIGCONT)
+        browser.wait("document.querySelector('#state').dataset.state === 'live'")
+        assert browser.said() == []
+
+
+def test_a_clock_that_is_set_changes_no_age():
+    with page(1, 1) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        browser.view(f"#/tenant/{crowd.made[0][1].tenant}/0")
+        age = "[...document.querySelectorAll('dl div')].find((row) => row.textContent.startsWith('For how long')).querySelector('dd').textContent"
+        browser.wait(f"/^\\d+ (s|min)$/.test({age})")
+        for jump in (-3600, 86400):
+            browser.run(f"window.now ||= Date.now; Date.now = () => now.call(Date) + {jump * 1000}")
+            looks = browser.run("return mete.store.looks")
+            browser.wait(f"mete.store.looks > {looks + 1}")
+            assert re.fullmatch(r"\d+ (s|min)", browser.run(f"return {age}")), browser.run(f"return {age}")
+
+
+def test_each_control_is_reached_by_keyboard_and_can_be_seen():
+    with page(8, 3) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        for fragment in views(browser).values():
+            browser.view(fragment)
+            browser.run("document.querySelector('.skip').focus(); scrollTo(0, 0)")
+            # In the table of tenants one row is, and the arrows lead to the others.
+            wanted = browser.run("return [...document.querySelectorAll('a[href]:not([tabindex=\"-1\"]), button, input, select')].filter((one) => one.checkVisibility({visibilityProperty: true})).length")
+            reached, hidden = ["the first"], []
+            for _ in range(wanted + 3):
+                browser.keys(Keys.TAB)
+                state = browser.run("""const one = document.activeElement, at = one.getBoundingClientRect();
+                    if (one === document.body || one.className === 'skip' || one.seen === location.hash) return null;
+                    one.seen = location.hash;
+                    const over = document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2);
+                    return [one.outerHTML.slice(0, 80), at.width > 0 && at.top >= 0 && at.bottom <= innerHeight && (one.contains(over) || over?.contains(one)), getComputedStyle(one).outlineStyle !== 'none']""")
+                if state is None:
+                    break
+                reached.append(state[0])
+                if not state[1] or not state[2]:
+                    hidden.append(state)
+            assert len(reached) == wanted, (fragment, wanted, reached)
+            assert not hidden, (fragment, hidden)
+        browser.keys(Keys.HOME)
 
 
 def test_what_meted_says_is_shown_as_it_changes():

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sentences for a person's terminal.
+ */
+#pragma once
+
+#include <stdio.h>
+
+enum { WRAP_COLUMNS = 79 /* what fits on a terminal of 80, whatever it does at its edge */ };
+
+/* Prints a text and a line feed. `column` is where the line that it begins on is already; its
+ * further lines begin behind `indent` blanks. A line feed within the text ends a paragraph. A word
+ * that is longer than a line stays whole. */
+void wrap_print(FILE *out, const char *text, int column, int indent);
