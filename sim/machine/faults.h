@@ -86,9 +86,9 @@ must_check int faults_parse(const char *text, struct faults_row ret_rows[FAULTS_
 
 /*
  * A point of that kind is reached on the device (-1: on none in particular). Returns how the call
- * must fail: FAULTS_NONE, OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC, HANG or LOST; a change
- * by MIG: FAULTS_NONE, IN_USE, NO_ROOM, UNKNOWN or ELSEWHERE. The rest is done here: events are
- * posted, slow calls are spent, lost devices marked, and a call that stalls waits. One atomic load
- * if no faults are wanted.
+ * must fail: FAULTS_NONE, OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ADDRESS, ECC, HANG or LOST; a
+ * change by MIG: FAULTS_NONE, IN_USE, NO_ROOM, UNKNOWN or ELSEWHERE. The rest is done here: events
+ * are posted, slow calls are spent, lost devices marked, and a call that stalls waits. One atomic
+ * load if no faults are wanted.
  */
 enum faults_kind faults_at(enum faults_point point, int device);
