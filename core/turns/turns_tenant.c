@@ -336,8 +336,8 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 		t->state = TURNS_AWAY;
 		t->wants = t->idle = t->paused = t->forced = t->stepping = false;
 		turns_tenant_unhang(t);
-		turns_last_unwatch(t);
 		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
+		turns_last_unwatch(t);
 		return;
 	}
 	/* What it owed was on the device that it has left, or that is open now. */
