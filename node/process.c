@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -81,6 +82,42 @@ bool process_is_stopped(pid_t pid)
 	char state = read_stat(pid).state;
 
 	return state == 'T' || state == 't';
+}
+
+uint64_t process_parse_queued(const char *schedstat)
+{
+	char *end;
+
+	strtoull(schedstat, &end, 10); /* on a processor */
+	return end != schedstat && *end == ' ' ? strtoull(end, NULL, 10) : 0;
+}
+
+static uint64_t thread_queued_ns(pid_t pid, const char *thread)
+{
+	owned(free) char *text = NULL;
+	char path[300];
+	size_t size;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", (int)pid, thread);
+	return file_slurp(path, 256, &text, &size) < 0 ? 0 : process_parse_queued(text);
+}
+
+uint64_t process_queued_ns(pid_t pid)
+{
+	char path[64];
+	uint64_t all = 0;
+	DIR *threads;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	threads = opendir(path);
+	if (!threads)
+		return 0;
+	for (struct dirent *each = readdir(threads); each; each = readdir(threads)) {
+		if (each->d_name[0] != '.')
+			all += thread_queued_ns(pid, each->d_name);
+	}
+	closedir(threads);
+	return all;
 }
 
 bool process_is_kernels(pid_t pid)

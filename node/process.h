@@ -38,6 +38,13 @@ int process_is_over(pid_t pid);
 /* Whether it is stopped, by a signal or a debugger. Returns false if this is unknown. */
 bool process_is_stopped(pid_t pid);
 
+/* How long its threads have waited for a processor, in all, since they began. A thread that waits
+ * now is not counted before it runs again. 0: /proc does not show it. */
+uint64_t process_queued_ns(pid_t pid);
+
+/* The second figure of a schedstat file: time on a run queue, in ns. 0: there is none. */
+uint64_t process_parse_queued(const char *schedstat);
+
 /* Whether it is a thread of the kernel, which never ends. Returns false if this is unknown. */
 bool process_is_kernels(pid_t pid);
 

@@ -60,7 +60,7 @@
  *     second time at least until twice the patience has passed, and so on. (A member that did not
  *     drain and runs on needs no sign, only the time.) If such a member is whole it is admitted.
  *     Time in which the store has no room for what is to leave counts against no member's
- *     patience.
+ *     patience, nor time in which a member's processes wait for a processor.
  *  5. Nothing moves while all members that want the device fit on it, with all that they ask for.
  *  6. A member that wants the device and fits beside what is unmovable is in a set within
  *     `longest_ns` and one set (its stay, its movement, the patience with members that do not
@@ -212,6 +212,7 @@ struct residency_member {
 	uint64_t gap_ns;      /* its usual pause; 0: none is known */
 	uint64_t brief_ns;    /* its usual hiccup: a pause so short that it is always waited for */
 	uint64_t progress_ns; /* the patience with it counts from here */
+	uint64_t unserved_ns; /* waited for a processor since bytes of it moved, and not counted */
 	uint64_t prepared_bytes;	 /* prepared to leave, of what was ordered */
 	uint64_t pardon_ns;		 /* it is stuck until then ... */
 	bool alive;			 /* ... and until it shows a sign of life */
@@ -318,6 +319,11 @@ void residency_dropped(struct residency_member *m, uint64_t bytes, uint64_t now_
 /* The member has prepared so much of what it was ordered to evict. That excuses no member that is
  * stuck already: it has to evict. */
 void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now_ns);
+/* It is not stuck, and is to do something that it could do now. */
+bool residency_is_to_act(const struct residency_member *m);
+/* Its processes have waited so long for a processor since this was last said, or since it was to
+ * act. That is not counted, unless it gets too much. */
+void residency_unserved(struct residency_member *m, uint64_t ns, uint64_t now_ns);
 /* The store has no room for what the member is to evict, although that was promised: another member
  * keeps it full, and this one is not to blame. stored_bytes: what this one has there. If the store
  * has become too small for the order (residency_budget()), the order is stopped, and store that

@@ -9,10 +9,12 @@
  * on shows no sign of life: it is ordered to leave again after that while, or after an eighth of it
  * if core/turns gave up the drain of a coupled member early, which may be a busy machine's fault.
  *
- * Time counts only while the member could move. If it is to leave and the store is full, although
- * room was promised, it waits for the member that keeps that room, and is not to blame. The other
- * member is identified within the same patience. If none is, the excuse ends after three times as
- * long, and others do without this one.
+ * Time counts only while the member could move. What its processes wait for a processor is taken
+ * off (a busy machine), up to three times the patience until bytes of it move again; a process that
+ * is stopped, or waits for anything else, does not wait for a processor. If it is to leave and the
+ * store is full, although room was promised, it waits for the member that keeps that room, and is
+ * not to blame. The other member is identified within the same patience. If none is, the excuse
+ * ends after three times as long, and others do without this one.
  */
 #include "core/residency/residency_machine.h"
 
@@ -36,6 +38,8 @@ static bool owes(const struct residency_member *m)
 
 void residency_owes_from(struct residency_member *m, uint64_t now_ns)
 {
+	if (!owes(m))
+		m->unserved_ns = 0;
 	if (!owes(m))
 		m->excuse_ns = EXCUSES * m->residency->tuning.patience_ns;
 	if (is_to_act(m))
@@ -80,8 +84,26 @@ void residency_worked(struct residency_member *m, uint64_t bytes, uint64_t now_n
 	credit_for(m, bytes, now_ns);
 	if (!m->stuck && !owes(m))
 		m->strikes = 0;
-	if (bytes)
-		residency_show_life(m, now_ns);
+	if (!bytes)
+		return;
+	m->unserved_ns = 0;
+	residency_show_life(m, now_ns);
+}
+
+bool residency_is_to_act(const struct residency_member *m)
+{
+	return !m->stuck && is_to_act(m);
+}
+
+void residency_unserved(struct residency_member *m, uint64_t ns, uint64_t now_ns)
+{
+	uint64_t at_most = EXCUSES * m->residency->tuning.patience_ns;
+
+	if (!residency_is_to_act(m))
+		return;
+	ns = least(least(ns, beyond(at_most, m->unserved_ns)), now_ns - m->progress_ns);
+	m->unserved_ns += ns;
+	m->progress_ns += ns;
 }
 
 void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now_ns)

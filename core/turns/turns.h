@@ -14,6 +14,7 @@
  *	turns_tenant.c        a tenant's way through its turn
  *	turns_judge.c         whether a turn goes on
  *	turns_drain.c         closing a gate, and what if the work does not end
+ *	turns_last.c          how long work lasts by itself
  *	turns_await.c         which tenants a tenant waits for
  *	turns_company.c       gates that are open in another's turn
  *	turns_device.c        whether a device is open
@@ -52,7 +53,10 @@
  *     in again for a short time, which doubles each time, and closed again. If it has not drained
  *     `beside_ns` after the end of its turn, the drain is given up: others run beside what it has
  *     on the device, its gates stay closed, and it stands in line like everyone. All of its
- *     openings and drains are charged. It is neither reported nor suspended nor killed;
+ *     openings and drains are charged. It is neither reported nor suspended nor killed. After such
+ *     a drain, and later less and less often, it is watched: it has no turn before its work has
+ *     ended, or before work of `hang_ns` would have ended beside others. If it ended by itself, its
+ *     drains are waited for as long as that took, `hang_ns` at most, and nobody is let in for them;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
  *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. A
@@ -249,6 +253,8 @@ struct turns_tenant {
 	uint32_t confirmed;	     /* how often it still waited */
 	uint32_t steps;		     /* of this close */
 	uint32_t smooth;	     /* closes in a row that needed none */
+	uint32_t left;		     /* drains in a row that were given up, and did not end
+					by themselves in time */
 	uint32_t couplings;	     /* how often it was coupled, and then not any more */
 	uint64_t turn_ns, end_ns;    /* when the turn, or its last extension, began; and is over */
 	uint64_t idle_ns;	     /* since when; 0: it has not been seen idle yet */
@@ -258,8 +264,12 @@ struct turns_tenant {
 	uint64_t company_ns; /* when the turn ended since which one drains after the other */
 	uint64_t hung_ns;    /* when it was reported */
 	uint64_t overrun_ns; /* so long it usually drains */
-	uint64_t gap_ns;     /* between idle and wanting again, where that is short, ... */
-	uint32_t gap_milli;  /* ... and how often it is */
+	uint64_t lasting_ns; /* so long its work goes on by itself after a close; 0: unknown */
+	uint64_t seen_ns;    /* the longest that was seen since; 0: it was seen not to end */
+	uint64_t left_ns;    /* when its drain was given up; 0: it has had a turn since */
+	uint64_t watched_until_ns; /* it has no turn before; 0: it is not watched */
+	uint64_t gap_ns;	   /* between idle and wanting again, where that is short, ... */
+	uint32_t gap_milli;	   /* ... and how often it is */
 	struct turns_node timer;
 };
 
@@ -287,9 +297,10 @@ struct turns_seat {
 	uint64_t tried_ns; /* the end of the turn in whose drain it was last let in, ... */
 	uint32_t tries;	   /* ... and how often in that */
 	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;
-	uint64_t owing_ns;	  /* since when its drain is not waited for */
-	uint64_t virtual_ns;	  /* by weight: what it was charged */
-	int64_t allowance, floor; /* thousandths of ns: of the cap, of the guarantee */
+	uint64_t opened_ns, opened_before_ns; /* the last time, and the one before */
+	uint64_t owing_ns;		      /* since when its drain is not waited for */
+	uint64_t virtual_ns;		      /* by weight: what it was charged */
+	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
 	struct turns_node due_node, line_node, timer;
 	/* Of a seat that has left, until it comes back: */

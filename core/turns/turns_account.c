@@ -10,7 +10,6 @@
 enum {
 	FLOOR_TURNS = 25, /* the most of a guarantee that is owed, or was used in advance */
 	CAPPED_TURNS = 8,
-	BESIDE_PART = 2, /* of the device, that work has beside another tenant's */
 };
 
 static const uint64_t longest_span =
@@ -219,7 +218,7 @@ static bool is_charged(const struct turns_seat *s)
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
 {
 	if (s->gate == TURNS_OWING && !is_free(s) && now_ns > s->owing_ns)
-		charge(s, (now_ns - s->owing_ns) / BESIDE_PART, s->owing_ns, now_ns);
+		charge(s, (now_ns - s->owing_ns) / TURNS_BESIDE_PART, s->owing_ns, now_ns);
 	s->owing_ns = now_ns;
 }
 

@@ -207,7 +207,8 @@ static uint64_t alone_for_ns(const struct turns_tenant *t)
 static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_ns)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
-	uint64_t patience = most(tuning->beside_ns, tuning->hang_ns * 2 / 5);
+	uint64_t patience =
+		most(most(tuning->beside_ns, tuning->hang_ns * 2 / 5), turns_last_ns(t));
 
 	return !stands && (t->bond != TURNS_FREE || t->proved_ns) && t->vain_drains < VAIN_DRAINS &&
 	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);
@@ -354,7 +355,8 @@ static void still_awaits(struct turns_tenant *t)
 
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
 {
-	bool was_late = now_ns - t->ending_ns >= t->turns->tuning.drain_ns;
+	uint64_t took_ns = now_ns - t->ending_ns;
+	bool was_late = took_ns >= t->turns->tuning.drain_ns;
 
 	if (t->let_in) {
 		prove(t, now_ns);
@@ -367,6 +369,8 @@ void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
 		memset(t->suspect, 0, sizeof(t->suspect));
 		t->proved_ns = 0;
 	}
+	if (!t->let_in)
+		turns_last_learn(t, took_ns);
 	t->alone = false;
 	t->let_in = NULL;
 }

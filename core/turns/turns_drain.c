@@ -17,7 +17,10 @@ uint64_t turns_tenant_free_check_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
-	return least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / CHECKS);
+	uint64_t usual = least(most(2 * t->overrun_ns, tuning->drain_ns), tuning->hang_ns / CHECKS);
+
+	/* Tenants that it may wait for are let in in time, however long its work lasted before. */
+	return most(usual, least(turns_last_ns(t), tuning->hang_ns / 2));
 }
 
 /* The work that a step lets in must be able to drain: each step lets in more, and if that never
@@ -98,8 +101,10 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	t->wants |= wants;
 	if (owed) {
 		t->lasts = true;
-		if (!turns_tenant_owes(t))
+		if (!turns_tenant_owes(t)) {
 			turns_tenant_unhang(t);
+			turns_last_drained(t, now_ns);
+		}
 		keep_cap(t, now_ns);
 		turns_tenant_enter(t, now_ns);
 	} else if (s->leader) {
@@ -212,6 +217,7 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 	t->bond = TURNS_STAYED;
 	t->smooth = 0;
 	let_all_owe(t, now_ns);
+	t->lasting_ns = 0;
 	s->asks = t->wants = true;
 	turns_tenant_ended(t, now_ns);
 }
@@ -316,8 +322,11 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 
 	if (s->stray) {
 		late_stray(s, now_ns);
+	} else if (now_ns - t->ending_ns < turns_last_ns(t)) {
+		turns_timer_set(&t->turns->drains, &s->timer, t->ending_ns + turns_last_ns(t));
 	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
 		couple(s, TURNS_STAYED);
+		turns_last_given_up(t, now_ns);
 		turns_tenant_give_up(s, now_ns);
 	} else {
 		couple(s, TURNS_STEPPED);

@@ -5,7 +5,11 @@
 #include "base/least.h"
 #include "core/turns/turns.h"
 
-enum { MILLI = 1000, WEIGHT_UNIT = 10000 };
+enum {
+	MILLI = 1000,
+	WEIGHT_UNIT = 10000,
+	TURNS_BESIDE_PART = 2 /* of the device, that work has beside another tenant's */
+};
 
 /* Pending actions of a seat besides its gate. */
 enum {
@@ -125,6 +129,24 @@ void turns_tenant_check(struct turns_seat *s);
 void turns_tenant_unhang(struct turns_tenant *t);
 /* All its gates have drained, or were given up. */
 void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns);
+
+/* ---- turns_last.c: how long its work lasts by itself ----------------------------------------- */
+
+/* So long its drain is waited for although a thread stands at the gate; 0: nothing is known. */
+uint64_t turns_last_ns(const struct turns_tenant *t);
+/* It drained within its turn's drain, by itself. */
+void turns_last_learn(struct turns_tenant *t, uint64_t took_ns);
+/* Its drain is given up. */
+void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns);
+/* It is not in line, to see whether what it has on the device ends by itself. */
+bool turns_last_is_watched(const struct turns_tenant *t);
+void turns_last_unwatch(struct turns_tenant *t);
+/* It was watched for long enough. */
+void turns_last_is_over(struct turns_tenant *t);
+/* Its next turn begins: what it has on the device is not that of its last one alone. */
+void turns_last_runs(struct turns_tenant *t);
+/* All that was given up has drained. */
+void turns_last_drained(struct turns_tenant *t, uint64_t now_ns);
 
 /* ---- turns_await.c: for whose work a tenant's waits ------------------------------------------ */
 

@@ -19,6 +19,9 @@ void turns_tenant_timer(struct turns_tenant *t, uint64_t now_ns)
 		turns_tenant_judge(t, now_ns);
 	} else if (t->state == TURNS_CAPPED) {
 		turns_tenant_recap(t, now_ns);
+	} else if (turns_last_is_watched(t) && now_ns >= t->watched_until_ns) {
+		turns_last_is_over(t);
+		turns_tenant_enter(t, now_ns);
 	}
 }
 
@@ -79,7 +82,7 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns)
 {
 	if (t->state != TURNS_AWAY || !t->wants || t->barred || t->suspended ||
-	    t->bond == TURNS_HUNG || !turns_tenant_governed(t))
+	    t->bond == TURNS_HUNG || turns_last_is_watched(t) || !turns_tenant_governed(t))
 		return;
 	list_for_each(link, &t->seats)
 	{
@@ -142,7 +145,8 @@ void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 		d->strays--;
 	}
 	s->gate = TURNS_OPENED;
-	s->settled_ns = now_ns;
+	s->opened_before_ns = s->opened_ns;
+	s->opened_ns = s->settled_ns = now_ns;
 	s->idle = !s->asks && s->clear;
 	s->turns++;
 	s->waits += waited > 0;
@@ -166,6 +170,7 @@ static void start(struct turns_tenant *t, uint64_t now_ns)
 	t->idle = t->paused = t->forced = t->stepping = false;
 	t->laden = turns_tenant_owes(t);
 	turns_tenant_unhang(t);
+	turns_last_runs(t);
 	list_for_each(link, &t->seats)
 	{
 		if (!is_free(SEAT_OF_TENANT(link)))
@@ -332,11 +337,16 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 		t->wants = t->idle = t->paused = t->forced = t->stepping = false;
 		turns_tenant_unhang(t);
 		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
+		turns_last_unwatch(t);
 		return;
 	}
 	/* What it owed was on the device that it has left, or that is open now. */
 	if (t->bond == TURNS_HUNG && !turns_tenant_owes(t)) {
 		turns_tenant_unhang(t);
+		turns_tenant_enter(t, now_ns);
+	}
+	if (turns_last_is_watched(t) && !turns_tenant_owes(t)) {
+		turns_last_unwatch(t);
 		turns_tenant_enter(t, now_ns);
 	}
 	if (t->state == TURNS_LINED && !is_lined(t)) {

@@ -16,6 +16,7 @@
 #include "node/move/move_store.h"
 #include "node/move/move_suspend.h"
 #include "node/move/move_sync.h"
+#include "node/move/move_unserved.h"
 #include "node/move/move_unsettled.h"
 #include "node/move/store.h"
 #include "node/time/hang.h"
@@ -35,6 +36,7 @@ static void on_timer(struct loop_timer *timer)
 	struct daemon *d = container_of(timer, struct daemon, move.timer);
 
 	d->move.checking = false;
+	move_count_unserved(d, schedule_now(d));
 	move_ask_late(d, schedule_now(d));
 	move_segments_late(d, loop_now_ns());
 	move_check_behind(d);
@@ -188,6 +190,7 @@ static void act(const struct residency_action *action)
 		/* The machine knows what is outstanding. It is compared with what the guests were
 		 * told, because a guest may have ended in between. */
 		move_due(at);
+		move_look_later(at->tenant->daemon);
 		break;
 	case RESIDENCY_GRANT:
 		move_granted(at);
@@ -288,6 +291,8 @@ void move_book_changed(struct daemon *d)
 
 void move_tick(struct daemon *d, uint64_t now)
 {
+	if (move_deadline(d) <= now)
+		move_count_unserved(d, now);
 	for (uint32_t i = 0; i < d->devices; i++)
 		if (d->device[i].members)
 			residency_tick(&d->device[i].residency, now);

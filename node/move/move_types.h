@@ -35,6 +35,8 @@ struct move_guest {
 	uint64_t given_bytes;	/* of segments it returned, and has not said so in MOVED */
 	uint64_t owes_since_ns; /* since when it owes a drop; 0: it owes none */
 	bool keeps;		/* for too long */
+	uint64_t queued_ns;	/* its threads had waited so long for a processor ... */
+	uint64_t queued_at_ns;	/* ... at this time; 0: it was not to act */
 	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
 	uint32_t behind;	/* of its tenant, as it was told */
 	uint64_t lacks_bytes;	/* the store is full for this ask of it */

@@ -99,3 +99,33 @@ TEST(another_program_in_the_same_process_is_told_from_the_former_one)
 	close(start[1]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 }
+
+TEST(what_a_thread_waited_is_the_second_figure_of_its_schedstat)
+{
+	expect_eq(process_parse_queued("175935385 320023592 893\n"), 320023592);
+	expect_eq(process_parse_queued("0 0 0\n"), 0);
+	expect_eq(process_parse_queued("175935385"), 0);
+	expect_eq(process_parse_queued(""), 0);
+	expect_eq(process_parse_queued("none at all"), 0);
+}
+
+TEST(who_is_stopped_waits_for_no_processor)
+{
+	pid_t pid = fork();
+	uint64_t before;
+	int status;
+
+	expect(pid >= 0);
+	if (pid == 0) {
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	expect_eq(waitpid(pid, &status, WUNTRACED), pid);
+	expect(WIFSTOPPED(status));
+	before = process_queued_ns(pid);
+	for (unsigned i = 0; i < 1000; i++)
+		expect_eq(process_queued_ns(pid), before);
+	kill(pid, SIGKILL);
+	expect_eq(waitpid(pid, &status, 0), pid);
+	expect_eq(process_queued_ns(pid), 0);
+}

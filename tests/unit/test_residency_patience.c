@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who does not do what it was told: patience, and being stuck. */
+#include "node/process.h"
 #include "tests/unit/residency_fixture.h"
 
 TEST(who_does_not_evict_is_said_and_others_run)
@@ -21,6 +22,77 @@ TEST(who_does_not_evict_is_said_and_others_run)
 	residency_stopped(&w.m[0], w.now);
 	pump();
 	expect(!w.m[0].stuck);
+}
+
+/* As it stood in /proc/PID/task/TID/schedstat of a thread that wanted to run all the time, twice a
+ * second, on two processors with a load of 33: it ran for 0.4 s within 10.5. */
+static const char *const recorded[] = {
+	"175935385 320023592 893",    "199975741 832260380 1039",   "206917891 1393821566 1070",
+	"232494850 1858827341 1176",  "254216872 2367726462 1279",  "267383292 2863874873 1340",
+	"280515959 3385070482 1384",  "304941295 3861620635 1436",  "335544648 4317877044 1493",
+	"348330596 4801050615 1533",  "349593876 5503766735 1542",  "356414369 5964446898 1585",
+	"391870788 6539153297 1739",  "434879066 6981052820 1848",  "437552392 7369853158 1861",
+	"441187832 8320415571 1877",  "450352878 8832953792 1935",  "467577170 9330136979 2005",
+	"503940070 9796727558 2204",  "532635800 10280905695 2337", "551567566 10754867880 2449",
+	"569025668 11260210082 2555",
+};
+
+static void pass_unserved(uint64_t ns)
+{
+	uint64_t before = process_parse_queued(recorded[0]);
+
+	for (uint64_t i = 1; i <= ns / (500 * MS); i++) {
+		uint64_t now = process_parse_queued(recorded[i % ARRAY_SIZE(recorded)]);
+
+		pass(500 * MS);
+		residency_unserved(&w.m[0], now > before ? now - before : 490 * MS, w.now);
+		before = now;
+	}
+}
+
+TEST(who_had_no_processor_is_not_stuck)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 2 * GIB), 0);
+	pass(1000 * MS);
+	expect_eq(given_member(2, 3 * GIB), RESIDENCY_WAITS);
+	expect(w.evict[0] > 0);
+	pass_unserved(2 * w.r.tuning.patience_ns);
+	expect(!w.stuck[0]);
+	move_all();
+	expect_eq(w.granted[2], 3 * GIB);
+	expect(!w.stuck[0] && !w.m[0].strikes);
+}
+
+/* Its figures do not change: it is stopped, or waits for something else. */
+TEST(who_has_waited_for_no_processor_is_stuck_as_soon_as_ever)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 2 * GIB), 0);
+	pass(1000 * MS);
+	expect_eq(given_member(2, 3 * GIB), RESIDENCY_WAITS);
+	w.evict[0] = 0;
+	pass(w.r.tuning.patience_ns - 1 * MS);
+	residency_unserved(&w.m[0], 0, w.now);
+	expect(!w.stuck[0]);
+	pass(1 * MS);
+	expect(w.stuck[0]);
+}
+
+/* Other threads of it wait for a processor, and the one that is to move memory for something else.
+ */
+TEST(who_never_gets_a_processor_is_stuck_in_the_end)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 2 * GIB), 0);
+	pass(1000 * MS);
+	expect_eq(given_member(2, 3 * GIB), RESIDENCY_WAITS);
+	w.evict[0] = 0;
+	pass_unserved(5 * w.r.tuning.patience_ns);
+	expect(w.stuck[0]);
 }
 
 /* It is told to leave once more. */

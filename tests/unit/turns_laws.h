@@ -187,8 +187,9 @@ static inline void on_late(struct seat *s)
 	s->let_in =
 		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
 	turns_late(&s->at, at_gate, m.now);
-	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any. */
-	s->let_in &= !t->at.let_in && !t->at.alone;
+	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any; or
+	 * its work usually lasts longer. */
+	s->let_in &= !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
 }
 
 /* Others run beside what it has on the device, and beside what came along with it. Its cap is of

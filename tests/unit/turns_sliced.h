@@ -21,7 +21,9 @@ enum kind {
 	EVEN,	/* one at a time */
 	MEETS,	/* one that lasts until all programs of that kind have begun theirs; then a pause */
 	FOLLOWS, /* one that lasts until the second program has ended another one */
-	HOLDS,	 /* what it has launched never ends, and takes nothing of the device */
+	AHEAD, /* of one length, and its thread always has a next one: it stands at a closed gate */
+	LEANS, /* likewise; each lasts until the next one is launched */
+	HOLDS, /* what it has launched never ends, and takes nothing of the device */
 };
 
 struct program {
@@ -79,9 +81,14 @@ static inline uint64_t length_of(const struct program *p)
 	return p->kernel_ns;
 }
 
+static inline bool stands_early(const struct program *p)
+{
+	return !p->open && (p->kind == AHEAD || p->kind == LEANS);
+}
+
 static inline void launch(struct program *p)
 {
-	if (p->queued == p->ahead || p->free_at > m.now)
+	if (p->free_at > m.now || (p->queued == p->ahead && !stands_early(p)))
 		return;
 	if (!p->open) {
 		if (!p->stands)
@@ -102,6 +109,8 @@ static inline bool is_met(const struct program *p)
 {
 	if (p->kind == FOLLOWS)
 		return m.program[1].done > p->followed;
+	if (p->kind == LEANS)
+		return p->queued > 1;
 	if (p->kind != MEETS)
 		return true;
 	for (unsigned i = 0; i < m.programs; i++) {
