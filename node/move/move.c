@@ -190,7 +190,7 @@ static void act(const struct residency_action *action)
 		/* The machine knows what is outstanding. It is compared with what the guests were
 		 * told, because a guest may have ended in between. */
 		move_due(at);
-		move_look_later(at->tenant->daemon);
+		move_check_later(at->tenant->daemon);
 		break;
 	case RESIDENCY_GRANT:
 		move_granted(at);

@@ -162,7 +162,7 @@ bool move_suspend_look(struct daemon *d)
 			answer(t);
 			any = true;
 		} else {
-			move_look_later(d);
+			move_check_later(d);
 		}
 	}
 	return any;

@@ -56,5 +56,5 @@ void move_count_unserved(struct daemon *d, uint64_t now_ns)
 		}
 	}
 	if (any)
-		move_look_later(d);
+		move_check_later(d);
 }
