@@ -107,6 +107,12 @@ static void on_finished(struct loop_work *work)
 
 	if (d->stopping)
 		return;
+	/* A division has ended since this look began. */
+	if (v->hurries) {
+		v->before = 0;
+		loop_arm(&v->timer, 0);
+		return;
+	}
 	if (same && (v->r < 0 || adopt(d, &v->why) != 0)) {
 		log_info("daemon.again",
 			 "reason=\"GPUs are divided by MIG in another way now\" because=%s",
@@ -116,7 +122,7 @@ static void on_finished(struct loop_work *work)
 		return;
 	}
 	v->before = same ? 0 : v->now;
-	loop_arm(&v->timer, v->hurries ? 0 : EVERY_S * 1000000000ull);
+	loop_arm(&v->timer, EVERY_S * 1000000000ull);
 }
 
 static void on_due(struct loop_timer *timer)
