@@ -75,6 +75,17 @@ must_check int grpc_server_open(struct loop *loop, const char *path, unsigned mo
 				const struct grpc_method *methods, size_t count, void *owner,
 				struct grpc_server **ret_server, struct fault *why);
 
+/* The same with a socket that another process has bound and listens on, and the descriptor of which
+ * it has passed on; lent. `within`: what its path begins with. It is held (see below). -EBADF with
+ * a sentence: it is no such socket, or its path leads elsewhere by now. */
+must_check int grpc_server_inherit(struct loop *loop, int socket, const char *within,
+				   const struct grpc_method *methods, size_t count, void *owner,
+				   struct grpc_server **ret_server, struct fault *why);
+/* What another process can inherit. Lent. */
+int grpc_server_socket(const struct grpc_server *server);
+/* Lent. */
+const char *grpc_server_path(const struct grpc_server *server);
+
 /* Whether the path still leads to this server's socket. It may not, because the
  * kubelet clears its folder. */
 bool grpc_server_is_reachable(const struct grpc_server *server);
@@ -83,6 +94,14 @@ bool grpc_server_is_reachable(const struct grpc_server *server);
 void grpc_server_hold(struct grpc_server *server);
 /* Accepts them again, for that owner. */
 void grpc_server_go_on(struct grpc_server *server, void *owner);
+
+/* Takes leave of all callers: no connection is accepted any more, callers make new calls by a new
+ * one, and a connection ends when its calls are answered. True: left() is called when the last one
+ * has ended; false: there is none. `given`: another process goes on with the socket. Then its file
+ * stays when the server is closed, and calls without an answer are refused as calls that were not
+ * begun, so that callers make them again. */
+must_check bool grpc_server_leave(struct grpc_server *server, bool given,
+				  void (*left)(void *owner));
 
 /* Ends all calls (UNAVAILABLE) and connections, and removes the socket if it is still this
  * server's. called() is not called any more; gone() is, from the loop, for each call that is not

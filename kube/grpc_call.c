@@ -268,13 +268,29 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 	return 0;
 }
 
+/* The peer has heard that we leave: all calls that it has begun here are known. nghttp2 ends the
+ * session when these are answered. */
+static void on_heard(struct grpc_peer *peer)
+{
+	nghttp2_session *session = peer->link.session;
+
+	peer->leaving = false;
+	if (nghttp2_submit_goaway(session, NGHTTP2_FLAG_NONE,
+				  nghttp2_session_get_last_proc_stream_id(session),
+				  NGHTTP2_NO_ERROR, NULL, 0) != 0)
+		grpc_link_end(&peer->link, "out of memory");
+}
+
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	struct grpc_link *link = user;
+	struct grpc_peer *peer = container_of(link, struct grpc_peer, link);
 	struct grpc_call *call;
 
 	if (link->ended)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && peer->leaving)
+		on_heard(peer);
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
 	call = call_of(session, frame->hd.stream_id);
@@ -291,13 +307,23 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	return 0;
 }
 
+/* Only now: nghttp2 would send it before frames that have waited longer. */
+static int ask_whether_heard(struct grpc_peer *peer)
+{
+	return nghttp2_submit_ping(peer->link.session, NGHTTP2_FLAG_NONE, NULL) == 0
+		       ? 0
+		       : NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
 /* The caller has its answer and need not send more. The reset must not come earlier, because
  * nghttp2 sends nothing more on a stream with a pending reset. */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
+	struct grpc_peer *peer = container_of((struct grpc_link *)user, struct grpc_peer, link);
 	struct grpc_call *call;
 
-	(void)user;
+	if (frame->hd.type == NGHTTP2_GOAWAY && peer->leaving)
+		return ask_whether_heard(peer);
 	if (frame->hd.type != NGHTTP2_HEADERS || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 		return 0;
 	call = call_of(session, frame->hd.stream_id);

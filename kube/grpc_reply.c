@@ -131,6 +131,16 @@ void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const cha
 	grpc_link_wake(link);
 }
 
+void grpc_call_refuse(struct grpc_call *call)
+{
+	if (call->ended || call->begun)
+		return;
+	call->ended = true;
+	grpc_clock_forget(&call->deadline);
+	grpc_call_drop_request(call);
+	grpc_reply_reset(call, NGHTTP2_REFUSED_STREAM);
+}
+
 static int begin_answer(struct grpc_call *call)
 {
 	nghttp2_nv fields[] = {GRPC_FIELD(":status", "200"),

@@ -27,10 +27,12 @@ struct grpc_server {
 	size_t count;
 	void *owner;
 	void (*closed)(void *owner);
-	struct list peers; /* sorted: the one that has been silent the longest is first */
+	void (*left)(void *owner); /* see grpc_server_leave(); NULL: nobody waits */
+	struct list peers;	   /* sorted: the one that has been silent the longest is first */
 	size_t held;
 	unsigned handles; /* handles that must be closed before this is freed */
 	bool closing;
+	bool given; /* the socket is another process's */
 	int fd;
 	dev_t device; /* identifies the socket's file */
 	ino_t inode;
@@ -45,6 +47,7 @@ struct grpc_peer {
 	struct grpc_clock clock;
 	size_t held;
 	unsigned resets; /* resets that are still allowed */
+	bool leaving;	 /* we have asked whether it has heard that we leave */
 };
 
 struct grpc_call {
@@ -72,6 +75,9 @@ void grpc_call_callbacks(nghttp2_session_callbacks *callbacks);
 
 /* Ends the answer. What the method does with the call afterwards has no effect. */
 void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const char *message);
+
+/* Its caller makes it again, by another connection, unless the answer has begun. */
+void grpc_call_refuse(struct grpc_call *call);
 
 /* Tells the method, if it owns the call, that the call is gone. */
 void grpc_call_tell(struct grpc_call *call);

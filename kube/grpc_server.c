@@ -10,6 +10,7 @@
  *    our successor may have bound its socket there since. While ours is bound, its inode is not
  *    reused.
  */
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -41,7 +42,11 @@ static void on_clock_closed(struct loop_timer *timer)
 
 static void leave(struct grpc_peer *peer)
 {
+	struct grpc_server *server = peer->server;
+
 	list_remove(&peer->of_server);
+	if (server->left && list_empty(&server->peers))
+		take(server->left)(server->owner);
 	grpc_clock_close(&peer->clock, on_clock_closed);
 }
 
@@ -210,6 +215,7 @@ bool grpc_server_is_reachable(const struct grpc_server *server)
 
 void grpc_server_hold(struct grpc_server *server)
 {
+	loop_disarm(&server->soon);
 	loop_rewatch(&server->listening, 0);
 }
 
@@ -219,11 +225,58 @@ void grpc_server_go_on(struct grpc_server *server, void *owner)
 	loop_rewatch(&server->listening, LOOP_READ);
 }
 
-static void say_goodbye(struct grpc_peer *peer)
+int grpc_server_socket(const struct grpc_server *server)
+{
+	return server->fd;
+}
+
+const char *grpc_server_path(const struct grpc_server *server)
+{
+	return server->path;
+}
+
+/* As HTTP/2 has it (RFC 9113, 6.8): the caller is told to make no more calls here, and then asked
+ * whether it has heard (grpc_call.c). Until it has, all that it begins is served. */
+static void take_leave(struct grpc_peer *peer)
+{
+	if (nghttp2_submit_shutdown_notice(peer->link.session) != 0)
+		grpc_link_end(&peer->link, "out of memory");
+	grpc_link_wake(&peer->link);
+}
+
+bool grpc_server_leave(struct grpc_server *server, bool given, void (*left)(void *owner))
+{
+	grpc_server_hold(server);
+	server->given |= given;
+	if (list_empty(&server->peers))
+		return false;
+	server->left = left;
+	list_for_each(link, &server->peers)
+	{
+		struct grpc_peer *peer = list_entry(link, struct grpc_peer, of_server);
+
+		peer->leaving = true;
+		if (!peer->link.ended)
+			take_leave(peer);
+	}
+	return true;
+}
+
+static void end_calls(struct grpc_peer *peer)
 {
 	list_for_each(link, &peer->calls)
-		grpc_call_finish(list_entry(link, struct grpc_call, of_peer), GRPC_UNAVAILABLE,
-				 "the server is closing");
+	{
+		struct grpc_call *call = list_entry(link, struct grpc_call, of_peer);
+
+		if (peer->server->given)
+			grpc_call_refuse(call);
+		grpc_call_finish(call, GRPC_UNAVAILABLE, "the server is closing");
+	}
+}
+
+static void say_goodbye(struct grpc_peer *peer)
+{
+	end_calls(peer);
 	best_effort(
 		nghttp2_submit_goaway(peer->link.session, NGHTTP2_FLAG_NONE,
 				      nghttp2_session_get_last_proc_stream_id(peer->link.session),
@@ -238,7 +291,8 @@ void grpc_server_close(struct grpc_server *server, void (*closed)(void *owner))
 	server->closing = true;
 	server->closed = closed;
 	server->count = 0; /* the methods are borrowed, and may be freed soon */
-	if (is_ours(server))
+	server->left = NULL;
+	if (!server->given && is_ours(server))
 		unlink(server->path);
 	list_for_each(link, &server->peers)
 	{
@@ -311,6 +365,25 @@ static int start(struct grpc_server *server, int fd)
 	return 0;
 }
 
+static struct grpc_server *make(struct loop *loop, const char *path,
+				const struct grpc_method *methods, size_t count, void *owner)
+{
+	struct grpc_server *server = calloc(1, sizeof(*server) + strlen(path) + 1);
+
+	if (!server || loop_timer_init(loop, &server->soon, on_soon) < 0) {
+		free(server);
+		return NULL;
+	}
+	memcpy(server->path, path, strlen(path));
+	server->loop = loop;
+	server->methods = methods;
+	server->count = count;
+	server->owner = owner;
+	server->handles = 1;
+	list_init(&server->peers);
+	return server;
+}
+
 int grpc_server_open(struct loop *loop, const char *path, unsigned mode,
 		     const struct grpc_method *methods, size_t count, void *owner,
 		     struct grpc_server **ret_server, struct fault *why)
@@ -320,26 +393,64 @@ int grpc_server_open(struct loop *loop, const char *path, unsigned mode,
 
 	if (r < 0)
 		return r;
-	server = calloc(1, sizeof(*server) + strlen(path) + 1);
-	if (!server || loop_timer_init(loop, &server->soon, on_soon) < 0) {
-		free(server);
+	server = make(loop, path, methods, count, owner);
+	if (!server) {
 		unlink(path);
 		close(fd);
 		return fault_set(why, -ENOMEM, "%s: out of memory", path);
 	}
-	memcpy(server->path, path, strlen(path));
-	server->loop = loop;
-	server->methods = methods;
-	server->count = count;
-	server->owner = owner;
-	server->handles = 1;
-	list_init(&server->peers);
 	r = start(server, fd);
 	if (r < 0) {
 		unlink(path);
 		loop_timer_close(&server->soon, on_soon_closed);
 		return fault_set(why, r, "%s: %s", path, strerror(-r));
 	}
+	*ret_server = server;
+	return 0;
+}
+
+/* Where a socket that another process has bound and listens on can be reached. */
+static int find_place(int fd, const char *within, struct sockaddr_un *ret_address,
+		      struct fault *why)
+{
+	socklen_t size = sizeof(*ret_address), int_size = sizeof(int);
+	int listens = 0;
+	struct stat about;
+
+	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (getsockname(fd, (struct sockaddr *)ret_address, &size) != 0 ||
+	    ret_address->sun_family != AF_UNIX || size > sizeof(*ret_address) ||
+	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_size) != 0 || !listens)
+		return fault_set(why, -EBADF, "it is not a socket that listens at a path");
+	if (lstat(ret_address->sun_path, &about) != 0 || !S_ISSOCK(about.st_mode))
+		return fault_set(why, -EBADF, "%s: its file is gone", ret_address->sun_path);
+	if (strncmp(ret_address->sun_path, within, strlen(within)) != 0)
+		return fault_set(why, -EBADF, "%s: it is not in %s", ret_address->sun_path, within);
+	return 0;
+}
+
+int grpc_server_inherit(struct loop *loop, int socket, const char *within,
+			const struct grpc_method *methods, size_t count, void *owner,
+			struct grpc_server **ret_server, struct fault *why)
+{
+	struct sockaddr_un address;
+	struct grpc_server *server;
+	int fd, r = find_place(socket, within, &address, why);
+
+	if (r < 0)
+		return r;
+	fd = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+	server = fd >= 0 ? make(loop, address.sun_path, methods, count, owner) : NULL;
+	if (!server) {
+		close(fd);
+		return fault_set(why, -ENOMEM, "%s: no memory or descriptors", address.sun_path);
+	}
+	r = start(server, fd);
+	if (r < 0) {
+		loop_timer_close(&server->soon, on_soon_closed);
+		return fault_set(why, r, "%s: %s", address.sun_path, strerror(-r));
+	}
+	grpc_server_hold(server);
 	*ret_server = server;
 	return 0;
 }

@@ -320,7 +320,6 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.parking = parking,
 		.look = divided_now,
 		.driver = driver,
-		.succeeded = standby_succeeded,
 		.finished = standby_finished,
 		.ended = ended,
 	};
@@ -396,14 +395,26 @@ int kubernetes_open(struct daemon *d, struct kubernetes **ret_kubernetes, struct
 	return k->entry->open(&k->host, d->options.kubernetes, &k->plugin, why);
 }
 
-bool kubernetes_succeed(struct kubernetes *k)
+bool kubernetes_give(struct kubernetes *k, struct handover_sockets *ret_sockets)
 {
-	return k && k->plugin && k->entry->succeed(k->plugin) == 1;
+	return k && k->plugin && k->entry->give(k->plugin, ret_sockets) == 0;
 }
 
-bool kubernetes_finish(struct kubernetes *k)
+bool kubernetes_inherit(struct kubernetes *k, const struct handover_sockets *sockets)
 {
-	return k && k->plugin && k->entry->finish(k->plugin) == 1;
+	struct fault why;
+
+	if (!k || !k->plugin)
+		return false;
+	if (k->entry->inherit(k->plugin, sockets, &why) == 0)
+		return true;
+	log_warning("standby.uninherited", "reason=%s", log_text(why.text).text);
+	return false;
+}
+
+bool kubernetes_finish(struct kubernetes *k, bool given)
+{
+	return k && k->plugin && k->entry->finish(k->plugin, given) == 1;
 }
 
 void kubernetes_close(struct kubernetes *k)

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/handover.h"
 #include "kube/right.h"
 #include "node/daemon.h"
 
@@ -18,12 +19,14 @@ must_check int kubernetes_open(struct daemon *d, struct kubernetes **ret_kuberne
 			       struct fault *why);
 /* NULL: does nothing. Tenants stay for our successor. */
 void kubernetes_close(struct kubernetes *k);
-/* For a meted that stands by (standby.h): the serving one is about to end. True:
- * standby_succeeded() is called when the kubelet knows us, too. */
-must_check bool kubernetes_succeed(struct kubernetes *k);
-/* We are about to end. True: standby_finished() is called when no call of the kubelet is being
- * answered. NULL: false. */
-must_check bool kubernetes_finish(struct kubernetes *k);
+/* We are about to end: the sockets with which the meted that stands by (standby.h) is to go on. Lent.
+ * False: there are none, as for NULL. */
+must_check bool kubernetes_give(struct kubernetes *k, struct handover_sockets *ret_sockets);
+/* In a meted that stands by: does it go on with the serving one's sockets? Lent. NULL: no. */
+must_check bool kubernetes_inherit(struct kubernetes *k, const struct handover_sockets *sockets);
+/* We are about to end. `given`: the meted that stands by goes on with the sockets. True:
+ * standby_finished() is called when the kubelet's calls are answered. NULL: false. */
+must_check bool kubernetes_finish(struct kubernetes *k, bool given);
 /* Closed, but it has not ended: it may be telling the API server. */
 bool kubernetes_is_leaving(const struct kubernetes *k);
 /* Questions to the API server: plugin/host.h. -ENOTCONN: this is no node of Kubernetes. */

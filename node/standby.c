@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/handover.h"
 #include "node/kubernetes.h"
 #include "node/notify.h"
 #include "node/place_lock.h"
@@ -75,10 +76,19 @@ static void on_locked(struct loop_work *work)
 	loop_stop(&s->daemon->loop);
 }
 
-static void on_other_gone(struct loop_watch *watch, int events)
+/* The other one has said what there is to take over, or has ended. */
+static void on_said(struct loop_watch *watch, int events)
 {
+	struct standby *s = container_of(watch, struct standby, leaver);
+	struct handover_sockets sockets;
+
 	(void)events;
-	hang_up(container_of(watch, struct standby, leaver));
+	if (handover_receive(watch->fd, &sockets) == 0) {
+		if (kubernetes_inherit(s->daemon->kubernetes, &sockets))
+			handover_confirm(watch->fd);
+		handover_close(&sockets);
+	}
+	hang_up(s);
 }
 
 /* The other one is about to end. It waits for us to hang up. */
@@ -91,21 +101,13 @@ static void on_leaving(struct loop_watch *watch, int events)
 	if (fd < 0)
 		return;
 	/* There is one other meted, and it connects once. */
-	if (s->dialled ||
-	    loop_watch(&s->daemon->loop, &s->leaver, fd, LOOP_READ, on_other_gone) < 0) {
+	if (s->dialled || loop_watch(&s->daemon->loop, &s->leaver, fd, LOOP_READ, on_said) < 0) {
 		close(fd);
 		return;
 	}
 	s->dialled = true;
 	s->other_fd = fd;
 	log_info("standby.next", "reason=\"the other meted is about to end\"");
-	if (!kubernetes_succeed(s->daemon->kubernetes))
-		hang_up(s);
-}
-
-void standby_succeeded(struct daemon *d)
-{
-	hang_up(d->standby);
 }
 
 static int open_all(struct standby *s, struct fault *why)
@@ -193,10 +195,13 @@ int standby_wait(struct daemon *d, struct fault *why)
 
 static void finish(struct standby *s)
 {
+	bool given;
+
 	if (s->other_fd < 0)
 		return;
+	given = handover_confirmed(s->other_fd);
 	hang_up(s);
-	if (!kubernetes_finish(s->daemon->kubernetes))
+	if (!kubernetes_finish(s->daemon->kubernetes, given))
 		loop_stop(&s->daemon->loop);
 }
 
@@ -227,6 +232,15 @@ static int dial(const struct daemon *d)
 		       : -1;
 }
 
+/* If it is not sent, who stands by is not heard from before our time is over. */
+static void give(const struct standby *s)
+{
+	struct handover_sockets sockets = {.of = ""};
+	bool any = kubernetes_give(s->daemon->kubernetes, &sockets);
+
+	best_effort(handover_send(s->other_fd, any ? &sockets : NULL));
+}
+
 bool standby_precede(struct daemon *d)
 {
 	int fd = d->stands_by ? -1 : dial(d);
@@ -246,6 +260,7 @@ bool standby_precede(struct daemon *d)
 		return false;
 	}
 	s->other_fd = fd;
+	give(s);
 	loop_arm(&s->within, PRECEDE_S * 1000000000ull);
 	log_info("daemon.precedes", "reason=\"another meted stands by: it gets ready first\"");
 	return true;

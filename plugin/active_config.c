@@ -13,6 +13,7 @@
 #include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
 #include "plugin/nvidia/driver_cdi.h"
+#include "plugin/nvidia/mig_label.h"
 #include "plugin/nvidia/parts.h"
 #include "plugin/sums/seats.h"
 
@@ -272,6 +273,15 @@ int active_config_divided(struct plugin *p, uint32_t former, struct fault *why)
 
 	if (r == 0)
 		parts_divided(p->parts);
+	return r;
+}
+
+int active_config_looked(struct plugin *p, uint32_t former, struct fault *why)
+{
+	int r = active_config_divided(p, former, why);
+
+	if (r == 0)
+		mig_label_divided(p->mig);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/handover.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "core/part.h"
@@ -19,7 +20,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 16, /* of this interface: both sides are built together */
+	HOST_VERSION = 17, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -108,8 +109,8 @@ struct host {
 	const char *missing;	/* why there are no devices: meted waits for them */
 	bool missing_driver;	/* it could not be opened at all */
 	bool stands_by;		/* because another meted serves the node: `missing` says so */
-	/* What a stand-by has made for who serves after it, in the same process; NULL: it is not
-	 * wanted. */
+	/* What a stand-by has taken over for who serves after it, in the same process; NULL: it is
+	 * not wanted. */
 	struct registration **carried;
 
 	/* Creates a tenant that lives until end(); after a restart of meted, until the grace
@@ -147,8 +148,7 @@ struct host {
 	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
 	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
 	void (*driver)(struct daemon *d, const int fd[WIRE_LIBRARIES]);
-	/* After succeed() and finish(). */
-	void (*succeeded)(struct daemon *d);
+	/* After finish(). */
 	void (*finished)(struct daemon *d);
 	/* After close(): everything has ended, and `host` is no longer needed. */
 	void (*ended)(struct daemon *d);
@@ -180,12 +180,18 @@ struct plugin_entry {
 	/* A start without a device: does the file, or one of the folder, say that parts are made
 	 * when they are needed? */
 	bool (*makes)(const char *config);
-	/* A stand-by's: who serves is about to end. 1: succeeded() is called when the kubelet knows
-	 * us, too; 0: it need not. */
-	int (*succeed)(struct plugin *plugin);
-	/* We are about to end. 1: finished() is called when no call of the kubelet is being
-	 * answered; 0: none is. */
-	int (*finish)(struct plugin *plugin);
+	/* We are about to end: the sockets with which who stands by is to go on. Lent. 0; 1: there
+	 * are none. */
+	int (*give)(struct plugin *plugin, struct handover_sockets *ret_sockets);
+	/* A stand-by's: goes on with those of who serves, which is about to end. Lent. -errno with
+	 * a sentence: it does not. */
+	int (*inherit)(struct plugin *plugin, const struct handover_sockets *sockets,
+		       struct fault *why);
+	/* We are about to end. `given`: a stand-by goes on with the sockets. 1: finished() is
+	 * called when the kubelet's calls are answered and its connections have ended; 0: there are
+	 * none.
+	 */
+	int (*finish)(struct plugin *plugin, bool given);
 	/* Asks the API server whose a token is that is for `audience` (NULL: for the API server),
 	 * and whether a user may get something. The loop calls told() once, within seconds, unless
 	 * it is forgotten before. -ENOTCONN: there is no API server here. -ENOMEM. All must have

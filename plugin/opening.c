@@ -478,20 +478,16 @@ static void reload(struct plugin *p)
 	nodes_reload(p->nodes, p);
 }
 
-static int finish(struct plugin *p)
-{
-	return dra_finish(p->dra);
-}
-
 exported extern const struct plugin_entry mete_plugin;
 const struct plugin_entry mete_plugin = {
 	.version = HOST_VERSION,
 	.open = plugin_open,
 	.reload = reload,
-	.divided = active_config_divided,
+	.divided = active_config_looked,
 	.makes = parts_makes,
-	.succeed = standby_succeed,
-	.finish = finish,
+	.give = standby_give,
+	.inherit = standby_inherit,
+	.finish = standby_finish,
 	.who = reviews_who,
 	.may = reviews_may,
 	.forget = reviews_forget,

@@ -111,6 +111,12 @@ static void on_finished(struct loop_work *work)
 
 	if (d->stopping)
 		return;
+	/* A division has ended since this look began. */
+	if (v->hurries) {
+		v->before = 0;
+		loop_arm(&v->timer, 0);
+		return;
+	}
 	if (same && (v->r < 0 || adopt(d, &v->why) != 0)) {
 		log_info("daemon.again",
 			 "reason=\"GPUs are divided by MIG in another way now\" because=%s",
@@ -120,7 +126,7 @@ static void on_finished(struct loop_work *work)
 		return;
 	}
 	v->before = same ? 0 : v->now;
-	loop_arm(&v->timer, v->hurries ? 0 : pause_ns(d));
+	loop_arm(&v->timer, pause_ns(d));
 }
 
 static void on_due(struct loop_timer *timer)

@@ -262,14 +262,6 @@ static void on_unseen_closed(struct loop_timer *timer)
 	loop_timer_close(&container_of(timer, struct dra, unseen.again)->soon, on_soon_closed);
 }
 
-bool dra_finish(struct dra *dra)
-{
-	if (!dra || list_empty(&dra->asking))
-		return false;
-	dra->finishing = true;
-	return true;
-}
-
 void dra_close(struct dra *dra)
 {
 	if (!dra)

@@ -10,7 +10,7 @@
  *	slices.c     ResourceSlices as trees             publish.c    written, watched and repaired
  *	counters.c   what parts take of their GPU, in them
  *	claim.c      what a claim's allocation amounts to    claim_config.c   its parameters
- *	register.c   the kubelet's sockets       standby.c   those of who is about to serve
+ *	register.c   the kubelet's sockets       standby.c   those that who serves hands over
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
  *	adjust.c     shares that annotations change      claim_adjust.c   to what
@@ -46,10 +46,7 @@ void dra_refresh(struct dra *dra);
 bool dra_misses(const struct dra *dra);
 /* Is a share of the device prepared for a claim? NULL: no. */
 bool dra_has(const struct dra *dra, uint32_t device);
-/* The host's finished() is called when no call of the kubelet is being answered any more. False:
- * none is. NULL: false. */
-must_check bool dra_finish(struct dra *dra);
-/* What a stand-by of this process registered is wanted no more. */
+/* What a stand-by of this process has taken over is wanted no more. */
 void dra_disown(struct plugin *p);
 /* NULL: does nothing. */
 void dra_close(struct dra *dra);

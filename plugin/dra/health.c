@@ -10,6 +10,8 @@
 
 enum { FORGETS_S = 60 }; /* several looks of dra.c */
 
+static const char ends[] = "this meted is about to end";
+
 struct watcher {
 	struct list link;
 	struct grpc_call *call;
@@ -102,10 +104,15 @@ void health_tell(struct dra *dra)
 
 void health_watch(struct grpc_call *call, struct grpc_bytes request, void *owner)
 {
-	struct watcher *w = calloc(1, sizeof(*w));
 	struct dra *dra = owner;
+	struct watcher *w;
 
 	(void)request;
+	if (dra->finishing) {
+		grpc_end(call, GRPC_UNAVAILABLE, ends);
+		return;
+	}
+	w = calloc(1, sizeof(*w));
 	if (!w) {
 		grpc_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
@@ -120,6 +127,17 @@ void health_watch_gone(struct grpc_call *call, void *owner)
 {
 	(void)owner;
 	leave(grpc_call_kept(call));
+}
+
+void health_end(struct dra *dra)
+{
+	list_for_each(link, &dra->watchers)
+	{
+		struct watcher *w = list_entry(link, struct watcher, link);
+
+		grpc_end(w->call, GRPC_UNAVAILABLE, ends);
+		leave(w);
+	}
 }
 
 void health_forget(struct dra *dra)

@@ -14,7 +14,7 @@ struct status;
 struct dra {
 	struct plugin *plugin;
 	struct journal journal;
-	bool finishing; /* the host is told when no call is being answered */
+	bool finishing; /* we are about to end: calls that have no end of their own are ended */
 	char driver[80], pool[SLICES_POOL], kind[80];
 
 	struct registration *registration; /* NULL: nobody can call */
@@ -50,6 +50,9 @@ must_check int registration_name(const struct config *config, char ret_driver[80
 				 struct fault *why);
 void register_open(struct dra *dra);
 void register_close(struct dra *dra);
+/* We are about to end. `given`: somebody else goes on with the sockets. The host's finished() is
+ * called when all calls are answered and all connections have ended. False: there are none. */
+must_check bool register_leave(struct dra *dra, bool given);
 /* Does the kubelet know us? */
 bool register_is_known(const struct dra *dra);
 
@@ -68,6 +71,8 @@ void health_watch_gone(struct grpc_call *call, void *owner);
 void health_tell(struct dra *dra);
 /* Likewise, for the streams of health. */
 void health_forget(struct dra *dra);
+/* We are about to end: ends those streams, which the kubelet then opens again. */
+void health_end(struct dra *dra);
 
 /* prepare.c */
 /* What the claim is to have. -errno with one sentence. */

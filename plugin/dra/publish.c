@@ -140,19 +140,43 @@ static void write_slice(struct publish *u, cJSON *slice, const struct publish_kn
 		publish_rest(u, 1000000000);
 }
 
-/* A new round, if its time has come: somebody may undo what we write. */
-static bool begin(struct publish *u)
+/* Are the devices not what they were at the last round? */
+static bool is_news(struct publish *u)
+{
+	owned(cJSON_Delete) cJSON *wanted = publish_wanted(u, 0);
+	char *text = wanted ? cJSON_PrintUnformatted(wanted) : NULL;
+	bool same = text && u->wanted && strcmp(text, u->wanted) == 0;
+
+	if (!text)
+		return false;
+	free(u->wanted);
+	u->wanted = text;
+	return !same;
+}
+
+/* Somebody may undo what we write, again and again: a repair has a time before which it does not
+ * begin. */
+static bool may_repair(struct publish *u)
 {
 	uint64_t now = loop_now_ns();
 
 	if (now < u->not_before_ns) {
-		publish_rest(u, u->not_before_ns - now);
+		/* Not publish_rest(): news do not wait. */
+		loop_arm(&u->again, u->not_before_ns - now);
 		return false;
 	}
 	u->pause_s = now - u->not_before_ns > QUIET_S * 1000000000ull
 			     ? 1
 			     : (uint32_t)least(PAUSE_MOST_S, 2 * u->pause_s);
 	u->not_before_ns = now + u->pause_s * 1000000000ull;
+	return true;
+}
+
+/* A new round, if its time has come. */
+static bool begin(struct publish *u)
+{
+	if (!is_news(u) && !may_repair(u))
+		return false;
 	u->generation = known_newest(u) + 1;
 	u->in_round = true;
 	log_info("slices.differ", "pool=%s generation=%" PRId64, u->dra->pool, u->generation);

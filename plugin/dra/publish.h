@@ -32,7 +32,8 @@ struct publish {
 	bool deleting;
 	bool counted;		/* what is being written has counters */
 	bool uncounted;		/* those written last were dropped, which was logged */
-	uint64_t not_before_ns; /* the next round */
+	char *wanted;		/* what the last round was for; NULL: there was none */
+	uint64_t not_before_ns; /* the next repair */
 	uint32_t pause_s, failures;
 	uint64_t writes;
 	const char *withheld[HOST_DEVICES]; /* as last logged; NULL: the device is published */

@@ -117,5 +117,6 @@ void publish_close(struct publish *u)
 		api_forget(u->node);
 	known_free(u);
 	free(u->complaint);
+	free(u->wanted);
 	loop_timer_close(&u->again, on_again_closed);
 }

@@ -21,7 +21,7 @@ static void on_info(struct grpc_call *call, struct grpc_bytes request, void *own
 	(void)request;
 	info.type = (char *)"DRAPlugin";
 	info.name = reg->driver;
-	info.endpoint = reg->path;
+	info.endpoint = (char *)grpc_server_path(reg->server);
 	info.supported_versions = versions;
 	info.n_supported_versions = ARRAY_SIZE(versions);
 	serve_answer(call, &info.base);
@@ -41,21 +41,19 @@ static void on_status(struct grpc_call *call, struct grpc_bytes bytes, void *own
 	}
 	reg->registered = status->plugin_registered;
 	if (reg->registered)
-		log_info("dra.registered", "driver=%s socket=%s", reg->driver, reg->path);
+		log_info("dra.registered", "driver=%s socket=%s", reg->driver,
+			 grpc_server_path(reg->server));
 	else
 		log_error("dra.unregistered", "reason=%s", log_text(status->error).text);
 	pluginregistration__registration_status__free_unpacked(status, NULL);
 	serve_answer(call, &response.base);
-	if (!reg->dra) {
-		if (reg->told)
-			reg->told(reg->owner);
+	if (!reg->dra)
 		return;
-	}
 	publish_consider(reg->dra->publish);
 	report_changed(reg->dra);
 }
 
-static const struct grpc_method registration_methods[] = {
+const struct grpc_method registration_methods[REGISTRATION_METHODS] = {
 	{"/pluginregistration.Registration/GetInfo", on_info, NULL},
 	{"/pluginregistration.Registration/NotifyRegistrationStatus", on_status, NULL},
 };
@@ -87,81 +85,78 @@ static const char *pod_uid(void)
 	return uid && words_is_label(uid) ? uid : NULL;
 }
 
-/* Both paths; the longer one's length. `uid`: NULL: they have none in their names. */
-static int write_paths(struct registration *reg, const char *kubelet, const char *uid)
+/* Of both sockets. */
+struct paths {
+	char registration[PLUGIN_PATH], driver[PLUGIN_PATH];
+};
+
+/* The longer one's length. `uid`: NULL: they have none in their names. */
+static int write_paths(const char *driver, const char *kubelet, const char *uid,
+		       struct paths *ret_paths)
 {
 	const char *dash = uid ? "-" : "";
-	int a = snprintf(reg->registration_path, sizeof(reg->registration_path),
-			 "%s/plugins_registry/%s%s%s-reg.sock", kubelet, reg->driver, dash,
+	int a = snprintf(ret_paths->registration, sizeof(ret_paths->registration),
+			 "%s/plugins_registry/%s%s%s-reg.sock", kubelet, driver, dash,
 			 uid ? uid : "");
-	int b = snprintf(reg->path, sizeof(reg->path), "%s/plugins/%s/dra%s%s.sock", kubelet,
-			 reg->driver, dash, uid ? uid : "");
+	int b = snprintf(ret_paths->driver, sizeof(ret_paths->driver), "%s/plugins/%s/dra%s%s.sock",
+			 kubelet, driver, dash, uid ? uid : "");
 
 	return a > b ? a : b;
 }
 
-static int find_paths(struct registration *reg, const char *kubelet, struct fault *why)
+static int find_paths(const char *driver, const char *kubelet, struct paths *ret_paths,
+		      struct fault *why)
 {
 	const char *uid = pod_uid();
 	char folder[PLUGIN_PATH];
 	int r;
 
-	reg->is_own = uid && write_paths(reg, kubelet, uid) <= SOCKET_PATH;
-	if (!reg->is_own && write_paths(reg, kubelet, NULL) > SOCKET_PATH)
+	if (!(uid && write_paths(driver, kubelet, uid, ret_paths) <= SOCKET_PATH) &&
+	    write_paths(driver, kubelet, NULL, ret_paths) > SOCKET_PATH)
 		return fault_set(
 			why, -ENAMETOOLONG,
 			"%s: too long for a socket's path; accepted: a shorter 'domain' or "
 			"'kubelet-folder'",
-			strlen(reg->path) > strlen(reg->registration_path)
-				? reg->path
-				: reg->registration_path);
+			strlen(ret_paths->driver) > strlen(ret_paths->registration)
+				? ret_paths->driver
+				: ret_paths->registration);
 	snprintf(folder, sizeof(folder), "%s/plugins", kubelet);
 	r = make_folder(folder, why);
-	snprintf(folder, sizeof(folder), "%s/plugins/%s", kubelet, reg->driver);
+	snprintf(folder, sizeof(folder), "%s/plugins/%s", kubelet, driver);
 	return r == 0 ? make_folder(folder, why) : r;
 }
 
-static int make(struct plugin *p, const char *driver, struct dra *dra,
-		struct registration **ret_registration, struct fault *why)
+struct registration *registration_new(const char *driver, struct dra *dra)
 {
-	owned(registration_free) struct registration *reg = calloc(1, sizeof(*reg));
-	struct loop *loop = p->host->loop;
+	struct registration *reg = calloc(1, sizeof(*reg));
+
+	if (!reg)
+		return NULL;
+	snprintf(reg->driver, sizeof(reg->driver), "%s", driver);
+	reg->dra = dra;
+	return reg;
+}
+
+static int make(struct dra *dra, struct registration **ret_registration, struct fault *why)
+{
+	owned(registration_free) struct registration *reg = registration_new(dra->driver, dra);
+	const struct plugin *p = dra->plugin;
+	struct paths paths;
 	int r;
 
 	if (!reg)
 		return fault_set(why, -ENOMEM, "out of memory");
-	snprintf(reg->driver, sizeof(reg->driver), "%s", driver);
-	reg->dra = dra;
-	r = find_paths(reg, p->config->kubelet_folder, why);
-	if (r == 0 && !dra && !reg->is_own)
-		return fault_set(why, -ENOTUNIQ, "%s is the socket of the meted that serves: %s",
-				 reg->path,
-				 pod_uid() ? "with the pod's UID it would be too long"
-					   : "POD_UID does not say another name");
+	r = find_paths(reg->driver, p->config->kubelet_folder, &paths, why);
 	/* The socket that the other one tells of is there first. */
 	if (r == 0)
-		r = grpc_server_open(loop, reg->path, 0600, serve_methods, serve_method_count, dra,
-				     &reg->server, why);
-	if (r == 0 && !dra)
-		grpc_server_hold(reg->server);
+		r = grpc_server_open(p->host->loop, paths.driver, 0600, serve_methods,
+				     serve_method_count, dra, &reg->server, why);
 	if (r == 0)
-		r = grpc_server_open(loop, reg->registration_path, 0600, registration_methods,
-				     ARRAY_SIZE(registration_methods), reg, &reg->registry, why);
+		r = grpc_server_open(p->host->loop, paths.registration, 0600, registration_methods,
+				     REGISTRATION_METHODS, reg, &reg->registry, why);
 	if (r == 0)
 		*ret_registration = take(reg);
 	return r;
-}
-
-int registration_await(struct plugin *p, const char *driver, void (*told)(void *owner), void *owner,
-		       struct registration **ret_registration, struct fault *why)
-{
-	int r = make(p, driver, NULL, ret_registration, why);
-
-	if (r < 0)
-		return r;
-	(*ret_registration)->told = told;
-	(*ret_registration)->owner = owner;
-	return 0;
 }
 
 void registration_free(struct registration *reg)
@@ -179,13 +174,12 @@ void dra_disown(struct plugin *p)
 		registration_free(take(*p->host->carried));
 }
 
-static bool is_reachable(const struct registration *reg)
+bool registration_is_reachable(const struct registration *reg)
 {
 	return grpc_server_is_reachable(reg->server) && grpc_server_is_reachable(reg->registry);
 }
 
-/* What this process registered while it stood by: its sockets stay as they are, and the kubelet
- * notices nothing. */
+/* What this process took over while it stood by. */
 static bool adopt(struct dra *dra)
 {
 	struct registration **carried = dra->plugin->host->carried;
@@ -193,13 +187,15 @@ static bool adopt(struct dra *dra)
 
 	if (!reg)
 		return false;
-	if (strcmp(reg->driver, dra->driver) != 0 || !is_reachable(reg)) {
+	if (strcmp(reg->driver, dra->driver) != 0 || !registration_is_reachable(reg)) {
 		registration_free(reg);
 		return false;
 	}
 	reg->dra = dra;
 	dra->registration = reg;
 	grpc_server_go_on(reg->server, dra);
+	log_info("dra.inherited", "driver=%s socket=%s", reg->driver,
+		 grpc_server_path(reg->server));
 	publish_consider(dra->publish);
 	return true;
 }
@@ -231,10 +227,10 @@ void register_open(struct dra *dra)
 {
 	struct fault why;
 
-	if (dra->registration && is_reachable(dra->registration))
+	if (dra->registration && registration_is_reachable(dra->registration))
 		return;
 	register_close(dra);
-	if (adopt(dra) || make(dra->plugin, dra->driver, dra, &dra->registration, &why) == 0) {
+	if (adopt(dra) || make(dra, &dra->registration, &why) == 0) {
 		free(take(dra->complaint));
 		clear_left(dra);
 		return;
@@ -245,6 +241,39 @@ void register_open(struct dra *dra)
 bool register_is_known(const struct dra *dra)
 {
 	return dra->registration && dra->registration->registered;
+}
+
+static void one_left(struct registration *reg)
+{
+	const struct host *host = reg->dra->plugin->host;
+
+	if (--reg->leaving == 0)
+		host->finished(host->daemon);
+}
+
+static void on_server_left(void *owner)
+{
+	one_left(((struct dra *)owner)->registration);
+}
+
+static void on_registry_left(void *owner)
+{
+	one_left(owner);
+}
+
+bool register_leave(struct dra *dra, bool given)
+{
+	struct registration *reg = dra->registration;
+
+	dra->finishing = true;
+	health_end(dra);
+	if (!reg)
+		return false;
+	if (grpc_server_leave(reg->server, given, on_server_left))
+		reg->leaving++;
+	if (grpc_server_leave(reg->registry, given, on_registry_left))
+		reg->leaving++;
+	return reg->leaving > 0;
 }
 
 void register_close(struct dra *dra)

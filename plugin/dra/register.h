@@ -5,9 +5,9 @@
  * through that folder, so nothing here has to notice it.
  *
  * In a pod the sockets have the pod's UID in their names, because two pods of the DaemonSet may be
- * there during an update: the kubelet knows both, and calls the one that it has known for the
- * shorter time. So a stand-by (standby.h) is registered before its predecessor ends. What it is
- * asked for waits at its socket, without an answer to the connection, until it serves.
+ * there during an update. Who stands by (standby.h) gets the sockets of who serves, when that ends:
+ * the kubelet knows one driver all the time. What it asks for in between waits at the socket,
+ * without an answer to the connection, until somebody serves.
  */
 #pragma once
 
@@ -16,20 +16,21 @@
 struct dra;
 
 struct registration {
-	char driver[80], registration_path[PLUGIN_PATH], path[PLUGIN_PATH];
+	char driver[80];
 	struct grpc_server *server, *registry;
 	bool registered;
-	bool is_own;	 /* the paths are no other meted's: they have the pod's UID */
-	struct dra *dra; /* that serves; NULL: a stand-by's */
-	/* A stand-by's: the kubelet has answered. NULL: nobody wants to know. */
-	void (*told)(void *owner);
-	void *owner;
+	struct dra *dra;  /* that serves; NULL: a stand-by has it */
+	unsigned leaving; /* servers of which callers take leave */
 };
 
-/* Of a stand-by. -ENOTUNIQ: its sockets would be those of the meted that serves. */
-must_check int registration_await(struct plugin *p, const char *driver, void (*told)(void *owner),
-				  void *owner, struct registration **ret_registration,
-				  struct fault *why);
+enum { REGISTRATION_METHODS = 2 };
+
+extern const struct grpc_method registration_methods[REGISTRATION_METHODS];
+
+/* Without sockets. NULL: out of memory. */
+struct registration *registration_new(const char *driver, struct dra *dra);
+/* Do the paths still lead to our sockets? */
+bool registration_is_reachable(const struct registration *registration);
 /* NULL: does nothing. */
 void registration_free(struct registration *registration);
 OWNED_POINTER(struct registration, registration_free)

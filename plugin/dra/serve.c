@@ -35,8 +35,6 @@ struct asking {
 
 static void asking_free(struct asking *a)
 {
-	const struct dra *dra = a->dra;
-
 	list_remove(&a->link);
 	for (size_t i = 0; i < a->request->n_claims; i++) {
 		reading_forget(&a->claims[i].reading);
@@ -47,8 +45,6 @@ static void asking_free(struct asking *a)
 	dra__node_prepare_resources_request__free_unpacked(a->request, NULL);
 	free(a->claims);
 	free(a);
-	if (dra->finishing && list_empty(&dra->asking))
-		dra->plugin->host->finished(dra->plugin->host->daemon);
 }
 
 static void fill_device(const struct journal_claim *entry, uint32_t index, Dra__Device *device,

@@ -53,8 +53,10 @@ struct mig_label {
 	char wanted[LABEL_MAX], doing[LABEL_MAX];
 	uint32_t users;
 	struct user user[HOST_DEVICES];
-	cJSON *pods;	/* names of the node's pods that run, by UID; NULL: not asked, or unknown */
-	uint32_t looks; /* until containers get devices again; 0: they do */
+	cJSON *pods; /* names of the node's pods that run, by UID; NULL: not asked, or unknown */
+	/* Checks of health until containers get devices again, if meted does not find before what
+	 * has been made; 0: they get some. */
+	uint32_t looks;
 	/* The thread's. */
 	int r;
 	struct fault why;
@@ -88,6 +90,15 @@ void mig_label_look(struct mig_label *label)
 {
 	if (label && label->step == RESTS && label->looks && --label->looks == 0)
 		hold_back(label, false);
+}
+
+/* That look began after the division. */
+void mig_label_divided(struct mig_label *label)
+{
+	if (!label || !label->looks)
+		return;
+	label->looks = 1;
+	mig_label_look(label);
 }
 
 /* ---- who has what --------------------------------------------------------------------------- */
@@ -331,6 +342,7 @@ static void prepare(struct mig_label *label)
 	const struct api_request request = {.verb = "GET", .path = path};
 
 	hold_back(label, true);
+	label->looks = 0;
 	snprintf(path, sizeof(path), "/api/v1/pods?fieldSelector=spec.nodeName%%3D%s", p->node);
 	label->step = ASKS;
 	if (p->pods || api_ask(p->api, &request, on_pods, label, &label->asked) < 0)
@@ -367,8 +379,10 @@ static void on_finished(struct loop_work *work)
 		release(label);
 		return;
 	}
-	if (!compared)
+	if (!compared) {
 		label->looks = LOOKS_AFTER;
+		label->plugin->host->look(label->plugin->host->daemon);
+	}
 	if (!compared || label->r <= 0) {
 		end(label, label->r == 0);
 		return;
@@ -386,8 +400,11 @@ static void go_on(struct mig_label *label)
 		return;
 	}
 	label->step = RESTS;
-	if (!*label->wanted || strcmp(label->wanted, label->doing) == 0)
+	if (!*label->wanted || strcmp(label->wanted, label->doing) == 0) {
+		if (label->looks == 1)
+			mig_label_look(label);
 		return;
+	}
 	snprintf(label->doing, sizeof(label->doing), "%s", label->wanted);
 	start(label, COMPARES);
 }

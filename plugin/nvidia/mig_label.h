@@ -22,3 +22,5 @@ void mig_label_seen(struct mig_label *label, const cJSON *labels);
 
 /* At each check of health.c. */
 void mig_label_look(struct mig_label *label);
+/* The devices have been read again, after the last division. */
+void mig_label_divided(struct mig_label *label);

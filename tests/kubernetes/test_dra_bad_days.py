@@ -198,25 +198,17 @@ def await_update(here, old, before):
     """What the log says of both."""
     assert old.wait(timeout=PATIENCE) == 0, here.meted.log()[-3000:]
     old.stdout.close()
-    until(lambda: "daemon.ready" in here.meted.log()[before:], lambda: here.meted.log()[-3000:])
+    until(lambda: "dra.inherited" in here.meted.log()[before:], lambda: here.meted.log()[-3000:])
     return here.meted.log()[before:]
 
 
-def was_known_in_time(here, said, before):
-    """Whether the kubelet knew the second one before the first one ended. That waits 5 s and no longer, for a kubelet that may be busier."""
-    order = ["standby.waits", "daemon.precedes", "standby.over", "plugin.ready"]
-    places = [said.find(word) for word in order]
-    assert -1 not in places and places == sorted(places), said
-    until(lambda: "dra.registered" in here.meted.log()[before:], "the kubelet never knew the second one")
-    known = here.meted.log()[before:].find("dra.registered")
-    assert known > places[1], f"it was known before the first one was to end: {said}"
-    return known < places[2]
+def registry(here):
+    return [name for name in here.cluster.run("ls", f"{KUBELET}/plugins_registry").split() if name.startswith(DRIVER)]
 
 
 def update(here, uid):
-    """Claims are prepared and unprepared before, during and after it. Whether the kubelet was in time, and what it says of claims that failed: the
-    name of a pod, the sentence, and how often."""
-    small, before = {"memory": "256Mi", "compute": "1"}, len(here.meted.log())
+    """Claims are prepared and unprepared before, during and after it. What the kubelet says of claims that failed: the name of a pod, and the sentence."""
+    small, before, known = {"memory": "256Mi", "compute": "1"}, len(here.meted.log()), registry(here)
     made = [here.pod(f"{uid}-{n}", **small) for n in range(5)]
     old = begin_update(here, uid)
     made += [here.pod(f"{uid}-{n}", **small) for n in range(5, 12)]
@@ -224,38 +216,25 @@ def update(here, uid):
     for one in made:
         assert one.await_end() == 0, one.log()
         one.delete(wait=False)
-    in_time = was_known_in_time(here, said, before)
-    registry = here.cluster.run("ls", f"{KUBELET}/plugins_registry").split()
-    assert [name for name in registry if name.startswith(DRIVER)] == [f"{DRIVER}-{uid}-reg.sock"], registry
+    order = ["standby.waits", "daemon.precedes", "standby.over", "dra.inherited"]
+    places = [said.find(word) for word in order]
+    assert -1 not in places and places == sorted(places), said
+    assert "dra.registered" not in said and registry(here) == known, f"the kubelet knows another driver: {known}, {registry(here)}"
     events = here.cluster.get(f"/api/v1/namespaces/{here.namespace}/events")["items"]
-    return in_time, [(event["involvedObject"]["name"], event["message"], event.get("count") or 1) for event in events
-                     if event["reason"] == "FailedPrepareDynamicResources" and event["involvedObject"]["name"].startswith(uid + "-")]
+    # The API server may not know yet that this kubelet may read a claim: then no driver is asked.
+    return [(event["involvedObject"]["name"], event["message"]) for event in events
+            if event["reason"] == "FailedPrepareDynamicResources" and event["involvedObject"]["name"].startswith(uid + "-")
+            and "no relationship found between node" not in event["message"]]
 
 
-def check_failures(in_time, failed):
-    """No more than docs/FAILURE.md allows. Where the kubelet was late it may not know whom to ask. In time, it may have chosen the first one before:
-    that claim fails once, and is prepared when the kubelet asks again."""
-    accepted = ("code = Unavailable",) if in_time else ("code = Unavailable", "is not registered")
-    assert all(any(words in sentence for words in accepted) for _, sentence, _ in failed), failed
-    for pod in {name for name, _, _ in failed} if in_time else ():
-        assert sum(times for name, _, times in failed if name == pod) == 1, f"{pod} failed more than once: {failed}"
-
-
-def test_an_update_with_a_stand_by_fails_a_claim_at_most_once_and_most_updates_none():
-    """Until two have failed none, the second time from a pod to a pod. Of those in which the kubelet was in time, fewer than these fail a claim."""
+def test_no_claim_fails_in_an_update_with_a_stand_by():
+    """The second time from a pod to a pod."""
     with claims(slots=50) as here:
         stays = here.pod("stays", ["seen", "hold=1"], memory="256Mi", compute="1")
         stays.await_line("devices=1")
-        whole = excused = 0
-        for number in range(8):
-            in_time, failed = update(here, f"uid-{number}")
-            check_failures(in_time, failed)
-            whole += in_time and not failed
-            excused += in_time and bool(failed)
-            assert excused <= 1, f"a claim failed in {excused} updates in which the kubelet was in time: {failed}"
-            if whole == 2:
-                break
-        assert whole == 2, f"in {whole} of 8 updates the kubelet knew the second one in time and no claim failed"
+        for number in range(2):
+            failed = update(here, f"uid-{number}")
+            assert not failed, failed
         assert seen(stays.exec("seen"))["total"] == 256 * MIB
         here.meted.await_registered()
 

@@ -322,6 +322,28 @@ def test_slices_are_those_of_the_devices_that_a_division_has_made():
             caller.close()
 
 
+def test_slices_follow_however_often_gpus_are_divided():
+    """With a pause before each round of writing, and checks of health before containers get devices again, this would take minutes."""
+    with Labelled(mode="claims") as node:
+        os.mkdir(node.kubelet.folder + "/plugins_registry")
+        node.start()
+        register(node)
+        left = [("all-3g.40gb", 4), ("all-disabled", 2)] * 3
+        shown = 2
+
+        def goes_on():
+            nonlocal shown
+            devices = published(node)
+            if len(devices) != shown or any(map(taints, devices)) or len(node.states()) % 2:
+                return False
+            if left:
+                name, shown = left.pop(0)
+                node.relabel(name)
+                return False
+            return True
+        until(goes_on, lambda: f"{len(left)} divisions are left, {published(node)}\n{node.log()[-2000:]}")
+
+
 def test_no_claim_is_prepared_meanwhile():
     with Labelled(mode="claims") as node:
         os.mkdir(node.kubelet.folder + "/plugins_registry")

@@ -73,5 +73,26 @@ def test_where_the_server_drops_counters_parts_are_published_without():
         assert int(repaired["metadata"]["resourceVersion"]) - int(version) == 2, (version, repaired)
 
 
+def test_slices_follow_however_often_the_devices_change():
+    """A pause is for what somebody else does to them: ours would take minutes by now."""
+    with divided(version="v1.36.3") as node:
+        await_slices(node, 1)
+        shown, left = [], 16
+
+        def taints():
+            found = slices(node)
+            return found and {taint["key"] for device in found[0]["spec"]["devices"] for taint in device.get("taints", [])}
+
+        def goes_on():
+            """The next change, once the last one is shown."""
+            nonlocal left
+            if (taints() == {f"{DRIVER}/cordoned"}) == bool(left % 2):
+                shown.append(left)
+                left -= 1
+                cordon(node, 0, left % 2)
+            return left == 0
+        until(goes_on, lambda: f"{len(shown)} of 16 changes were shown: {node.log()[-2000:]}")
+
+
 if __name__ == "__main__":
     run(globals())

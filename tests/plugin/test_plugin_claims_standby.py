@@ -1,24 +1,72 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A second meted that stands by, and the sockets by which the kubelet knows each. tests/plugin/node.py says with whom."""
+"""A second meted that stands by, and the kubelet's sockets, with which it goes on. tests/plugin/node.py says with whom."""
 import contextlib
 
 from node import *
 from meted import run
 from test_plugin_claims import DRIVER, Caller, claims, uid
 
+OF_SIZE = 128  # of what is said of sockets that are handed over: HANDOVER_OF
+
+
+def folders(node):
+    return f"{node.kubelet.folder}/plugins_registry", f"{node.kubelet.folder}/plugins/{DRIVER}"
+
 
 def sockets(node):
-    k = node.kubelet.folder
-    return sorted(os.listdir(k + "/plugins_registry")), sorted(os.listdir(f"{k}/plugins/{DRIVER}"))
+    return tuple(sorted(os.listdir(folder)) for folder in folders(node))
 
 
-def stand_by(node, **environment):
-    return Daemon(*node.options, "--stand-by", environment={**node.environment, **environment}, place=node.place, role="--system")
+def stand_by(node, options=None, **environment):
+    return Daemon(*(options or node.options), "--stand-by", environment={**node.environment, **environment}, place=node.place, role="--system")
 
 
 def caller_of(node, name):
     return Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/{name}")
+
+
+def registry_of(node):
+    """A kubelet that has started anew: it asks who is there, and says that it knows it."""
+    return Caller(f"{node.kubelet.folder}/plugins_registry/{sockets(node)[0][0]}")
+
+
+def is_told_to_end(old):
+    """When this returns, who stands by has the sockets. All write one log."""
+    before = old.log().count("standby.inherited")
+    old.process.terminate()
+    until(lambda: old.log().count("standby.inherited") > before, lambda: old.log()[-4000:])
+
+
+def has_ended(node, old, later):
+    assert old.wait() == 0, old.log()[-2000:]
+    node.meted = later
+
+
+def is_prepared(caller, tag):
+    assert caller.answer(tag).startswith("ok "), caller.answer(tag)
+
+
+@contextlib.contextmanager
+def left_by_nobody(node, later):
+    """Of a test that has failed, too."""
+    try:
+        yield later
+    finally:
+        if node.meted is not later and later.process.poll() is None:
+            later.kill()
+
+
+@contextlib.contextmanager
+def an_update():
+    """Whose claim c0 is prepared, with a stand-by. The caller's connection stays open."""
+    with claims(environment={"POD_UID": "old"}) as (node, made, unused):
+        made.answer("c0")
+        with contextlib.closing(caller_of(node, "dra-old.sock")) as caller:
+            caller.prepare("c0")
+            is_prepared(caller, "c0")
+            with left_by_nobody(node, stand_by(node, POD_UID="one")) as later:
+                yield node, made, caller, later
 
 
 def test_a_pods_sockets_have_its_uid_and_those_of_a_killed_one_are_removed():
@@ -37,59 +85,119 @@ def test_a_pods_sockets_have_its_uid_and_those_of_a_killed_one_are_removed():
         until(lambda: sockets(node) == ([f"{DRIVER}-reg.sock"], ["dra.sock"]), lambda: sockets(node))
 
 
-def test_what_is_asked_of_who_stands_by_is_answered_when_it_serves():
+def test_an_open_connection_is_answered_by_whoever_serves():
+    with an_update() as (node, made, caller, later):
+        made.answer_all()
+        first, there = caller.answer("c0"), sockets(node)
+        assert there == ([f"{DRIVER}-old-reg.sock"], ["dra-old.sock"])
+        for name, uid_of in ("c1", "two"), ("c2", None):
+            old = node.meted
+            is_told_to_end(old)
+            has_ended(node, old, later)
+            caller.prepare(name, "c0/again")
+            is_prepared(caller, name)
+            assert caller.answers.pop("c0/again") == first
+            assert sockets(node) == there, "the kubelet knows another driver now"
+            if uid_of:
+                later = stand_by(node, POD_UID=uid_of)  # it ends with the node, or takes its place
+        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1", "ns/c2"}
+
+
+def test_what_is_asked_when_nobody_serves_is_answered_by_the_next_one():
+    with an_update() as (node, made, caller, later), contextlib.closing(caller_of(node, "dra-old.sock")) as another:
+        old = node.meted
+        caller.prepare("c1")  # is not answered: so the old one does not end yet
+        made.await_reads(2)
+        is_told_to_end(old)
+        with contextlib.closing(registry_of(node)) as registry:
+            registry.tell("r registered")
+            assert registry.answer("r") == "ok"
+        later.process.send_signal(signal.SIGSTOP)
+        another.tell(f"c2 prepare ns c2 {uid('c2')}")  # by a new connection
+        made.answer("c1")
+        is_prepared(caller, "c1")
+        has_ended(node, old, later)
+        caller.tell(f"c3 prepare ns c3 {uid('c3')}")  # by one that was open
+        later.process.send_signal(signal.SIGCONT)
+        made.answer_all()
+        for who, name in (another, "c2"), (caller, "c3"):
+            is_prepared(who, name)
+
+
+def test_a_call_that_cannot_be_answered_in_time_is_answered_by_the_next_one():
+    with an_update() as (node, made, caller, later):
+        old = node.meted
+        caller.prepare("c1")
+        assert made.await_reads(2)[1:] == ["c1"]
+        is_told_to_end(old)
+        has_ended(node, old, later)
+        assert made.await_reads(3)[1:] == ["c1", "c1"]
+        made.answer_all()
+        is_prepared(caller, "c1")
+        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1"}
+
+
+def test_without_pods_the_sockets_are_handed_over_too():
     with claims() as (node, made, caller):
         made.answer_all()
         caller.prepare("c0")
-        first = caller.answer("c0")
-        old, later = node.meted, stand_by(node, POD_UID="one")
-        assert sockets(node)[0] == [f"{DRIVER}-reg.sock"], "it is known before the other one ends"
-        with old_ends(old):
-            until(lambda: f"{DRIVER}-one-reg.sock" in sockets(node)[0], lambda: later.log())
-            next_one = caller_of(node, "dra-one.sock")
-            next_one.tell(f"c0 prepare ns c0 {uid('c0')}", f"c1 prepare ns c1 {uid('c1')}")
-        node.meted = later
-        assert next_one.answer("c0") == first
-        assert next_one.answer("c1").startswith("ok "), next_one.answer("c1")
-        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1"}
-        assert sockets(node) == ([f"{DRIVER}-one-reg.sock"], ["dra-one.sock"])
-        next_one.close()
+        with left_by_nobody(node, stand_by(node)) as later:
+            old = node.meted
+            is_told_to_end(old)
+            has_ended(node, old, later)
+        caller.prepare("c1")
+        is_prepared(caller, "c1")
+        assert sockets(node) == ([f"{DRIVER}-reg.sock"], ["dra.sock"])
+
+
+def test_another_driver_has_sockets_of_its_own():
+    """Whose configuration has changed meanwhile."""
+    with claims() as (node, made, caller):
+        caller.await_known()
+        with open(node.file) as ours, open(node.folder + "/other.yaml", "w") as other:
+            json.dump({"version": "v1", "mete": {**json.load(ours)["mete"], "domain": "other.dev"}}, other)
+        later = stand_by(node, [option.replace(node.file, other.name) for option in node.options], POD_UID="one")
+        node.meted.process.terminate()
+        has_ended(node, node.meted, later)
+        assert f"are those of '{DRIVER}" in later.log(), later.log()
+        until(lambda: sockets(node) == (["gpu.other.dev-one-reg.sock"], []), lambda: f"{sockets(node)}\n{later.log()[-2000:]}")
 
 
 @contextlib.contextmanager
-def old_ends(old):
-    """It is told to, and waits for who stands by as long as this kubelet of ours does not answer: 5 s."""
-    old.process.terminate()
-    yield
-    assert old.wait() == 0
+def a_leaver(node, of=f"{DRIVER} known"):
+    """Another meted, which hands over sockets and does not end: both connections."""
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
+        for listener, folder, name in zip(listeners, reversed(folders(node)), ("dra-left.sock", f"{DRIVER}-left-reg.sock")):
+            listener.bind(f"{folder}/{name}")
+            listener.listen()
+        leaver = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        leaver.connect(node.place + "/stand-by.sock")
+        socket.send_fds(leaver, [of.encode().ljust(OF_SIZE, b"\0")], [listener.fileno() for listener in listeners])
+        yield leaver
 
 
 def test_who_stands_by_and_is_told_to_end_leaves_no_socket():
     with claims() as (node, made, caller):
-        later = stand_by(node, POD_UID="one")
-        node.meted.process.send_signal(signal.SIGSTOP)  # it does not end yet
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as leaver:
-            leaver.connect(node.place + "/stand-by.sock")
-            until(lambda: f"{DRIVER}-one-reg.sock" in sockets(node)[0], lambda: later.log())
+        later, before = stand_by(node), sockets(node)
+        with a_leaver(node) as leaver:
+            assert leaver.recv(2) == b"\0" and leaver.recv(2) == b""
+            assert sockets(node) != before
             later.process.terminate()
             assert later.wait() == 0
-            assert leaver.recv(1) == b""
-        assert sockets(node) == ([f"{DRIVER}-reg.sock"], ["dra.sock"])
-        node.meted.process.send_signal(signal.SIGCONT)
+        assert sockets(node) == before
 
 
-def test_without_a_uid_the_second_ones_sockets_are_opened_when_it_serves():
-    with claims() as (node, made, caller):
-        later = stand_by(node)
-        node.meted.process.terminate()
-        assert node.meted.wait() == 0
-        node.meted = later
-        until(lambda: later.log().count("plugin.ready") == 2, later.log)
-        assert "POD_UID does not say another name" in later.log()
-        with contextlib.closing(caller_of(node, "dra.sock")) as again:
-            made.answer_all()
-            again.prepare("c0")
-            assert again.answer("c0").startswith("ok "), again.answer("c0")
+def test_what_makes_no_sense_is_not_taken_over():
+    for of in "gpu.other.dev known", DRIVER, "", "x" * OF_SIZE:
+        with claims() as (node, made, caller):
+            later = stand_by(node)
+            with a_leaver(node, of) as leaver:
+                assert leaver.recv(2) == b"", of
+            later.process.terminate()
+            assert later.wait() == 0 and "standby.inherited" not in later.log()
+            with contextlib.closing(caller_of(node, "dra.sock")) as again:
+                again.await_known()
 
 
 if __name__ == "__main__":
