@@ -19,8 +19,8 @@ must_check int kubernetes_open(struct daemon *d, struct kubernetes **ret_kuberne
 			       struct fault *why);
 /* NULL: does nothing. Tenants stay for our successor. */
 void kubernetes_close(struct kubernetes *k);
-/* We are about to end: the sockets with which the meted that stands by (standby.h) is to go on. Lent.
- * False: there are none, as for NULL. */
+/* We are about to end: the sockets with which the meted that stands by (standby.h) is to go on.
+ * Lent. False: there are none, as for NULL. */
 must_check bool kubernetes_give(struct kubernetes *k, struct handover_sockets *ret_sockets);
 /* In a meted that stands by: does it go on with the serving one's sockets? Lent. NULL: no. */
 must_check bool kubernetes_inherit(struct kubernetes *k, const struct handover_sockets *sockets);
