@@ -23,7 +23,7 @@ uint64_t turns_last_ns(const struct turns_tenant *t)
 }
 
 /* What others do may end work that waits for another tenant's: that says nothing of it. Of a group
- * that waits for each other, one at least was seen to. */
+ * that waits for each other, one at least was seen to wait, or others cannot drain either. */
 static bool may_wait_for_others(const struct turns_tenant *t)
 {
 	list_for_each(link, (struct list *)&t->seats)
@@ -32,7 +32,8 @@ static bool may_wait_for_others(const struct turns_tenant *t)
 		{
 			const struct turns_tenant *o = SEAT_OF_DEVICE(other)->tenant;
 
-			if (o->proved_ns || turns_tenant_awaits(o))
+			if (o->proved_ns || turns_tenant_awaits(o) ||
+			    (o != t && o->bond != TURNS_FREE))
 				return true;
 		}
 	}
