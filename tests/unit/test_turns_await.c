@@ -225,15 +225,9 @@ static void join_second(struct program *p, bool is_open)
 /* Who was awaited there is on no governed device while the one that awaited it is on another. */
 TEST(nobody_is_awaited_on_an_open_device)
 {
-	struct program *a, *b, *n;
+	struct program *a, *b, *n = &m.program[2];
 
-	given(false);
-	a = add(MEETS, 100, 100 * US);
-	b = add(MEETS, 100, 100 * US);
-	n = add(GREEDY, 100, 1 * MS);
-	begin();
-	run(1000 * MS);
-	expect(a->tenant.awaits[0] == &b->tenant && b->tenant.awaits[0] == &a->tenant);
+	find_pair(&a, &b);
 	set_live(a, false, 1000);
 	set_live(b, false, 1000);
 	expect(m.device.governed);
