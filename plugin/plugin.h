@@ -240,10 +240,9 @@ must_check int active_config_open(struct plugin *p, struct fault *why);
 void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count);
 /* Called when nothing more will be learnt of this node: plugin_settle(), until it succeeds. */
 must_check int active_config_settle(struct plugin *p, struct fault *why);
-/* The same devices may have other names. Else as active_config_looked(). */
-must_check int active_config_divided(struct plugin *p, uint32_t former, struct fault *why);
-/* plugin_entry.divided */
+/* plugin_entry.divided. / The same, where devices may also have other names. */
 must_check int active_config_looked(struct plugin *p, uint32_t former, struct fault *why);
+must_check int active_config_divided(struct plugin *p, uint32_t former, struct fault *why);
 /* The first time: a failure ends the start or is retried, depending on the file. */
 must_check int active_config_start(struct plugin *p, struct fault *why);
 
