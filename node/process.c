@@ -102,21 +102,24 @@ static uint64_t thread_queued_ns(pid_t pid, const char *thread)
 	return file_slurp(path, 256, &text, &size) < 0 ? 0 : process_parse_queued(text);
 }
 
-uint64_t process_queued_ns(pid_t pid)
+uint64_t process_queued_ns(pid_t pid, unsigned *threads)
 {
+	const struct dirent *each;
 	char path[64];
 	uint64_t all = 0;
-	DIR *threads;
+	DIR *folder;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	threads = opendir(path);
-	if (!threads)
+	folder = opendir(path);
+	if (!folder)
 		return 0;
-	for (struct dirent *each = readdir(threads); each; each = readdir(threads)) {
-		if (each->d_name[0] != '.')
-			all += thread_queued_ns(pid, each->d_name);
+	while (*threads && (each = readdir(folder))) {
+		if (each->d_name[0] == '.')
+			continue;
+		all += thread_queued_ns(pid, each->d_name);
+		--*threads;
 	}
-	closedir(threads);
+	closedir(folder);
 	return all;
 }
 

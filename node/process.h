@@ -39,8 +39,9 @@ int process_is_over(pid_t pid);
 bool process_is_stopped(pid_t pid);
 
 /* How long its threads have waited for a processor, in all, since they began. A thread that waits
- * now is not counted before it runs again. 0: /proc does not show it. */
-uint64_t process_queued_ns(pid_t pid);
+ * now is not counted before it runs again. Of *threads at most, the oldest first, as a program may
+ * have any number; those that were read are taken off. 0: /proc does not show it. */
+uint64_t process_queued_ns(pid_t pid, unsigned *threads);
 
 /* The second figure of a schedstat file: time on a run queue, in ns. 0: there is none. */
 uint64_t process_parse_queued(const char *schedstat);

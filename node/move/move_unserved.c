@@ -8,15 +8,17 @@
 
 static const uint64_t seldom_ns = 100000000; /* /proc is read no more often */
 
-/* Since the last look; of its threads together, but no more than the time that has passed. */
-static uint64_t unserved(struct guest_device *at, uint64_t now_ns)
+enum { THREADS = 256 }; /* of a tenant that are read: some 2 ms */
+
+/* Since the last reading; of its threads together, but no more than the time that has passed. */
+static uint64_t unserved(struct guest_device *at, unsigned *threads, uint64_t now_ns)
 {
 	struct move_guest *m = &at->move;
 	uint64_t before_ns = m->queued_ns, since_ns = m->queued_at_ns;
 
 	if (since_ns && now_ns - since_ns < seldom_ns)
 		return 0;
-	m->queued_ns = process_queued_ns(at->guest->pid);
+	m->queued_ns = process_queued_ns(at->guest->pid, threads);
 	m->queued_at_ns = now_ns;
 	return since_ns ? least(beyond(m->queued_ns, before_ns), now_ns - since_ns) : 0;
 }
@@ -24,7 +26,7 @@ static uint64_t unserved(struct guest_device *at, uint64_t now_ns)
 /* Of several guests one keeps the others waiting, and which is not known here. */
 static void count(struct tenant_device *of, bool acts, uint64_t now_ns)
 {
-	uint32_t i = tenant_index(of);
+	unsigned i = tenant_index(of), threads = THREADS;
 	uint64_t longest_ns = 0;
 
 	list_for_each(link, &of->tenant->guests)
@@ -32,7 +34,7 @@ static void count(struct tenant_device *of, bool acts, uint64_t now_ns)
 		struct guest_device *at = &list_entry(link, struct guest, link)->device[i];
 
 		if (acts)
-			longest_ns = most(longest_ns, unserved(at, now_ns));
+			longest_ns = most(longest_ns, unserved(at, &threads, now_ns));
 		else
 			at->move.queued_at_ns = 0;
 	}

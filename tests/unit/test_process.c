@@ -112,6 +112,7 @@ TEST(what_a_thread_waited_is_the_second_figure_of_its_schedstat)
 TEST(who_is_stopped_waits_for_no_processor)
 {
 	pid_t pid = fork();
+	unsigned threads = 2000;
 	uint64_t before;
 	int status;
 
@@ -122,10 +123,36 @@ TEST(who_is_stopped_waits_for_no_processor)
 	}
 	expect_eq(waitpid(pid, &status, WUNTRACED), pid);
 	expect(WIFSTOPPED(status));
-	before = process_queued_ns(pid);
+	before = process_queued_ns(pid, &threads);
 	for (unsigned i = 0; i < 1000; i++)
-		expect_eq(process_queued_ns(pid), before);
+		expect_eq(process_queued_ns(pid, &threads), before);
 	kill(pid, SIGKILL);
 	expect_eq(waitpid(pid, &status, 0), pid);
-	expect_eq(process_queued_ns(pid), 0);
+	expect_eq(process_queued_ns(pid, &threads), 0);
+	expect_eq(threads, 2000 - 1001);
+}
+
+static void *wait_for_end(void *end)
+{
+	pthread_barrier_wait(end);
+	return NULL;
+}
+
+TEST(of_a_process_with_many_threads_a_few_are_read)
+{
+	pthread_barrier_t end;
+	pthread_t thread[8];
+	unsigned few = 3, many = 100;
+
+	pthread_barrier_init(&end, NULL, 9);
+	for (unsigned i = 0; i < 8; i++)
+		pthread_create(&thread[i], NULL, wait_for_end, &end);
+	(void)process_queued_ns(getpid(), &few);
+	expect_eq(few, 0);
+	(void)process_queued_ns(getpid(), &many);
+	expect_eq(many, 100 - 9);
+	pthread_barrier_wait(&end);
+	for (unsigned i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+	pthread_barrier_destroy(&end);
 }
