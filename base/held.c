@@ -2,9 +2,12 @@
 #include "base/held.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/file.h"
 
@@ -39,4 +42,22 @@ int held_file(const char *path)
 	if (r < 0)
 		return r;
 	return held_in(locks, major(there.st_dev), minor(there.st_dev), there.st_ino);
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal; /* only to interrupt flock() */
+}
+
+int held_await(int fd, unsigned seconds)
+{
+	struct sigaction interrupt = {.sa_handler = on_alarm}, before;
+	int r;
+
+	sigaction(SIGALRM, &interrupt, &before);
+	alarm(seconds);
+	r = flock(fd, LOCK_EX) == 0 ? 0 : -errno;
+	alarm(0);
+	sigaction(SIGALRM, &before, NULL);
+	return r;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells whether a process holds a file's lock (flock), without opening the file. The lock shows
- * whether a daemon still runs, and another user's lock file cannot be opened. */
+/* A file's lock (flock), which shows whether a daemon still runs: tells whether a process holds it
+ * without opening the file, as another user's lock file cannot be opened; and waits for it. */
 #pragma once
 
 #include <stddef.h>
@@ -14,3 +14,7 @@ must_check int held_file(const char *path);
 
 /* Does the text of /proc/locks have a flock on that file of that device? */
 int held_in(const char *locks, unsigned device_major, unsigned device_minor, uint64_t inode);
+
+/* Locks a file by flock(), waiting for `seconds` at most; by SIGALRM, so in the main thread of a
+ * process. -EINTR: others hold it still. */
+must_check int held_await(int fd, unsigned seconds);

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "base/held.h"
 #include "base/place.h"
 #include "cli/returning.h"
 
@@ -154,16 +154,10 @@ static int start(const char *place, const struct driver *driver, struct fault *w
 	return wait_ready(notify, pid, place, why);
 }
 
-static void on_alarm(int signal)
-{
-	(void)signal; /* only to interrupt flock() */
-}
-
 /* Waits until the lock's holder releases it, for at most `seconds`. Returns the descriptor that
  * holds it now, or a negative errno. */
 static int lock_file(const char *place, const char *name, unsigned seconds, struct fault *why)
 {
-	struct sigaction interrupt = {.sa_handler = on_alarm}, before;
 	char path[PLACE_MAX + 16];
 	owned(close) int fd = -1;
 	int r;
@@ -172,11 +166,7 @@ static int lock_file(const char *place, const char *name, unsigned seconds, stru
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
-	sigaction(SIGALRM, &interrupt, &before);
-	alarm(seconds);
-	r = flock(fd, LOCK_EX) == 0 ? 0 : -errno;
-	alarm(0);
-	sigaction(SIGALRM, &before, NULL);
+	r = held_await(fd, seconds);
 	if (r < 0)
 		return fault_set(why, r, "%s: locked for more than %u s", path, seconds);
 	return take_fd(&fd);

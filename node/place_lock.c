@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include "base/fault.h"
+#include "base/held.h"
 #include "base/place.h"
 
 int place_lock_open(const char *place, struct fault *why)
@@ -33,24 +32,6 @@ static int record(int fd, int command)
 	return r == 0 ? 0 : -errno;
 }
 
-static void on_alarm(int signal)
-{
-	(void)signal; /* only to interrupt flock() */
-}
-
-static int flock_within(int fd, unsigned seconds)
-{
-	struct sigaction interrupt = {.sa_handler = on_alarm}, before;
-	int r;
-
-	sigaction(SIGALRM, &interrupt, &before);
-	alarm(seconds);
-	r = flock(fd, LOCK_EX) == 0 ? 0 : -errno;
-	alarm(0);
-	sigaction(SIGALRM, &before, NULL);
-	return r;
-}
-
 int place_lock_take(int fd)
 {
 	int r = record(fd, F_SETLK);
@@ -58,7 +39,7 @@ int place_lock_take(int fd)
 	if (r == -EACCES || r == -EAGAIN)
 		return -EBUSY;
 	if (r == 0 && flock(fd, LOCK_EX | LOCK_NB) != 0)
-		r = errno == EWOULDBLOCK ? flock_within(fd, PLACE_LOCK_S) : -errno;
+		r = errno == EWOULDBLOCK ? held_await(fd, PLACE_LOCK_S) : -errno;
 	return r == -EINTR ? -EBUSY : r;
 }
 
