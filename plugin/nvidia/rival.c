@@ -113,14 +113,20 @@ void rival_look(struct plugin *p, bool fresh)
 {
 	struct enrol *e = &p->enrol;
 	char name[NAME_MAX + 1] = "";
-	enum rival runs = find(p, name, sizeof(name));
+	int64_t changed_ns = 0;
+	uint64_t inode = 0;
+	enum rival runs;
 
+	/* The kubelet first: if it restarts between the two looks, a socket that it was about to
+	 * remove must not count as one that was created under the new kubelet. */
+	best_effort(enrol_kubelet_is(p, &inode, &changed_ns));
+	runs = find(p, name, sizeof(name));
 	if (fresh)
 		e->rival_looks = LOOKS;
 	if (runs == RIVAL_PLUGIN) {
 		e->rival_known = true;
-		e->rival_inode = 0;
-		best_effort(enrol_kubelet_is(p, &e->rival_inode, &e->rival_changed_ns));
+		e->rival_inode = inode;
+		e->rival_changed_ns = changed_ns;
 	}
 	/* Its socket went with the kubelet's: that proves nothing. */
 	if (!runs && e->rival == RIVAL_PLUGIN && rival_return_ns(p))
