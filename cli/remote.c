@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/remote.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 enum {
 	ANSWER_MS = 10000, /* once it is connected */
-	HURRIED_MS = 3000,
+	HURRY_S = 3,	   /* METE_COMPLETE_SECONDS */
+	HURRY_S_MOST = 600,
 };
+
+/* How long each step may take while somebody completes a line. A sentence about a wrong value would
+ * stand in the middle of that line: the value is then as if it were not set. */
+static int hurry_s(void)
+{
+	const char *set = getenv("METE_COMPLETE_SECONDS");
+	char *end = NULL;
+	long seconds = set && *set >= '0' && *set <= '9' ? strtol(set, &end, 10) : 0;
+
+	return seconds >= 1 && seconds <= HURRY_S_MOST && !*end ? (int)seconds : HURRY_S;
+}
 
 static int patience_ms(const struct remote *remote)
 {
-	return remote->hurried ? HURRIED_MS : KUBECTL_PATIENCE_MS;
+	return remote->hurried ? hurry_s() * 1000 : KUBECTL_PATIENCE_MS;
 }
 
 struct words {
 	const char *word[KUBECTL_WORDS + 1];
 	int count;
-	char context[300];
+	char context[300], within[40];
 };
 
 static void add(struct words *words, const char *word)
@@ -34,8 +47,10 @@ static void begin(struct words *words, const struct remote *remote, const char *
 		snprintf(words->context, sizeof(words->context), "--context=%s", remote->context);
 		add(words, words->context);
 	}
-	if (remote->hurried)
-		add(words, "--request-timeout=3s");
+	if (remote->hurried) {
+		snprintf(words->within, sizeof(words->within), "--request-timeout=%ds", hurry_s());
+		add(words, words->within);
+	}
 }
 
 /* The pod's name; -ESRCH: there is none. If two exist, because one replaces the other, the one that
@@ -122,7 +137,7 @@ static int connect_to(struct remote *remote, const char *pod, struct fault *why)
 	r = admin_greet_stream(&remote->admin, pair[0], patience_ms(remote), why);
 	if (r < 0)
 		return explain(remote, r, why);
-	admin_be_patient(&remote->admin, remote->hurried ? HURRIED_MS : ANSWER_MS);
+	admin_be_patient(&remote->admin, remote->hurried ? patience_ms(remote) : ANSWER_MS);
 	return 0;
 }
 
@@ -204,7 +219,7 @@ int remote_list_nodes(const struct remote *remote, char *ret_said, size_t size, 
 int remote_list_contexts(char *ret_said, size_t size, struct fault *why)
 {
 	static const char *const words[] = {"config", "get-contexts", "-o", "name", NULL};
-	int r = kubectl_run(words, HURRIED_MS, ret_said, size, why);
+	int r = kubectl_run(words, hurry_s() * 1000, ret_said, size, why);
 
 	keep_names(ret_said);
 	return r;
