@@ -58,6 +58,8 @@ def test_who_is_idle_longest_leaves_first():
         a.idle()
         meted.row(a)  # it was heard
         d = meted.mover("d")
+        # Who has paused for less than the shortest stay (20 ms, residency_usual) still counts as running.
+        time.sleep(0.04)
         d.allocate(3 * CHUNK)
         meted.play(lambda: not d.asked)
         assert [who for who, *_ in meted.moves] == ["b"] * 2, meted.moves
