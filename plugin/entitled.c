@@ -408,9 +408,10 @@ int entitled_devices(struct plugin *p, struct binding *b, const struct pod *pod,
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		if (has[i] && add_device(b, i) < 0)
 			return fault_set(why, -ENOSPC, "more than %d devices", WIRE_DEVICES);
-	/* A container from a meted that gave several slots of a device keeps them. */
+	/* A container from a meted that gave several slots of a device keeps them. By MPS it may
+	 * have several replicas of one. */
 	b->parts = b->count / b->devices;
-	if (b->count > b->devices && !entitled_former(p, b))
+	if (b->count > b->devices && !p->config->as_nvidia.mps && !entitled_former(p, b))
 		return fault_set(
 			why, -EINVAL,
 			"%u slots are slots of %u devices, and the kubelet has given this "
