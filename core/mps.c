@@ -6,7 +6,7 @@ enum { WAITS_MOST = 20, DOUBLINGS = 10 };
 
 void mps_init(struct mps *m, bool marked, uint64_t now_ns)
 {
-	*m = (struct mps){.marked = marked, .due_ns = now_ns};
+	*m = (struct mps){.marked = marked, .doubts = marked ? WAITS_MOST : 0, .due_ns = now_ns};
 }
 
 static void forget(struct mps *m)
@@ -110,6 +110,13 @@ static void did_ask(struct mps *m, bool answered, uint64_t now_ns)
 		m->due_ns = now_ns;
 		return;
 	}
+	if (!answered && !m->wanted && m->doubts) {
+		m->doubts--;
+		m->asked = false;
+		m->due_ns = now_ns + MPS_PAUSE_NS;
+		return;
+	}
+	m->doubts = 0;
 	if (!answered && m->waits) {
 		m->waits--;
 		m->asked = false;

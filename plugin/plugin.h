@@ -338,6 +338,8 @@ bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_
 
 /* prestart.c */
 /* The server is closing: tells the waiting calls. */
+/* A container of that slot waits for an answer. */
+bool prestart_asks(const struct plugin *p, const char *key);
 void prestart_abandon(struct plugin *p);
 /* PreStartContainer: the call is answered when the container may start, or may not. */
 void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count);

@@ -95,9 +95,10 @@ struct config_as_nvidia {
 	const char *machine_file;	    /* of the label nvidia.com/gpu.machine */
 	bool timeless;			    /* without nvidia.com/gfd.timestamp */
 	const char *ctk;		    /* on the host: the program that CDI hooks run */
-	/* Replicas are shared by MPS: a control daemon for each GPU, with its folders below the
-	 * root, and a tenant for each container. Otherwise nobody is a tenant. */
-	bool mps;
+	/* Replicas are shared by MPS: a control daemon for each GPU, or for each container
+	 * (`mps_apart`), with its folders below the root, and a tenant for each container.
+	 * Otherwise nobody is a tenant. */
+	bool mps, mps_apart;
 	const char *mps_root;
 	struct health_xids xids;
 };

@@ -66,6 +66,18 @@ static int take_root(struct config_read *read, uint32_t line)
 			    "MPS's pipes and logs are kept, as /run/nvidia/mps");
 }
 
+/* mete's own key: whose the control daemons are. */
+static int take_daemons(struct config_read *read)
+{
+	static const char *const words[] = {"gpu", "container"};
+	uint32_t word;
+	int r = config_take_word(read, "sharing.mps.daemonPer", words, ARRAY_SIZE(words),
+				 "gpu or container", &word);
+
+	read->config->as_nvidia.mps_apart = word == 1;
+	return r;
+}
+
 static int take_limits(struct config_read *read)
 {
 	struct config_as_nvidia *alone = &read->config->as_nvidia;
@@ -102,6 +114,8 @@ int config_take_mps(struct config_read *read)
 				    alone->mig == CONFIG_MIG_DYNAMIC ? "dynamic" : "mixed");
 	}
 	r = take_root(read, list->line);
+	if (r == 0)
+		r = take_daemons(read);
 	if (r == 0)
 		r = take_limits(read);
 	if (r == 0)

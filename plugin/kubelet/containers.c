@@ -27,6 +27,7 @@ static void drop(struct plugin *p, struct binding *b)
 	slots_remove(p, b);
 	seats_unbound(p, b);
 	binding_store_drop(&p->bindings, b);
+	mps_follow(p->mps);
 }
 
 /* A tenant's limit of memory applies to each device, as do its other fields. */

@@ -54,6 +54,7 @@ static void on_timer_closed(struct loop_timer *timer)
 static void leave(struct asking *a)
 {
 	list_remove(&a->link);
+	mps_follow(a->plugin->mps);
 	resources_forget(&a->ask);
 	loop_timer_close(&a->timer, on_timer_closed);
 }
@@ -106,6 +107,13 @@ static int name_binding(const struct asking *a, const struct pod *pod)
 	return b->namespace && b->pod && b->uid && b->container ? 0 : -ENOMEM;
 }
 
+/* A pod's status shows what was refused. Once it does, the container is kept here, and starts at
+ * once when there is room. What is being done for it is not worth a refusal. */
+static bool waits_for(int r, struct plugin *p, const struct binding *b)
+{
+	return r == -EINPROGRESS || (r == -EAGAIN && !seats_say(p, b));
+}
+
 static void prestart_as(struct asking *a, const struct pod *pod)
 {
 	struct plugin *p = a->plugin;
@@ -115,9 +123,8 @@ static void prestart_as(struct asking *a, const struct pod *pod)
 
 	r = b->container ? 0 : name_binding(a, pod);
 	r = r == 0 ? containers_make(p, b, pod, &why) : fault_set(&why, r, "out of memory");
-	/* A pod's status shows what was refused. Once it does, the container is kept here, and
-	 * starts at once when there is room. That would also keep a pod that is being deleted. */
-	if (r == -EAGAIN && !(pod && pod->ending) && !seats_say(p, b)) {
+	/* To wait would also keep a pod that is being deleted. */
+	if (waits_for(r, p, b) && !(pod && pod->ending)) {
 		remember(a, why.text);
 		return;
 	}
@@ -171,6 +178,18 @@ static void consider(struct asking *a)
 		  *a->uid ? a->uid : "UID unknown", p->api_problem ? ": " : "",
 		  p->api_problem ? p->api_problem : "");
 	remember(a, problem.text);
+}
+
+bool prestart_asks(const struct plugin *p, const char *key)
+{
+	list_for_each(link, (struct list *)&p->asking)
+	{
+		const struct asking *a = list_entry(link, struct asking, link);
+
+		if (a->binding && strcmp(a->binding->key, key) == 0)
+			return true;
+	}
+	return false;
 }
 
 void prestart_consider(struct plugin *p)

@@ -278,23 +278,29 @@ static void add_specs(const struct plugin *p, struct answer *g)
 
 /* ---- sharing.mps --------------------------------------------------------------------------- */
 
-/* Where its GPU's control daemon listens, at the place that NVIDIA's plugin has for it; and of
+/* Where its control daemon listens, at the place that NVIDIA's plugin has for it; and of
  * several replicas, how much they are. That plugin mounts one /dev/shm into all containers as well,
  * which clients need on GPUs before Volta alone. */
-static void add_mps(const struct serving *s, struct answer *g, size_t replicas)
+static void add_mps(const struct serving *s, struct answer *g,
+		    const V1beta1__ContainerAllocateRequest *said)
 {
 	const struct plugin *p = s->plugin;
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	V1beta1__Mount *mount = &g->mount[g->row.n_mounts];
+	char key[IDS_KEY];
 
 	snprintf(g->pipe_inside, TEXT, "/mps/%s/pipe", s->resource);
 	add_env(g, "CUDA_MPS_PIPE_DIRECTORY", g->pipe_inside);
-	if (!p->config->as_nvidia.one_only) {
-		mps_part(p, g->device[0], (uint32_t)replicas, p->config->as_nvidia.replicas,
+	/* A container's own daemon knows that. */
+	if (!alone->one_only && !alone->mps_apart) {
+		mps_part(p, g->device[0], (uint32_t)said->n_devices_ids, alone->replicas,
 			 g->percent, g->limit);
 		add_env(g, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", g->percent);
 		add_env(g, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", g->limit);
 	}
-	mps_pipe(p, g->device[0], g->pipe);
+	ids_key(p->config->resource, (const char *const *)said->devices_ids, said->n_devices_ids,
+		key);
+	mps_pipe(p, g->device[0], key, g->pipe);
 	v1beta1__mount__init(mount);
 	mount->host_path = g->pipe;
 	mount->container_path = g->pipe_inside;
@@ -422,7 +428,7 @@ void as_nvidia_allocate(struct serving *s, struct grpc_call *call,
 		add_specs(p, g);
 	}
 	if (p->config->as_nvidia.mps)
-		add_mps(s, g, said->n_devices_ids);
+		add_mps(s, g, said);
 	g->row.annotations = g->marks;
 	g->row.cdi_devices = g->cdis;
 	g->row.envs = g->envs;
