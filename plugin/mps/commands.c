@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What core/mps.h's commands are: what the daemon's owner does before and after, and NVIDIA's
- * program with commands as its documentation has them (docs.nvidia.com/deploy/mps). The protocol
- * between program and daemon is not documented, and not spoken here.
+ * Carries out the commands of core/mps.h: the steps before and after a daemon, which its owner
+ * knows, and NVIDIA's program with the commands of its documentation (docs.nvidia.com/deploy/mps).
+ * The protocol between program and daemon is not documented, and not spoken here.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void set_mark(struct mps_daemon *daemon, bool marked)
 
 /* ---- commands of the program --------------------------------------------------------------- */
 
-/* Programs of any user have to get to the pipe, whatever our umask is. */
+/* Programs of any user must reach the pipe: our umask does not count. */
 static int make_open_folder(const char *path)
 {
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)
@@ -121,7 +121,7 @@ static void say_limits(struct mps_daemon *daemon)
 		 daemon->limit + 2, daemon->percent);
 }
 
-/* The last line is a number: whatever it begins with. -1: it is none. */
+/* The number with which the last line begins; -1: it begins with none. */
 static int last_number(const char *text)
 {
 	const char *line = text, *end;

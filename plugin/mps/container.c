@@ -58,7 +58,7 @@ static int write_record(const struct mps_container *c)
 	return r == 0 ? records_write(folder, c->key, text, &why) : r;
 }
 
-/* A GPU whose compute mode cannot be set is exclusive for nobody. */
+/* A GPU whose compute mode cannot be set is not exclusive. */
 static int mark(struct mps_daemon *daemon)
 {
 	const struct plugin *p = daemon->hub->plugin;

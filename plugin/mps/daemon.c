@@ -99,7 +99,8 @@ static void watch_process(struct mps_daemon *daemon)
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/pipe/nvidia-cuda-mps-control.pid", daemon->folder);
-	/* Containers can write there: what is no plain file must not keep us waiting. */
+	/* Containers can write there: meted must not wait for a pipe that one has put in its
+	 * place. */
 	file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (file < 0 || file_slurp_from(file, PID_MOST, &text, &size) < 0 || atoi(text) <= 0)
 		return;

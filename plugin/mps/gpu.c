@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GPU by MPS: with a control daemon that all its containers share, and then it is exclusive; or
- * apart, where each container has a daemon of its own (container.c) and the GPU has none. What it
- * is now is on record, so that the next meted knows what its containers have.
+ * A GPU that is shared by MPS has one control daemon for all its containers, and is exclusive; or
+ * it is `apart`: each container has a daemon of its own (container.c), and the GPU has none. A
+ * record says which, so that the next meted knows how its containers use the GPU.
  */
 #include <string.h>
 

@@ -19,11 +19,11 @@ struct mps_daemon;
 struct mps_watch {
 	struct loop_watch watch;
 	struct mps_hub *hub;
-	struct mps_daemon *daemon; /* NULL: nobody wants to know any more */
+	struct mps_daemon *daemon; /* NULL: the end does not matter any more */
 	int fd;
 };
 
-/* What differs between the daemon of a GPU and that of a container. */
+/* The steps that differ between the daemon of a GPU and that of a container. */
 struct mps_uses {
 	/* Before it is started: the record, and the GPU's compute mode. -errno. */
 	int (*mark)(struct mps_daemon *daemon);
@@ -48,9 +48,9 @@ struct mps_daemon {
 	char uuid[MPS_UUID];	 /* of its GPU */
 	char root[MPS_PATH];	/* below which its folder is; a former meted's may be another one */
 	char folder[MPS_PATH];	/* of its own, with the folders pipe and log */
-	char percent[MPS_TEXT]; /* of the threads, "33.3": what a client may have */
+	char percent[MPS_TEXT]; /* a client's most of the threads, "33.3" */
 	char limit[MPS_TEXT];	/* and of the memory, "0=1024M" */
-	char said[RUN_TEXT];	/* what was last logged about a failure */
+	char said[RUN_TEXT];	/* the failure that was logged last */
 	bool was_ready;
 };
 
@@ -61,13 +61,12 @@ struct mps_gpu {
 	bool one_only;
 	bool apart; /* its containers have daemons of their own: it has none, and is not exclusive
 		     */
-	bool moves; /* it is wanted below another root, or apart, as soon as nothing is left of what
-		       it is */
+	bool moves; /* it will be wanted below another root, or apart, when its daemon has gone */
 	bool keeps; /* the configuration has changed, and containers have it by MPS as it was */
-	bool waits; /* it is wanted, when those have ended who have it without MPS */
+	bool waits; /* it will be wanted when the containers have ended that have it without MPS */
 };
 
-/* The daemon of a container, which nobody else has. */
+/* The daemon of one container. */
 struct mps_container {
 	struct list link;
 	struct mps_daemon daemon;
@@ -82,7 +81,7 @@ struct mps_hub {
 	struct plugin *plugin;
 	char control[MPS_PATH];	  /* the program; "": there is none */
 	uint32_t handles;	  /* that are open: it is freed after the last */
-	bool settled;		  /* it is known what the configuration says */
+	bool settled;		  /* the configuration is known */
 	bool given[HOST_DEVICES]; /* to pods, when the kubelet's record was last read */
 	void (*closed)(struct plugin *p);
 	struct list containers;
@@ -94,7 +93,7 @@ void mps_daemon_begin(struct mps_daemon *daemon, enum mps_command command);
 /* The program; "": there is none. */
 void mps_find_control(const struct config *config, char ret_path[MPS_PATH]);
 
-/* daemon.c: what is done is as core/mps.h decides. */
+/* daemon.c: carries out the decisions of core/mps.h. */
 must_check int mps_daemon_open(struct mps_daemon *daemon, struct mps_hub *hub, bool marked);
 /* `closed`: NULL: only the hub's handle. */
 void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(struct loop_timer *timer));

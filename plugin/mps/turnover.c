@@ -21,8 +21,8 @@ static bool has_bound(const struct plugin *p, uint32_t device, const char *uid)
 	return false;
 }
 
-/* Ids are on the kubelet's record until it gives others: without an API server, which says who has
- * ended, the GPU might wait for ever. */
+/* Ids stay on the kubelet's record until it gives out others. Without an API server, which knows
+ * the pods that have ended, the GPU might wait for ever. */
 void mps_read_given(struct mps_hub *hub)
 {
 	memset(hub->given, 0, sizeof(hub->given));
@@ -52,7 +52,7 @@ static bool has_others(const struct mps_gpu *gpu)
 	       has_daemons(gpu);
 }
 
-/* Is it now what the configuration says? */
+/* True if the configuration wants the GPU as it is now. */
 static bool is_as_asked(const struct mps_gpu *gpu)
 {
 	const struct config_as_nvidia *alone = &gpu->daemon.hub->plugin->config->as_nvidia;

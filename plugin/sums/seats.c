@@ -158,7 +158,7 @@ static bool is_over(const struct seat *seat)
 	return true;
 }
 
-/* The seat is free when nobody of the pod has it any more, nor will have: init containers are
+/* The seat is free when no container of the pod has it or will have it: init containers are
  * followed by others. */
 void seats_unbound(struct plugin *p, const struct binding *b)
 {
