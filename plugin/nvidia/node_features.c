@@ -52,7 +52,7 @@ static void find_class(const struct plugin *p, char ret_class[16])
 	}
 }
 
-/* What is found of the node's GPUs. */
+/* The findings about the node's GPUs. */
 struct finding {
 	struct features f;
 	char model[64]; /* of the first GPU, also if it is divided */
@@ -144,7 +144,7 @@ static void find_parts(const struct plugin *p, struct finding *found)
 		[CONFIG_MIG_NONE] = NULL,
 		[CONFIG_MIG_SINGLE] = "single",
 		[CONFIG_MIG_MIXED] = "mixed",
-		[CONFIG_MIG_DYNAMIC] = "mixed", /* whoever reads it knows no other word */
+		[CONFIG_MIG_DYNAMIC] = "mixed", /* readers of the label know no other word */
 	};
 	struct features *f = &found->f;
 	struct fault why;
