@@ -414,7 +414,8 @@ int entitled_devices(struct plugin *p, struct binding *b, const struct pod *pod,
 		return fault_set(
 			why, -EINVAL,
 			"%u slots are slots of %u devices, and the kubelet has given this "
-			"container %u of %s: accepted: 1 slot and what its annotations say, or "
+			"container %u of %s: accepted: 1 slot with the limits of its annotations, "
+			"or "
 			"a node with free slots of so many devices (delete the pod, so that it "
 			"is given others)",
 			b->count, b->count, b->count / b->devices + (b->count % b->devices != 0),

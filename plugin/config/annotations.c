@@ -282,10 +282,11 @@ static int check_exclusive(const struct asking *a, const struct annotation *entr
 	struct asking_limit limit = asking_limit(a, PORTION_memory);
 
 	if (a->input->counted && a->portion.guarantee_milli < MILLI_ALL)
-		return asking_wrong(a, entry,
-				    "a whole GPU is more than what was counted; accepted: together "
-				    "with %s/gpu-milli: %d for each GPU",
-				    a->input->domain, MILLI_ALL);
+		return asking_wrong(
+			a, entry,
+			"a whole GPU is more than the counted amount; accepted: together "
+			"with %s/gpu-milli: %d for each GPU",
+			a->input->domain, MILLI_ALL);
 	if (a->input->counted || a->input->placed || limit.rank >= a->input->device_bytes)
 		return 0;
 	return asking_wrong(

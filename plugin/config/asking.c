@@ -151,7 +151,7 @@ static int refuse_memory(const struct asking *a, const struct annotation *by,
 	return asking_wrong(a, by, "'%s' is more than %s; accepted: memory up to %s",
 			    words_show(by->value).text,
 			    limit->left		? "the limits of others on the GPU leave"
-			    : a->input->counted ? "what was counted for each GPU (gpu-memory)"
+			    : a->input->counted ? "the amount counted for each GPU (gpu-memory)"
 						: "this node allows",
 			    text_bytes(limit->rank).text);
 }
@@ -170,7 +170,7 @@ static int refuse_counted(const struct asking *a, const struct annotation *by,
 			    words_show(by->value).text,
 			    limit->left ? "others on the GPU leave to be guaranteed"
 			    : a->input->counted && field == PORTION_guarantee
-				    ? "what was counted for each GPU (gpu-milli)"
+				    ? "the amount counted for each GPU (gpu-milli)"
 				    : "this node allows",
 			    words_dashed(share_key(field)).text, most);
 }

@@ -245,10 +245,11 @@ static int take_xids(struct config_read *read)
 		if (!list || health_xids_add(&read->config->as_nvidia.xids, list, rows[i].counts))
 			continue;
 		read->from = rows[i].name;
-		r = config_warn(read, 0,
-				"what is not a number below %d in it is ignored, as by NVIDIA's "
-				"plugin",
-				HEALTH_XIDS);
+		r = config_warn(
+			read, 0,
+			"any word that is not a number below %d in it is ignored, as by NVIDIA's "
+			"plugin",
+			HEALTH_XIDS);
 		read->from = NULL;
 	}
 	return r;

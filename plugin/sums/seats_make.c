@@ -71,7 +71,7 @@ static int check_alone(const struct plugin *p, const struct seats *seats,
 	if (!it->exclusive || (!it->slot_milli && it->milli == MILLI_ALL))
 		return 0;
 	return fault_set(why, -EINVAL,
-			 "%s/exclusive: a whole GPU is more than what was counted; accepted: "
+			 "%s/exclusive: a whole GPU is more than the counted amount; accepted: "
 			 "together with %s: %u",
 			 p->config->domain, seats->names.milli, MILLI_ALL * it->gpus);
 }
