@@ -31,7 +31,7 @@
 
 #include "base/macros.h"
 
-#define MPS_ASK_NS	  (UINT64_C(10) * 1000000000) /* between two questions to one that is ready */
+#define MPS_ASK_NS	  (UINT64_C(10) * 1000000000) /* of ask_ns, at first */
 #define MPS_PAUSE_NS	  (UINT64_C(50) * 1000000)    /* after a first failure */
 #define MPS_PAUSE_MOST_NS (UINT64_C(30) * 1000000000)
 #define MPS_STEADY_NS	  (UINT64_C(60) * 1000000000) /* so long ready: failures are forgotten */
@@ -66,6 +66,7 @@ struct mps {
 	uint32_t doubts; /* likewise one that a former meted may have started */
 	uint32_t failures;
 	uint64_t due_ns, ready_ns;
+	uint64_t ask_ns; /* between two questions to one that is ready: the caller may change it */
 };
 
 /* `marked`: a former meted has set the compute mode, and perhaps left a daemon. */

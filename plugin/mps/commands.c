@@ -48,8 +48,46 @@ static void set_mark(struct mps_daemon *daemon, bool marked)
 
 	if (r < 0)
 		snprintf(daemon->run.output, sizeof(daemon->run.output),
-			 "the record, the folder or the compute mode: %s", strerror(-r));
+			 "the record or the compute mode: %s", strerror(-r));
 	mps_daemon_did(daemon, r == 0);
+}
+
+static void on_clean(struct loop_work *work)
+{
+	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
+
+	daemon->run.status = mps_folder_remove(daemon->folder);
+}
+
+static void on_cleaned(struct loop_work *work)
+{
+	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
+	struct mps_hub *hub = daemon->hub;
+
+	if (daemon->run.status == 0) {
+		set_mark(daemon, false);
+	} else {
+		snprintf(daemon->run.output, RUN_TEXT, "%.200s: %s", daemon->folder,
+			 strerror(-daemon->run.status));
+		mps_daemon_did(daemon, false);
+	}
+	mps_hub_release(hub);
+}
+
+static void unset_mark(struct mps_daemon *daemon)
+{
+	struct mps_hub *hub = daemon->hub;
+
+	if (!daemon->uses->cleans) {
+		set_mark(daemon, false);
+		return;
+	}
+	if (loop_work(hub->plugin->host->loop, &daemon->work, on_clean, on_cleaned) < 0) {
+		snprintf(daemon->run.output, RUN_TEXT, "no thread for it");
+		mps_daemon_did(daemon, false);
+		return;
+	}
+	hub->handles++;
 }
 
 /* ---- commands of the program --------------------------------------------------------------- */
@@ -153,13 +191,14 @@ static void on_run(struct loop_work *work)
 static void on_finished(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
+	struct mps_hub *hub = daemon->hub;
 	bool well = went_well(daemon);
 
 	if (daemon->run.status < 0)
 		snprintf(daemon->run.output, sizeof(daemon->run.output), "%s",
 			 strerror(-daemon->run.status));
 	mps_daemon_did(daemon, well);
-	mps_hub_release(daemon->hub);
+	mps_hub_release(hub);
 }
 
 static void run_control(struct mps_daemon *daemon, const char *input)
@@ -209,7 +248,7 @@ void mps_daemon_begin(struct mps_daemon *daemon, enum mps_command command)
 		set_mark(daemon, true);
 		break;
 	case MPS_UNMODE:
-		set_mark(daemon, false);
+		unset_mark(daemon);
 		break;
 	case MPS_ASK:
 		run_control(daemon, "get_default_active_thread_percentage\n");

@@ -74,10 +74,9 @@ static int unmark(struct mps_daemon *daemon)
 {
 	char folder[PLUGIN_PATH];
 	struct fault why;
-	int r = mps_folder_remove(daemon->folder);
 
 	folder_of(daemon->hub->plugin, folder);
-	return r == 0 ? records_remove(folder, whose(daemon)->key, &why) : r;
+	return records_remove(folder, whose(daemon)->key, &why);
 }
 
 static void turned(struct mps_daemon *daemon)
@@ -127,6 +126,7 @@ static void undone(struct mps_daemon *daemon)
 static const struct mps_uses uses = {
 	.mark = mark,
 	.unmark = unmark,
+	.cleans = true,
 	.turned = turned,
 	.ended = ended,
 	.undone = undone,
@@ -151,6 +151,9 @@ static int make(struct mps_hub *hub, const char *key, const char *uuid, const ch
 	snprintf(c->daemon.percent, sizeof(c->daemon.percent), "100");
 	mps_daemon_place(&c->daemon, root);
 	list_append(&hub->containers, &c->link);
+	/* There may be hundreds, and each question runs a program. The end of a process is seen
+	 * without one. */
+	c->daemon.machine.ask_ns = 6 * MPS_ASK_NS;
 	*ret_container = c;
 	return 0;
 }

@@ -29,6 +29,7 @@ struct mps_uses {
 	int (*mark)(struct mps_daemon *daemon);
 	/* After it has ended: the same undone. -errno. */
 	int (*unmark)(struct mps_daemon *daemon);
+	bool cleans;					/* its folder is removed before that */
 	bool (*rests)(const struct mps_daemon *daemon); /* nothing is done now; NULL: never */
 	void (*turned)(struct mps_daemon *daemon);	/* it is ready, or it is not any more */
 	void (*ended)(struct mps_daemon *daemon);	/* its process has, while it is wanted */

@@ -27,7 +27,7 @@ TABLE = {
     "guest/memory/oversize": "oversize guest_memory guest-* arrows headers",
     "hook/": "hook fuzz_hook arrows headers containers handout hostile_images",
     "plugin/": "plugin* config* annotations* inject numa mig_files cdi_choice fuzz_* arrows headers as_nvidia nvidia_* handout containers",
-    "plugin/mps/": "nvidia_mps* mps_turnover arrows headers",
+    "plugin/mps/": "nvidia_mps* mps_turnover mps_folder arrows headers",
     "sim/mps/": "nvidia_mps* sim_exports",
     "core/mps": "mps_always nvidia_mps*",
     "plugin/config": "config* fuzz_config arrows headers plugin plugin_file as_nvidia nvidia_*",
