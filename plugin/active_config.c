@@ -194,7 +194,7 @@ static void settle(struct plugin *p)
 
 int active_config_start(struct plugin *p, struct fault *why)
 {
-	/* A label may yet divide the GPUs so that the configuration goes with it. */
+	/* A label may still divide the GPUs so that they fit the configuration. */
 	if (!p->config->waits && !p->mig)
 		return active_config_settle(p, why);
 	settle(p);

@@ -133,8 +133,9 @@ struct serve_said {
 
 enum { SERVINGS_MAX = 1 + CONFIG_KINDS_MAX, SERVING_RESOURCE = 96 };
 
-/* A resource that the kubelet knows from us: its server, its listeners and its registration. There
- * is one, but for parts of GPUs that are offered under names of their own (nvidia/kinds.c). */
+/* A resource that the kubelet knows from us: its server, its listeners and its registration.
+ * There is one, and another for each kind of parts of GPUs that has a name of its own
+ * (nvidia/kinds.c). */
 struct serving {
 	struct plugin *plugin;
 	char resource[SERVING_RESOURCE], socket[PLUGIN_PATH];

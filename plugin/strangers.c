@@ -99,7 +99,7 @@ bool strangers_may_say(struct plugin *p)
 	return true;
 }
 
-/* Also `kubectl describe pod` shows it, but for a pod that has very many of them. */
+/* `kubectl describe pod` shows it, too, unless the pod has very many of them. */
 static void tell(struct plugin *p, const struct pod *pod, uint32_t pid, const char *uuid, bool dies)
 {
 	struct fault what;

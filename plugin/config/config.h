@@ -55,8 +55,8 @@ struct config_profile {
 	struct config_share share;
 };
 
-/* How the parts of GPUs that MIG divides are offered: not at all, as GPUs, each kind under a name
- * of its own, or likewise and made when they are needed (not NVIDIA's). */
+/* How the parts of GPUs that MIG divides are offered: not at all; as GPUs; each kind under a
+ * name of its own; or so, and made when they are needed (not NVIDIA's). */
 enum config_mig { CONFIG_MIG_NONE, CONFIG_MIG_SINGLE, CONFIG_MIG_MIXED, CONFIG_MIG_DYNAMIC };
 
 static inline bool config_mig_names_kinds(enum config_mig mig)

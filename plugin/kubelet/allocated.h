@@ -16,7 +16,7 @@ typedef void allocated_found(void *owner, const struct pod *pod, const char *uid
 
 /* Only pods that have not ended. If the checkpoint cannot be read, nothing is known. */
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner);
-/* Likewise of every resource, also those that others offer, or that had another name. */
+/* The same for every resource, also those of other plugins, or with a former name. */
 void allocated_of_all(const struct plugin *p, allocated_found *found, void *owner);
 /* The device of an id, which may name the device or a replica of it, however the device is
  * shared out now. -1: the id names no device. */

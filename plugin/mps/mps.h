@@ -49,7 +49,7 @@ bool mps_stays(const struct mps_hub *hub, uint32_t device);
  * pods that have ended. */
 bool mps_asks_for_pods(const struct mps_hub *hub);
 
-/* May the device be given to containers? Always, where there is no MPS. */
+/* True if the device may be given to containers; always true without MPS. */
 bool mps_is_open(const struct mps_hub *hub, uint32_t device);
 /* -EAGAIN with a sentence: the reason why a device that stays as it is is not given to a
  * container. */
