@@ -3,7 +3,8 @@
  * mete pick: free GPUs for a command, by GPUtil's criteria. GPUtil cannot keep two callers apart.
  * Here meted, if it runs, gives each GPU to one caller only. It answers before the ids are printed,
  * and ends the reservation when the command has ended, or when the time is over in which a program
- * with the printed ids should have started.
+ * with the printed ids should have started. That time begins when the ids have been printed: until
+ * then the reservation ends with this process.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -82,8 +83,7 @@ static void say_none(const struct pick_criteria *criteria, const struct pick_gpu
 
 /* One attempt: the GPUs that qualify, except those that others have reserved. */
 static int try_once(const struct gpus *nvml, struct admin *admin, const struct wish *wish,
-		    uint64_t hold_ns, struct pick_gpu gpus[PICK_GPUS], struct choice *ret_choice,
-		    struct fault *why)
+		    struct pick_gpu gpus[PICK_GPUS], struct choice *ret_choice, struct fault *why)
 {
 	size_t size = 0, count = 0, order[PICK_GPUS], n;
 	int r = gpus_look(nvml, gpus, &size, &count, why);
@@ -97,7 +97,7 @@ static int try_once(const struct gpus *nvml, struct admin *admin, const struct w
 	if (n == 0)
 		say_none(&wish->criteria, gpus, size, why);
 	for (size_t i = 0; i < n && ret_choice->size < wish->criteria.limit; i++) {
-		r = admin->fd >= 0 ? reserve(admin, &gpus[order[i]], hold_ns, why) : 0;
+		r = admin->fd >= 0 ? reserve(admin, &gpus[order[i]], 0, why) : 0;
 		if (r < 0)
 			return r;
 		if (r == 0)
@@ -180,6 +180,21 @@ static int become(const struct cli_line *line, struct admin *admin, const struct
 	error = errno;
 	return cli_complain(line, error == ENOENT ? 127 : 126, "%s: %s", line->argv[0],
 			    error == ENOENT ? "no such program" : strerror(error));
+}
+
+/* The GPUs whose ids were printed, for the time until a program with them has started. */
+static int hold(const struct cli_line *line, struct admin *admin, const struct choice *choice,
+		uint64_t hold_ns)
+{
+	struct fault why;
+	int r = 0;
+
+	for (size_t i = 0; i < choice->size && r == 0; i++)
+		r = reserve(admin, choice->gpu[i], hold_ns, &why);
+	if (r == 0)
+		return 0;
+	return cli_complain(line, 1, "nothing is reserved any more: %s",
+			    r < 0 ? why.text : "meted does not allow it");
 }
 
 static int count(const struct cli_line *line, const char *option, unsigned long most,
@@ -361,8 +376,7 @@ int pick_main(const struct cli_line *line)
 		r = find_meted(line, &admin, &unreserved);
 		if (r < 0)
 			return cli_fail(line, 1, &unreserved);
-		r = try_once(nvml, &admin, &wish, line->argc ? 0 : wish.hold_ns, gpus, &choice,
-			     &why);
+		r = try_once(nvml, &admin, &wish, gpus, &choice, &why);
 		if (r < 0)
 			return cli_fail(line, r == -EINVAL ? CLI_USAGE : 1, &why);
 	}
@@ -374,5 +388,8 @@ int pick_main(const struct cli_line *line)
 		return become(line, &admin, &choice);
 	print_ids(ids, sizeof(ids), &choice, wish.indices);
 	puts(ids);
-	return 0;
+	/* Nobody has them: main() says why, and the GPUs are free when this process has ended. */
+	if (fflush(stdout) != 0)
+		return 1;
+	return admin.fd >= 0 && wish.hold_ns ? hold(line, &admin, &choice, wish.hold_ns) : 0;
 }

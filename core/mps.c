@@ -6,7 +6,10 @@ enum { WAITS_MOST = 20, DOUBLINGS = 10 };
 
 void mps_init(struct mps *m, bool marked, uint64_t now_ns)
 {
-	*m = (struct mps){.marked = marked, .due_ns = now_ns};
+	*m = (struct mps){.marked = marked,
+			  .doubts = marked ? WAITS_MOST : 0,
+			  .due_ns = now_ns,
+			  .ask_ns = MPS_ASK_NS};
 }
 
 static void forget(struct mps *m)
@@ -110,6 +113,13 @@ static void did_ask(struct mps *m, bool answered, uint64_t now_ns)
 		m->due_ns = now_ns;
 		return;
 	}
+	if (!answered && !m->wanted && m->doubts) {
+		m->doubts--;
+		m->asked = false;
+		m->due_ns = now_ns + MPS_PAUSE_NS;
+		return;
+	}
+	m->doubts = 0;
 	if (!answered && m->waits) {
 		m->waits--;
 		m->asked = false;
@@ -127,7 +137,7 @@ static void did_ask(struct mps *m, bool answered, uint64_t now_ns)
 		m->limited = m->ready = false;
 	if (was_ready && now_ns - m->ready_ns >= MPS_STEADY_NS)
 		m->failures = 0;
-	m->due_ns = m->ready ? now_ns + MPS_ASK_NS : now_ns;
+	m->due_ns = m->ready ? now_ns + m->ask_ns : now_ns;
 }
 
 static void did_start(struct mps *m, bool well, uint64_t now_ns)
@@ -153,7 +163,7 @@ static void did_limit(struct mps *m, bool well, uint64_t now_ns)
 		return;
 	m->ready = true;
 	m->ready_ns = now_ns;
-	m->due_ns = now_ns + MPS_ASK_NS;
+	m->due_ns = now_ns + m->ask_ns;
 }
 
 /* The wish may have changed while the command ran: then everything is asked anew. */

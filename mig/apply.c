@@ -91,6 +91,7 @@ struct applying {
 	struct fault *why;
 	struct mig_gpu gpu;
 	char who[160]; /* of the last that is_used() found */
+	bool unsaid;   /* the driver does not say whether that is used: it counts as used */
 };
 
 static void name_process(struct applying *a, unsigned pid)
@@ -136,7 +137,9 @@ static bool has_place(struct applying *a, const struct mig_part *part)
 static bool is_used(struct applying *a, const struct mig_part *part)
 {
 	unsigned pid;
+	int r;
 
+	a->unsaid = false;
 	if (!part && has_tenant(a, a->gpu.uuid))
 		return true;
 	for (uint32_t i = 0; part && i < part->computes; i++)
@@ -144,10 +147,11 @@ static bool is_used(struct applying *a, const struct mig_part *part)
 			return true;
 	if (part && has_place(a, part))
 		return true;
-	pid = mig_user(a->nvml, &a->gpu, part);
-	if (pid)
+	r = mig_user(a->nvml, &a->gpu, part, &pid);
+	if (r == 0 && pid)
 		name_process(a, pid);
-	return pid;
+	a->unsaid = r < 0;
+	return r < 0 || pid;
 }
 
 static int say_used(struct applying *a, const struct mig_part *part)
@@ -156,6 +160,11 @@ static int say_used(struct applying *a, const struct mig_part *part)
 
 	if (part)
 		snprintf(name, sizeof(name), "%s", a->gpu.profile[part->profile].name);
+	if (a->unsaid)
+		return fault_set(a->why, -EBUSY,
+				 "GPU %u (%.60s): the driver does not say whether a process uses "
+				 "%s%s, which would have to go",
+				 a->gpu.index, a->gpu.name, part ? "its part " : "it", name);
 	return fault_set(a->why, -EBUSY, "GPU %u (%.60s): %s%s in use by %s, and would have to go",
 			 a->gpu.index, a->gpu.name, part ? "its part " : "it is",
 			 part ? strcat(name, " is") : "",

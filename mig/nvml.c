@@ -62,8 +62,11 @@ int mig_open(const char *folder, struct mig_nvml **ret_nvml, struct fault *why)
 	if (r < 0)
 		return r;
 	status = nvml->nvmlInit_v2();
-	if (status == NVML_SUCCESS)
+	if (status == NVML_SUCCESS) {
 		status = nvml->nvmlDeviceGetCount_v2(&count);
+		if (status != NVML_SUCCESS)
+			nvml->nvmlShutdown();
+	}
 	if (status != NVML_SUCCESS)
 		return fault_set(why, -EIO, "NVML does not answer: %s",
 				 nvml->nvmlErrorString(status));
@@ -376,19 +379,20 @@ static nvmlReturn_t list_processes(const struct mig_nvml *nvml, nvmlDevice_t dev
 	return status;
 }
 
-unsigned mig_user(const struct mig_nvml *nvml, const struct mig_gpu *gpu,
-		  const struct mig_part *part)
+int mig_user(const struct mig_nvml *nvml, const struct mig_gpu *gpu, const struct mig_part *part,
+	     unsigned *ret_pid)
 {
 	owned(free) nvmlProcessInfo_t *rows = NULL;
 	unsigned int count = 0;
 	nvmlDevice_t device;
 	struct fault why;
 
+	*ret_pid = 0;
 	if (find_device(nvml, gpu->index, &device, &why) < 0 ||
 	    list_processes(nvml, device, &rows, &count) != NVML_SUCCESS)
-		return 0;
-	for (unsigned i = 0; i < count; i++)
+		return -EIO;
+	for (unsigned i = 0; i < count && !*ret_pid; i++)
 		if (!part || rows[i].gpuInstanceId == part->id)
-			return rows[i].pid;
+			*ret_pid = rows[i].pid;
 	return 0;
 }

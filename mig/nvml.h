@@ -39,9 +39,10 @@ must_check int mig_make(const struct mig_nvml *nvml, const struct mig_gpu *gpu, 
 must_check int mig_unmake(const struct mig_nvml *nvml, const struct mig_gpu *gpu,
 			  const struct mig_part *part, struct fault *why);
 
-/* A process that has a context on the part, or on the GPU if it is NULL; 0: none is reported. */
-unsigned mig_user(const struct mig_nvml *nvml, const struct mig_gpu *gpu,
-		  const struct mig_part *part);
+/* A process that has a context on the part, or on the GPU if it is NULL; *ret_pid is 0: the driver
+ * reports none. -EIO: the driver does not say. */
+must_check int mig_user(const struct mig_nvml *nvml, const struct mig_gpu *gpu,
+			const struct mig_part *part, unsigned *ret_pid);
 
 static inline void mig_close_owned(struct mig_nvml **nvml)
 {

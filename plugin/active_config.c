@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The configuration in force: the file, reread when it changes, for this node's labels and the
- * present time. If the file depends on labels (`nodes`), nothing begins before they are known:
- * they may select the resource's name, the number of slots, and what running containers have.
+ * present time. If the file depends on labels (`nodes`), nothing begins before they are known: they
+ * may select the resource's name, the number of slots, and the shares of running containers.
  */
 #include <string.h>
 #include <time.h>
@@ -133,7 +133,7 @@ static const char *changed_for_good(const struct config *a, const struct config 
 	if (!text_same(a->as_nvidia.mps_root, b->as_nvidia.mps_root) && a->as_nvidia.mps &&
 	    b->as_nvidia.mps)
 		return "flags.mpsRoot";
-	/* It registers again, under whatever name. */
+	/* It registers again, even under the same name. */
 	if (!a->has_mete)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -194,7 +194,7 @@ static void settle(struct plugin *p)
 
 int active_config_start(struct plugin *p, struct fault *why)
 {
-	/* A label may yet divide the GPUs so that the configuration goes with it. */
+	/* A label may still divide the GPUs so that they fit the configuration. */
 	if (!p->config->waits && !p->mig)
 		return active_config_settle(p, why);
 	settle(p);
@@ -209,8 +209,8 @@ static void on_settle(struct loop_timer *timer)
 		settle(p);
 }
 
-/* Without `mete` everything may change while it serves: nobody is a tenant, and who has a device
- * keeps it. */
+/* Without `mete` everything may change while it serves: there are no tenants, and containers
+ * keep their devices. */
 static void serve_anew(struct plugin *p, bool renamed)
 {
 	struct fault why;
@@ -228,7 +228,7 @@ static void serve_anew(struct plugin *p, bool renamed)
 	settle(p);
 }
 
-/* What was missing at the start comes into its own by a start. */
+/* A device that was missing at the start is taken in by another start. */
 static int check_missing(const struct plugin *p, struct fault *why)
 {
 	bool missing = dra_misses(p->dra);

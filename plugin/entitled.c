@@ -49,8 +49,7 @@ void entitled_free(char *texts[SHARE_FIELDS])
 		free(take(texts[i]));
 }
 
-/* What several slots of a device amount to: that many times the memory, the weight and the
- * guarantee. */
+/* Several slots of a device are that many times its memory, weight and guarantee. */
 struct parts {
 	char memory[PARTS_TEXT], weight[PARTS_TEXT], guarantee[PARTS_TEXT], cap[PARTS_TEXT];
 };
@@ -95,8 +94,8 @@ static bool says_milli(const struct pod *pod, const char *container)
 	return false;
 }
 
-/* What was counted stands for the slot's memory and guarantee. A cap below the guarantee is raised
- * to it. */
+/* The counted amounts replace the slot's memory and guarantee. A cap below the guarantee is
+ * raised to it. */
 static void lay_counted(const struct plugin *p, const struct binding *b, const struct pod *pod,
 			struct config_share *portion, struct parts *texts)
 {
@@ -130,7 +129,7 @@ const struct binding *entitled_former(const struct plugin *p, const struct bindi
 	return was;
 }
 
-/* No more than that of memory and guarantee: of what there is now, as many cannot have a slot. */
+/* Memory and guarantee get no more than that: the present slots are too few for all containers. */
 static void keep(const struct binding *was, uint64_t device_bytes, struct config_share *portion,
 		 struct parts *texts)
 {
@@ -167,8 +166,8 @@ static int copy(const struct annotations_share *share, char *ret_texts[SHARE_FIE
 	return 0;
 }
 
-/* The device is not shared out now, or not to so many: who has some of it keeps that, and goes on
- * with it when it is started again. >0: the texts are made. */
+/* The device is not shared out now, or has fewer slots than containers: a container keeps its
+ * share of it, also when it starts again. >0: the texts are made. */
 static int keep_former(const struct plugin *p, const struct binding *b, bool shared,
 		       char *ret_texts[SHARE_FIELDS], bool *ret_exclusive, struct fault *why)
 {
@@ -213,7 +212,7 @@ static int read_annotations(const cJSON *annotations, const char *domain,
 	return 0;
 }
 
-/* For who runs. Who is about to start is refused later if it cannot. */
+/* For running containers. One that is about to start is refused later if this is impossible. */
 static bool can_be_alone(const struct plugin *p, const struct binding *b)
 {
 	struct fault why;
@@ -222,8 +221,8 @@ static bool can_be_alone(const struct plugin *p, const struct binding *b)
 	       neighbours_check(p, b, true, &why) == 0;
 }
 
-/* Also what nobody asked for, a slot's own, may have been promised to others, where `most` allows
- * that. Who runs has as much as there is. */
+/* Even a slot's own memory may have been promised to other containers if `most` allows that. A
+ * running container gets as much as is left. */
 static int fit(const struct plugin *p, const struct binding *b,
 	       const struct annotations_input *input, struct annotations_share *share,
 	       struct fault *why)
@@ -265,7 +264,7 @@ static uint64_t smallest_device(const struct plugin *p, const struct binding *b)
 	return smallest;
 }
 
-/* What the pod may ask for, but for its annotations and the slot's portion. */
+/* The bounds on the pod's requests, without its annotations and the slot's portion. */
 static struct annotations_input input_of(const struct plugin *p, const struct binding *b,
 					 const struct pod *pod, bool runs)
 {
@@ -285,7 +284,7 @@ static struct annotations_input input_of(const struct plugin *p, const struct bi
 	};
 }
 
-/* Makes a slot's portion into what the container has before its annotations. */
+/* Makes a slot's portion into the container's share before its annotations. */
 static void lay_portion(const struct plugin *p, const struct binding *b, const struct pod *pod,
 			bool crowded, uint64_t device_bytes, struct config_share *portion,
 			struct parts *parts)
@@ -335,7 +334,7 @@ int entitled_share(const struct plugin *p, const struct binding *b, const struct
 	return copy(&share, ret_texts, why);
 }
 
-/* For whom mete's scheduler has chosen. */
+/* For containers whose devices mete's scheduler has chosen. */
 struct assigned {
 	const struct plugin *plugin;
 	struct binding *binding;
@@ -408,13 +407,15 @@ int entitled_devices(struct plugin *p, struct binding *b, const struct pod *pod,
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		if (has[i] && add_device(b, i) < 0)
 			return fault_set(why, -ENOSPC, "more than %d devices", WIRE_DEVICES);
-	/* A container from a meted that gave several slots of a device keeps them. */
+	/* A container from a meted that gave several slots of a device keeps them. By MPS it may
+	 * have several replicas of one. */
 	b->parts = b->count / b->devices;
-	if (b->count > b->devices && !entitled_former(p, b))
+	if (b->count > b->devices && !p->config->as_nvidia.mps && !entitled_former(p, b))
 		return fault_set(
 			why, -EINVAL,
 			"%u slots are slots of %u devices, and the kubelet has given this "
-			"container %u of %s: accepted: 1 slot and what its annotations say, or "
+			"container %u of %s: accepted: 1 slot with the limits of its annotations, "
+			"or "
 			"a node with free slots of so many devices (delete the pod, so that it "
 			"is given others)",
 			b->count, b->count, b->count / b->devices + (b->count % b->devices != 0),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kubernetes events, which `kubectl describe` shows for a pod or this node. They are sent and
- * forgotten: nobody checks whether the API server accepted one, and only a few are in progress at
- * a time.
+ * forgotten: the answer of the API server is not checked, and only a few are in progress at a time.
  */
 #include <string.h>
 #include <time.h>
@@ -13,7 +12,7 @@
 
 enum {
 	UNDER_WAY_MOST = 16,
-	/* Of a pod: whoever writes its annotations can have a new one with each change. */
+	/* Of a pod: each change of its annotations can cause one. */
 	POD_MOST = 8,
 	POD_EVERY_S = 10, /* after that, one in this time */
 };
@@ -24,14 +23,14 @@ struct event {
 	struct api_asked *asked;
 };
 
-/* What the event is about. */
+/* The object of the event. */
 struct subject {
 	const char *kind, *in, *name, *uid; /* in: its namespace; NULL: none */
 };
 
 struct news {
 	const char *reason, *message;
-	bool good; /* nobody needs to do anything */
+	bool good; /* nothing needs to be done */
 };
 
 static void done(struct event *e)
@@ -143,7 +142,7 @@ bool events_container(struct plugin *p, const struct binding *b, const char *rea
 	const struct news news = {reason, message, false};
 
 	if (!p->api || !*b->uid)
-		return true; /* there is nobody to tell */
+		return true; /* there is no API server */
 	if (!may_say_of(p, b->uid))
 		return false;
 	post(p, &pod, &news);

@@ -84,7 +84,7 @@ static void say(struct plugin *p, uint32_t device)
 	events_node(p, "GPUUnhealthy", what.text);
 }
 
-/* Who slots, sums and claims are published for has to hear of it. */
+/* Tells the parts that publish slots, sums and claims. */
 static void changed(struct plugin *p)
 {
 	serve_changed(p);
@@ -114,7 +114,7 @@ static bool is_changed(const struct health *was, const struct health *now)
 	       was->well_since_ns != now->well_since_ns;
 }
 
-/* Whoever runs NVIDIA's plugin may tell it what to make of its reports. */
+/* As with NVIDIA's plugin, variables say how Xids are taken. */
 static bool is_counted(const struct plugin *p, enum host_news news, uint64_t xid)
 {
 	const struct health_xids *xids = &p->config->as_nvidia.xids;
@@ -125,7 +125,7 @@ static bool is_counted(const struct plugin *p, enum host_news news, uint64_t xid
 	case HOST_ECC:
 	case HOST_LOST:
 		return !xids->none;
-	case HOST_ANSWERS: /* what is down recovers */
+	case HOST_ANSWERS: /* devices that are down recover */
 	case HOST_CORDON:
 	case HOST_LOOKED:
 		return true;
@@ -135,7 +135,7 @@ static bool is_counted(const struct plugin *p, enum host_news news, uint64_t xid
 
 static void look_around(struct plugin *p)
 {
-	/* If nobody is a tenant, everybody would be a stranger. */
+	/* Without tenants every process would be a stranger. */
 	if (config_has_tenants(p->config)) {
 		strangers_look(p);
 		over_look(p);
@@ -148,7 +148,7 @@ static void look_around(struct plugin *p)
 	parts_look(p->parts);
 }
 
-/* What the news changes in the device's health: the answer of health_xid() and its like. */
+/* Carries out a change of the device's health: the answer of health_xid() and similar functions. */
 static int judge(struct health *h, enum host_news news, uint64_t xid)
 {
 	uint64_t now = loop_now_ns();
@@ -168,8 +168,8 @@ static int judge(struct health *h, enum host_news news, uint64_t xid)
 	return 0;
 }
 
-/* The device is not offered, and that it is lost is no news. What else befalls one that is gone is
- * of a part that has its number now, or of what its GPU has become. */
+/* The device is not offered, so its loss is no news. Other reports about a device that is gone
+ * are about a part that has its number now, or about its divided GPU. */
 static bool is_past(const struct plugin *p, uint32_t device, enum host_news news)
 {
 	bool gone = p->host->device[device].gone;
@@ -210,7 +210,7 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 	changed(p);
 }
 
-/* Restores what the previous meted knew, if that was since the machine's boot. */
+/* Restores the knowledge of the previous meted, if it is of this boot of the machine. */
 static void remember(struct plugin *p)
 {
 	owned(free) char *text = NULL;
@@ -275,8 +275,8 @@ static void begin(struct plugin *p, uint32_t device)
 	p->offer[device].cordoned = p->host->cordoned(p->host->daemon, device);
 }
 
-/* A part that is made again is not one that has failed: what befell it goes with it. The others
- * stay what they are. */
+/* A part that is made again has not failed: its former faults are forgotten. Other devices stay
+ * as they are. */
 void health_divided(struct plugin *p, uint32_t former)
 {
 	bool forgets = false;

@@ -35,7 +35,7 @@ struct host_device {
 	int gpu_instance, compute_instance; /* of MIG; -1: it is a whole GPU */
 	bool is_divisible;		    /* the GPU can be divided by MIG */
 	bool gone; /* MIG has divided its GPU in another way since; it may come back */
-	const struct gpu_part *part; /* what it has, if it is one of MIG's; NULL: unknown */
+	const struct gpu_part *part; /* the resources of a part of MIG's; NULL: unknown */
 };
 
 /* Between two whole GPUs; 0 where nothing is reported. */
@@ -48,17 +48,17 @@ struct host_tenant {
 	const char *name;
 	const char *texts[SHARE_FIELDS];	/* share.def's order; NULL: default */
 	uint32_t devices, device[HOST_DEVICES]; /* indices of host.device[] */
-	/* It sees the devices as they are by NVML. Its memory limit is what one context takes,
-	 * whatever its texts say. */
+	/* It sees the devices as they are by NVML. Its memory limit is that of one context, its
+	 * texts notwithstanding. */
 	bool observes;
 };
 
-/* What the driver lists of a tenant's processes on a device: nothing that they say counts. */
+/* A tenant's processes on a device as the driver lists them, not as they report themselves. */
 struct host_measured {
 	uint32_t tenant, device;
 	uint64_t bytes;
-	/* What it may have: its limit, or, since the limit was lowered, the least that it was
-	 * found with, so that memory from before is not held against it. */
+	/* Its limit. After the limit was lowered: the least that it was found with since, so
+	 * that memory from before is not held against it. */
 	uint64_t limit, may;
 	uint32_t pid; /* the process with the most memory that the ledger did not grant */
 };
@@ -109,8 +109,8 @@ struct host {
 	const char *missing;	/* why there are no devices: meted waits for them */
 	bool missing_driver;	/* it could not be opened at all */
 	bool stands_by;		/* because another meted serves the node: `missing` says so */
-	/* What a stand-by has taken over for who serves after it, in the same process; NULL: it is
-	 * not wanted. */
+	/* Takes the sockets that a stand-by has taken over, for the plugin that serves after it
+	 * in the same process; NULL: not wanted. */
 	struct registration **carried;
 
 	/* Creates a tenant that lives until end(); after a restart of meted, until the grace
@@ -143,7 +143,7 @@ struct host {
 	 * before; UINT64_MAX: as meted's options say. */
 	void (*parking)(struct daemon *d, uint64_t run_ns, uint64_t delay_ns);
 	/* MIG has just made or removed parts: the devices are read again soon, and divided() is
-	 * called, whatever has changed. */
+	 * called even if nothing has changed. */
 	void (*look)(struct daemon *d);
 	/* Sets the driver's libraries that guests get on request, replacing the former ones; -1:
 	 * none. Takes over the descriptors. Without a CUDA library the former ones stay. */
@@ -165,11 +165,11 @@ static inline int host_find(const struct host *host, const char *uuid)
 
 struct plugin;
 
-/* What libmete-plugin.so exports: `const struct plugin_entry mete_plugin`. */
+/* The export of libmete-plugin.so: `const struct plugin_entry mete_plugin`. */
 struct plugin_entry {
 	uint32_t version; /* HOST_VERSION */
-	/* `config`: the file. Starts to serve; what is not possible yet (no kubelet, no API
-	 * server) is retried. `host` is borrowed until closed. */
+	/* `config`: the file. Starts to serve; steps that are not possible yet (no kubelet, no
+	 * API server) are tried again. `host` is borrowed until closed. */
 	int (*open)(const struct host *host, const char *config, struct plugin **ret_plugin,
 		    struct fault *why);
 	/* SIGHUP: rereads its file; a mistake in it is logged and changes nothing. */
@@ -180,11 +180,11 @@ struct plugin_entry {
 	/* A start without a device: does the file, or one of the folder, say that parts are made
 	 * when they are needed? */
 	bool (*makes)(const char *config);
-	/* We are about to end: the sockets with which who stands by is to go on. Lent. 0; 1: there
-	 * are none. */
+	/* We are about to end: the sockets with which the stand-by is to go on. Lent. 0; 1:
+	 * there are none. */
 	int (*give)(struct plugin *plugin, struct handover_sockets *ret_sockets);
-	/* A stand-by's: goes on with those of who serves, which is about to end. Lent. -errno with
-	 * a sentence: it does not. */
+	/* Of a stand-by: goes on with the sockets of the meted that serves, which is about to
+	 * end. Lent. -errno with a sentence: it does not. */
 	int (*inherit)(struct plugin *plugin, const struct handover_sockets *sockets,
 		       struct fault *why);
 	/* We are about to end. `given`: a stand-by goes on with the sockets. 1: finished() is
@@ -192,10 +192,10 @@ struct plugin_entry {
 	 * none.
 	 */
 	int (*finish)(struct plugin *plugin, bool given);
-	/* Asks the API server whose a token is that is for `audience` (NULL: for the API server),
-	 * and whether a user may get something. The loop calls told() once, within seconds, unless
-	 * it is forgotten before. -ENOTCONN: there is no API server here. -ENOMEM. All must have
-	 * been forgotten before close(). */
+	/* Asks the API server for the user of a token that is for `audience` (NULL: for the API
+	 * server), and whether a user may get something. The loop calls told() once, within
+	 * seconds, unless it is forgotten before. -ENOTCONN: there is no API server here.
+	 * -ENOMEM. All must have been forgotten before close(). */
 	int (*who)(struct plugin *plugin, const char *token, const char *audience, right_told *told,
 		   void *owner, struct right_asked **ret_asked);
 	int (*may)(struct plugin *plugin, const char *user, const struct right *right,

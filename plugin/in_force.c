@@ -18,7 +18,7 @@ static int set(struct plugin *p, struct in_force *share, uint32_t field, const c
 		free(copy);
 		return r;
 	}
-	/* A mode sets other fields: they are as it says now, whatever they were before. */
+	/* A mode sets other fields, which lose their former values. */
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
 		if (i == field || share_includes(share_key(field), share_key(i)))
 			free(take(share->texts[i]));
@@ -49,7 +49,7 @@ int in_force_refused(const struct in_force *share, char *const texts[SHARE_FIELD
 	return fault_set(why, -EINVAL, "%s", refusal->sentence);
 }
 
-/* What cannot be remembered is tried again. */
+/* A refusal that cannot be remembered is tried again. */
 static void remember(struct refusal *refusal, char *const texts[SHARE_FIELDS], const char *sentence)
 {
 	bool complete = true;
@@ -62,8 +62,8 @@ static void remember(struct refusal *refusal, char *const texts[SHARE_FIELDS], c
 		refusal->sentence = strdup(sentence);
 }
 
-/* One by one, because the tenant takes them so. What does not fit the present values (a guarantee
- * above the cap) is tried again after the others. */
+/* One by one, because the tenant takes them so. A field that does not fit the present values (a
+ * guarantee above the cap) is tried again after the others. */
 int in_force_set(struct plugin *p, struct in_force *share, char *const texts[SHARE_FIELDS],
 		 uint32_t fields, struct fault *why)
 {

@@ -42,7 +42,8 @@ static void on_request(void *owner, const struct http_request *request,
 	}
 }
 
-/* A server of its own: who keeps the other one busy does not make the kubelet restart meted. */
+/* A server of its own, so that clients that keep the other one busy do not make the kubelet
+ * restart meted. */
 static void on_health(void *owner, const struct http_request *request,
 		      struct http_answer *ret_answer)
 {

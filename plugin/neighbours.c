@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other containers on a container's devices. Without mete's scheduler nobody considered all of
- * them before the kubelet gave each its ids. A combination that is not allowed is refused when the
- * last of them starts, or asks for more. The kubelet retries containers that were refused.
+ * The other containers on a container's devices. Without mete's scheduler they were not considered
+ * together before the kubelet gave each its ids. A combination that is not allowed is refused when
+ * the last of them starts, or asks for more. The kubelet tries refused containers again.
  */
 #include <string.h>
 
@@ -65,7 +65,7 @@ static uint32_t used_slots(const struct plugin *p, const struct binding *b, uint
 	return used;
 }
 
-/* Whoever has chosen the devices of ids that name none has counted them, too. */
+/* If ids name no device, the scheduler that has chosen the devices has also counted them. */
 bool neighbours_crowded(const struct plugin *p, const struct binding *b)
 {
 	for (uint32_t i = 0; p->config->ids != CONFIG_IDS_SLOT && i < b->devices; i++) {
@@ -89,7 +89,7 @@ static uint32_t room_on(const struct plugin *p, const struct binding *b, uint32_
 	if (!entitled_portion(p, device, &slots, &portion) ||
 	    portion_resolve(&portion, &slot, &field) != 0)
 		return MILLI_ALL;
-	/* If there are more than slots now, each keeps what it had. */
+	/* If there are more containers than slots now, each keeps its share. */
 	own = used > slots && p->config->ids != CONFIG_IDS_SLOT ? 0 : slot.guarantee_milli;
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{
@@ -108,7 +108,7 @@ uint32_t neighbours_room(const struct plugin *p, const struct binding *b)
 {
 	uint32_t room = MILLI_ALL;
 
-	/* What is counted is the container's own. */
+	/* Counted amounts are the container's own. */
 	for (uint32_t i = 0; !b->counted && i < b->devices; i++) {
 		uint32_t here = room_on(p, b, b->device[i]);
 
@@ -131,8 +131,8 @@ static uint64_t memory_of(char *const texts[SHARE_FIELDS], uint64_t device_bytes
 	return portion_bytes(&share, device_bytes);
 }
 
-/* What is left of what may be promised. Each container that is there counts with its slot at least:
- * one that asks for less may have it back. */
+/* The rest of the memory that may be promised. Each container on the device counts with its slot
+ * at least: one that asks for less may want it back. */
 static uint64_t memory_on(const struct plugin *p, const struct binding *b, uint32_t device)
 {
 	uint64_t total = p->host->device[device].total_bytes, taken = 0, slot, all;
@@ -142,7 +142,7 @@ static uint64_t memory_on(const struct plugin *p, const struct binding *b, uint3
 
 	if (!entitled_portion(p, device, &slots, &portion) || !portion.texts[PORTION_memory])
 		return UINT64_MAX;
-	/* Of what there is now, as many cannot have a slot: each keeps what it had. */
+	/* The present slots are too few for all containers: each keeps its share. */
 	slot = used_slots(p, b, device) > slots ? 0 : memory_of((char **)portion.texts, total);
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{
@@ -152,7 +152,7 @@ static uint64_t memory_on(const struct plugin *p, const struct binding *b, uint3
 			taken += most(memory_of(other->texts, total), other->parts * slot);
 	}
 	all = beyond(config_promised(p->config, total), taken);
-	/* What it has is its own, whatever was promised since. */
+	/* Its share is its own, even if more was promised since. */
 	return was ? most(all, memory_of(was->texts, total)) : all;
 }
 
@@ -218,12 +218,12 @@ static int check_device(const struct plugin *p, const struct binding *b, bool ex
 	return 0;
 }
 
-/* A container that was given a slot of a device that somebody wants exclusively, and that has not
- * started. */
+/* A container that was given a slot of a device that another one wants exclusively, and that has
+ * not started. */
 struct waiting {
 	const struct plugin *plugin;
 	const struct binding *binding;
-	char text[300]; /* "": nobody */
+	char text[300]; /* "": none */
 };
 
 static bool is_started(const struct plugin *p, const char *uid)

@@ -12,7 +12,7 @@
 
 enum {
 	LABELS_MAX = 512,
-	EVERY_S = 10, /* beyond some, one patch in this time: somebody may undo what we write */
+	EVERY_S = 10, /* beyond some, one patch in this time: another program may undo our writes */
 	AT_ONCE = 10,
 	LEAVE_S = 3, /* a silent API server must not keep anybody from ending */
 };
@@ -32,9 +32,9 @@ struct nodes {
 	bool written;			 /* perhaps by us: the watch need not have shown it yet */
 };
 
-/* Amounts that kube-scheduler sums up itself. It cannot see to which device they belong; whoever
- * chooses the device can. Written by whoever the names belong to, and again if the kubelet has
- * removed them (it does when it starts). */
+/* Amounts that kube-scheduler sums up itself. It cannot see to which device they belong, which
+ * the scheduler that chooses the device can. They are written by the owner of their names, and
+ * again if the kubelet has removed them (it does when it starts). */
 static bool find_sums(const struct plugin *p, char ret_memory[24], char ret_milli[24])
 {
 	unsigned __int128 bytes = 0;
@@ -64,7 +64,7 @@ static bool find_sums(const struct plugin *p, char ret_memory[24], char ret_mill
 	return true;
 }
 
-/* With `ids: uuid` nobody counts by sums: the former ones are removed. */
+/* With `ids: uuid` no scheduler counts by sums: the former ones are removed. */
 static bool add_sum(cJSON *list, const char *name, const char *sum)
 {
 	return list && (*sum ? cJSON_AddStringToObject(list, name, sum)
@@ -115,7 +115,7 @@ static bool is_time(struct nodes *nodes)
 
 static void on_patched(void *owner, int status, const char *problem, const cJSON *object);
 
-/* The labels that are to be there; NULL: none, or somebody else's. */
+/* The labels that the node should have; NULL: none, or they are left to another program. */
 static cJSON *own_features(struct nodes *nodes)
 {
 	struct plugin *p = nodes->plugin;
@@ -220,7 +220,7 @@ static void take_labels(struct nodes *nodes, const cJSON *labels)
 	nodes_reload(nodes, nodes->plugin);
 }
 
-/* Who owns the node's GPUs, by the resource under which they are requested. */
+/* The owner of the node's GPUs, by the resource under which they are requested. */
 static void read_owner(struct nodes *nodes, const cJSON *meta)
 {
 	const cJSON *marks = cJSON_GetObjectItemCaseSensitive(meta, "annotations");
@@ -240,8 +240,8 @@ static uint64_t version_of(const cJSON *meta)
 	return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* An answer to a write and the watch overtake each other: what is older than what is known is
- * passed over, or the sums would be written again because they seem to be gone. */
+/* An answer to a write and the watch may overtake each other: a version older than the known one
+ * is passed over, or the sums would be written again because they seem to be gone. */
 static void take_node(struct nodes *nodes, const cJSON *object)
 {
 	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
@@ -306,7 +306,7 @@ static void on_listed(void *owner)
 			    nodes->plugin->node);
 }
 
-/* What was known of it is kept: it may return. */
+/* Its last state is kept: it may return. */
 static void on_gone(void *owner, const cJSON *object)
 {
 	(void)owner;
@@ -348,8 +348,8 @@ int nodes_open(struct plugin *p, struct nodes **ret_nodes, struct fault *why)
 	return 0;
 }
 
-/* Removes only ours: if somebody else has taken over the node, the same place says so. "/" is
- * written "~1" there, and a domain has neither. NULL: out of memory. */
+/* Removes only our mark: another owner of the node has a mark in the same place. "/" is written
+ * "~1" there, and a domain has neither. NULL: out of memory. */
 static char *leave_text(const struct plugin *p)
 {
 	owned(cJSON_Delete) cJSON *tree = cJSON_CreateArray();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This node in the API server. Its labels select among the configuration's `nodes`. With opaque ids
- * its status has the sums of memory and time that mete's scheduler shares out. Labels say what GPUs
- * it has, if the configuration wants them.
+ * its status has the sums of memory and time that mete's scheduler shares out. If the configuration
+ * wants them, it has labels about its GPUs.
  */
 #pragma once
 

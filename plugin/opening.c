@@ -41,8 +41,7 @@ static const char *libraries_of(const struct plugin *p)
 	return access("/var/lib/mete/current/guest", F_OK) == 0 ? copied : NULL;
 }
 
-/* What a host sees of us, where we are in a container: the folder that our libraries were copied
- * to. */
+/* If meted is in a container, the host sees the folder that our libraries were copied to. */
 static int look_for_driver(const struct plugin *p, struct inject_handout *ret_handout,
 			   struct inject_edits **ret_edits, struct fault *why)
 {
@@ -193,7 +192,7 @@ static void unsettle(struct plugin *p)
 	inject_free(take(p->edits));
 }
 
-/* Prepares what containers that are tenants need. */
+/* Prepares the needs of containers that are tenants. */
 static int settle_sharing(struct plugin *p, struct fault *why)
 {
 	int r = device_files_open(p, why);
@@ -211,7 +210,7 @@ static int settle_sharing(struct plugin *p, struct fault *why)
 	return containers_open(p, why);
 }
 
-/* Prepares what containers need that get devices as NVIDIA's plugin gives them. */
+/* Prepares the needs of containers that get devices as from NVIDIA's plugin. */
 static int settle_whole(struct plugin *p, struct fault *why)
 {
 	int r = driver_cdi_settle(p, why);
@@ -248,8 +247,9 @@ int plugin_settle(struct plugin *p, struct fault *why)
 	return r;
 }
 
-/* As NVIDIA's plugin does: a driver that cannot be opened ends the start unless the file says
- * otherwise, and nobody waits for a GPU in any case. meted looks for them, and starts us again. */
+/* As with NVIDIA's plugin, a driver that cannot be opened ends the start unless the file says
+ * otherwise. If there is a driver but no GPU, this waits in any case: meted looks for GPUs, and
+ * starts us again. */
 static int wait_for_devices(struct plugin *p, struct fault *why)
 {
 	const char *missing = p->host->missing;
@@ -269,7 +269,7 @@ static int wait_for_devices(struct plugin *p, struct fault *why)
 			return r;
 	}
 	r = metrics_open(p, why);
-	/* Who serves may have the addresses, and has them until it ends. */
+	/* The meted that serves may have the addresses until it ends. */
 	if (r < 0 && p->host->stands_by) {
 		log_info("standby.unseen", "reason=%s", log_text(why->text).text);
 		return 0;
@@ -307,7 +307,7 @@ static int start(struct plugin *p, struct fault *why)
 		r = parts_open(p, &p->parts, why);
 	if (r < 0)
 		return r;
-	/* Whoever checks that we are alive need not wait for the node's labels. */
+	/* Checks that meted is alive need not wait for the node's labels. */
 	r = metrics_open(p, why);
 	return r < 0 ? r : active_config_start(p, why);
 }

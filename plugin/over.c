@@ -6,8 +6,8 @@
  * because one that is about to free something is found so, too.
  *
  * `unannounced: kill` ends the guest that has most beyond what it was granted, one at each look.
- * Not for what was granted under a higher limit, nor for the little that launches take by
- * themselves (local memory, the heap of printf).
+ * Memory that was granted under a higher limit does not count, nor do the small amounts that
+ * launches take by themselves (local memory, the heap of printf).
  */
 #include <inttypes.h>
 

@@ -69,10 +69,10 @@ struct seats;
 struct ProtobufCMessage; /* protobuf-c's */
 struct V1beta1__ContainerAllocateRequest;
 
-/* What is currently shared out of a device. */
+/* The present offer of a device. */
 struct offer {
 	bool shared, healthy;
-	bool cordoned; /* by `mete cordon`: nobody new, whatever its health */
+	bool cordoned; /* by `mete cordon`: no new containers, even if it is healthy */
 	bool dividing; /* its GPU may be divided anew just now: likewise */
 	bool gone;     /* as health.c has seen it last */
 	bool claimed;  /* shared out, by claims instead of slots */
@@ -82,13 +82,13 @@ struct offer {
 	uint32_t serving; /* which of plugin.serving offers it */
 };
 
-/* Of what is shared out: may new containers have it? */
+/* True if new containers may have a device that is shared out. */
 static inline bool offer_is_open(const struct offer *offer)
 {
 	return offer->healthy && !offer->cordoned && !offer->dividing;
 }
 
-/* Others who give out the devices of a node. */
+/* Other programs that give out the devices of a node. */
 enum rival { RIVAL_NONE, RIVAL_PLUGIN, RIVAL_DRIVER };
 
 struct enrol {
@@ -98,10 +98,10 @@ struct enrol {
 	uint32_t failures;
 	int inotify;
 	struct loop_timer rival_again;
-	uint32_t
-		rival_looks; /* that are left, after a socket of its came that nobody listened at */
-	enum rival rival;    /* who else gives these devices to containers */
-	bool rival_known;    /* it did, with this socket of the kubelet: */
+	uint32_t rival_looks; /* that are left, after a socket of its came on which no process
+				 listened */
+	enum rival rival;     /* another program that gives these devices to containers */
+	bool rival_known;     /* it did, with this socket of the kubelet: */
 	uint64_t rival_inode;
 	int64_t rival_changed_ns;
 	bool watched;	 /* the folder is being watched */
@@ -133,8 +133,9 @@ struct serve_said {
 
 enum { SERVINGS_MAX = 1 + CONFIG_KINDS_MAX, SERVING_RESOURCE = 96 };
 
-/* A resource that the kubelet knows from us: its server, its listeners and its registration. There
- * is one, but for parts of GPUs that are offered under names of their own (nvidia/kinds.c). */
+/* A resource that the kubelet knows from us: its server, its listeners and its registration.
+ * There is one, and another for each kind of parts of GPUs that has a name of its own
+ * (nvidia/kinds.c). */
 struct serving {
 	struct plugin *plugin;
 	char resource[SERVING_RESOURCE], socket[PLUGIN_PATH];
@@ -182,7 +183,7 @@ struct plugin {
 	struct nodes *nodes;
 	struct mig_label *mig;	      /* NULL: GPUs are not divided by a label */
 	struct dra *dra;	      /* plugin/dra/ */
-	struct registration *awaited; /* of who stands by: plugin/dra/standby.h */
+	struct registration *awaited; /* of a stand-by: plugin/dra/standby.h */
 	struct seats *seats;	      /* NULL: pods are not counted by amounts */
 	struct mps_hub *mps;	      /* plugin/mps/ */
 	struct parts *parts;	      /* that are made when they are needed; NULL: no devices */
@@ -226,9 +227,9 @@ must_check int plugin_look(struct plugin *p, struct fault *why);
 /* cdi.c */
 /* Called when the driver's files are known. */
 void cdi_find(struct plugin *p);
-/* Remembers what the API server told the previous meted. */
+/* Restores the previous meted's knowledge from the API server. */
 void cdi_remember(struct plugin *p);
-/* Notes what the API server tells about this node. */
+/* Records the API server's answers about this node. */
 void cdi_learn(struct plugin *p, const cJSON *status);
 
 /* device_files.c */
@@ -262,7 +263,7 @@ void serve_allocate(struct grpc_call *call, struct grpc_bytes request, void *own
 /* as_nvidia.c */
 void as_nvidia_allocate(struct serving *s, struct grpc_call *call,
 			const struct V1beta1__ContainerAllocateRequest *said);
-/* What containers know a device by: its UUID, or its index. */
+/* The name of a device in containers: its UUID, or its index. */
 void as_nvidia_name(const struct plugin *p, uint32_t device, char *ret_name, size_t size);
 
 /* The two files that give access to a part of a GPU, if it is one and they are known. */
@@ -278,15 +279,15 @@ must_check int kinds_find(struct plugin *p, struct fault *why);
 must_check int kinds_check(const struct plugin *p, struct fault *why);
 /* Would they have other names now? */
 bool kinds_differ(const struct plugin *p);
-/* The names stay; devices that have come may have others, which are added. Whoever listens goes on.
- * 1: all must be served anew. -errno: see kinds_find(). */
+/* The names stay; devices that have come may have others, which are added. Servings go on. 1:
+ * all must be served anew. -errno: see kinds_find(). */
 must_check int kinds_add(struct plugin *p, struct fault *why);
-/* The names stay, and each may have other replicas: whoever serves it goes on. A kubelet that is
+/* The names stay, and each may have other replicas: its serving goes on. A kubelet that is
  * registered with anew while the former stream ends forgets that one's end (1.36). */
 void kinds_follow(struct plugin *p);
 /* Which of them offers the device; NULL: none does. Only with a file without `mete`. */
 const struct serving *kinds_of(const struct plugin *p, uint32_t device);
-/* Would a file without `mete` have the device offered, under whatever name? */
+/* True if a file without `mete` would have the device offered, under any name. */
 bool kinds_offers(const struct plugin *p, const struct config *config, uint32_t device);
 
 /* held.c */
@@ -296,7 +297,7 @@ void as_nvidia_look(struct plugin *p);
 void as_nvidia_mark(struct plugin *p);
 
 /* offered.c */
-/* Determines what is shared out by the configuration and the current profile. */
+/* Determines the offers by the configuration and the current profile. */
 void offered_find(struct plugin *p);
 /* The number of ids that a device has. */
 uint32_t offered_ids(const struct plugin *p, uint32_t device);
@@ -338,6 +339,8 @@ bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_
 
 /* prestart.c */
 /* The server is closing: tells the waiting calls. */
+/* A container of that slot waits for an answer. */
+bool prestart_asks(const struct plugin *p, const char *key);
 void prestart_abandon(struct plugin *p);
 /* PreStartContainer: the call is answered when the container may start, or may not. */
 void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count);
@@ -346,7 +349,7 @@ void prestart_gone(struct grpc_call *call);
 void prestart_consider(struct plugin *p);
 
 /* containers.c */
-/* Its resource was served by meted before under another name: its container keeps what it has, and
+/* Its resource was served by meted before under another name: its container keeps its share, and
  * others get its devices only when it has ended. */
 bool containers_is_foreign(const struct plugin *p, const struct binding *b);
 /* Containers from before this meted keep their tenants. */
@@ -371,7 +374,7 @@ void sweep_ask(struct plugin *p, const struct binding *b);
 
 /* entitled.c */
 struct config_device entitled_device(const struct plugin *p, uint32_t device);
-/* What a slot of the device has now. False: it is not shared out. */
+/* The present share of a slot of the device. False: it is not shared out. */
 bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slots,
 		      struct config_share *ret_share);
 /* The texts of a binding's share, from its devices' portion and the pod's annotations (NULL: the
@@ -380,16 +383,16 @@ bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slo
 must_check int entitled_share(const struct plugin *p, const struct binding *b,
 			      const struct pod *pod, bool runs, char *ret_texts[SHARE_FIELDS],
 			      bool *ret_exclusive, struct fault *why);
-/* in_force.c: the share of a tenant that runs. `texts`: what it has; NULL: default. */
+/* in_force.c: the share of a tenant that runs. `texts`: its present ones; NULL: default. */
 struct in_force {
 	uint32_t tenant;
-	char **texts; /* SHARE_FIELDS; owned by whoever has the tenant */
+	char **texts; /* SHARE_FIELDS; of the tenant's owner */
 	struct refusal *refusal;
 };
 
 enum { IN_FORCE_ALL = (1 << SHARE_FIELDS) - 1 };
 
-/* The fields, as bits, whose text is another one. */
+/* The fields whose texts differ, as bits. */
 uint32_t in_force_differing(const struct in_force *share, char *const texts[SHARE_FIELDS]);
 /* -EINVAL with the same sentence: it has refused these texts, and got no others since. */
 must_check int in_force_refused(const struct in_force *share, char *const texts[SHARE_FIELDS],
@@ -398,7 +401,7 @@ must_check int in_force_refused(const struct in_force *share, char *const texts[
 must_check int in_force_set(struct plugin *p, struct in_force *share,
 			    char *const texts[SHARE_FIELDS], uint32_t fields, struct fault *why);
 
-/* What the container has already, or had before it was started again; NULL: it is new. */
+/* The container's share, also from before it was started again; NULL: it is new. */
 const struct binding *entitled_former(const struct plugin *p, const struct binding *b);
 void entitled_free(char *texts[SHARE_FIELDS]);
 /* The devices of a binding: those of its ids, or those that mete's scheduler, or sums/seats.c,
@@ -410,8 +413,8 @@ must_check int entitled_devices(struct plugin *p, struct binding *b, const struc
 /* The part of the time of a binding's devices that is not guaranteed to others, in thousandths.
  * The guarantee of a slot is reserved even while the slot is free. */
 uint32_t neighbours_room(const struct plugin *p, const struct binding *b);
-/* How much memory of each of a binding's devices the limits of the other containers leave, of what
- * may be promised (`overcommit`). UINT64_MAX: nothing is promised there. */
+/* The memory of each of a binding's devices that the limits of the other containers leave, of
+ * the amount that may be promised (`overcommit`). UINT64_MAX: nothing is promised there. */
 uint64_t neighbours_memory(const struct plugin *p, const struct binding *b);
 /* May it share its devices with the present containers? -EBUSY: it or one of them is exclusive. */
 must_check int neighbours_check(const struct plugin *p, const struct binding *b, bool exclusive,
@@ -479,7 +482,7 @@ bool events_container(struct plugin *p, const struct binding *b, const char *rea
 		      const char *message);
 void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message);
 void events_node(struct plugin *p, const char *reason, const char *message);
-/* What was wrong is over. */
+/* The fault is over. */
 void events_node_well(struct plugin *p, const char *reason, const char *message);
 void events_close(struct plugin *p);
 

@@ -16,8 +16,8 @@ struct pod {
 	struct list link;
 	char *namespace, *name, *uid;
 	cJSON *annotations; /* an object of strings; NULL: none */
-	/* Names, those of init containers last, but for sidecars, which have slots of their own;
-	 * none: not known. */
+	/* Names. Those of init containers come last; sidecars have slots of their own and are
+	 * not among these. None: unknown. */
 	char **containers;
 	size_t container_count, init_count;
 	struct amounts_said *amounts; /* of each container, in the same order */

@@ -6,7 +6,7 @@
 
 enum {
 	DIGITS_MAX = 19, /* of the number: they fit into 64 bits, and into 128 with any suffix */
-	POWER_MAX = 18,	 /* of 10: more is more than 63 bits, whatever the number */
+	POWER_MAX = 18,	 /* of 10: with more any number is above 63 bits */
 };
 
 /* The number is digits / 10^places. */
@@ -37,7 +37,7 @@ static const char *read_decimal(const char *text, struct decimal *ret)
 	return any ? text : NULL;
 }
 
-/* What the number is multiplied by: base^power; a negative power of 10 divides. */
+/* The factor: base^power; a negative power of 10 divides. */
 struct factor {
 	unsigned base;
 	int power;

@@ -2,7 +2,7 @@
 /*
  * The texts of a share that a running tenant has refused, and why. It would refuse them again: they
  * are not tried at each event that leaves them as they are, which writes its record twice. For
- * in_force.c; it belongs to whoever has the tenant.
+ * in_force.c; it belongs to the owner of the tenant.
  */
 #pragma once
 

@@ -3,7 +3,7 @@
 
 #include "kube/review.h"
 
-/* Somebody waits for the answer: within this time, or not at all. */
+/* A viewer waits for the answer no longer than this. */
 enum { WITHIN_S = 5, ANSWER_MOST = 256 << 10 };
 
 struct right_asked {

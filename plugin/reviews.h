@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks for the page, and what he may get: by the API server's word. */
+/* Viewers of the page and their rights, as the API server knows them. */
 #pragma once
 
 #include "plugin/plugin.h"

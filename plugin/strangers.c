@@ -29,7 +29,7 @@ static int pod_of(uint32_t pid, char ret_uid[STRANGERS_UID])
 	return strangers_pod(text, ret_uid);
 }
 
-/* The number may belong to another process by now: check what the descriptor leads to. */
+/* The number may belong to another process by now: the process of the descriptor is checked. */
 void strangers_kill(uint32_t pid, const char *uid)
 {
 	owned(close) int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
@@ -59,9 +59,9 @@ bool strangers_dies(const struct plugin *p, const struct binding *b)
 	return text ? strcmp(text, "kill") == 0 : p->config->strangers == CONFIG_STRANGERS_KILL;
 }
 
-/* It is unknown to which of a pod's containers a process belongs: one that requests this suffices.
- * For pods without a share of the device the node's setting decides. This uses what was decided,
- * not the figures: texts there are truncated, and pods choose how long theirs are. */
+/* It is unknown to which of a pod's containers a process belongs: one that requests this
+ * suffices. For pods without a share of the device the node's setting decides. This uses the
+ * decided texts, not those of the figures, which are truncated: pods choose how long theirs are. */
 static bool is_to_die(const struct plugin *p, uint32_t device, const char *uid)
 {
 	bool said = false, dies = false;
@@ -99,7 +99,7 @@ bool strangers_may_say(struct plugin *p)
 	return true;
 }
 
-/* Also `kubectl describe pod` shows it, but for a pod that has very many of them. */
+/* `kubectl describe pod` shows it, too, unless the pod has very many of them. */
 static void tell(struct plugin *p, const struct pod *pod, uint32_t pid, const char *uuid, bool dies)
 {
 	struct fault what;
@@ -114,7 +114,7 @@ static void tell(struct plugin *p, const struct pod *pod, uint32_t pid, const ch
 	events_pod(p, pod, dies ? "GPUProcessKilled" : "GPUProcessUnannounced", what.text);
 }
 
-/* It is unknown whose it is: it counts for each of the pod's containers. */
+/* Its container is unknown: it counts for each of the pod's containers. */
 static void count(struct plugin *p, uint32_t device, const char *uid, uint64_t used_bytes)
 {
 	list_for_each(link, &p->bindings.all)
@@ -136,8 +136,8 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 	const struct pod *pod;
 	bool dies;
 
-	/* A device that is not shared out belongs to somebody else, as do its users. Where MPS
-	 * waits for containers to end, they are no tenants. */
+	/* A device that is not shared out has another owner, and its users are that owner's.
+	 * Containers for whose end MPS waits are no tenants. */
 	if (!(p->offer[device].shared || p->offer[device].claimed) || pod_of(pid, uid) < 0 ||
 	    is_absent(p, uid) || mps_waits(p->mps, device))
 		return;

@@ -59,11 +59,19 @@ static void on_watch_closed(struct loop_watch *watch)
 	close(container_of(watch, struct reservation, death)->pidfd);
 }
 
+bool reserve_is_of(const struct daemon *d, uint32_t device, const void *owner)
+{
+	const struct reservation *it = &d->reserve.device[device];
+
+	return it->owner && it->owner == owner;
+}
+
 int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *asker,
 		 uint64_t hold_ns, struct fault *why)
 {
 	struct reservation *it = &d->reserve.device[device];
-	bool held = reserve_holds(it) && !is_overruled(d, it, asker->uid);
+	bool held = reserve_holds(it) && !reserve_is_of(d, device, asker->owner) &&
+		    !is_overruled(d, it, asker->uid);
 
 	if (held && it->owner)
 		return fault_set(why, -EBUSY, "%s is given to process %d",

@@ -6,7 +6,7 @@
 
 #define RESERVE_MOST_NS (86400ull * 1000000000)
 must_check int reserve_open(struct daemon *d);
-/* -EBUSY: it is taken. `hold_ns` 0: until reserve_drop(). */
+/* -EBUSY: it is taken by another. `hold_ns` 0: until reserve_drop(). */
 struct reserve_asker {
 	const void *owner;
 	pid_t pid;
@@ -14,6 +14,8 @@ struct reserve_asker {
 };
 must_check int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *asker,
 			    uint64_t hold_ns, struct fault *why);
+/* Reserved for this owner already, who may have it for another time. */
+bool reserve_is_of(const struct daemon *d, uint32_t device, const void *owner);
 void reserve_drop(struct daemon *d, const void *owner);
 /* Processes that have ended hold nothing, even if the keeper of their reservations (the process
  * that `mete pick` leaves behind) has not noticed yet. */

@@ -277,7 +277,8 @@ static void on_device_reserve(struct admin *a, uint32_t id, const struct wire_de
 	if (r < 0)
 		r = fault_set(&why, r, "there is no device '%.60s'", said->device.text);
 	else
-		r = a->user ? terms_reserve(a->user, &why) : 0;
+		r = a->user && !reserve_is_of(a->daemon, device, a) ? terms_reserve(a->user, &why)
+								    : 0;
 	if (r == 0)
 		r = cordon_check(a->daemon, &device, 1, &why);
 	if (r == 0)

@@ -36,7 +36,7 @@ static int refuse(const struct asking *a, const struct annotation *entry, const 
 			    problem, accepted);
 }
 
-/* To whom a key applies: the pod, this container, or another one or nobody of ours. */
+/* The target of a key: the pod, this container, or neither. */
 enum whose { WHOSE_POD, WHOSE_OWN, WHOSE_OTHER };
 
 /* The kubelet gives the slots of an init container to those that follow it, and does not always say
@@ -282,10 +282,11 @@ static int check_exclusive(const struct asking *a, const struct annotation *entr
 	struct asking_limit limit = asking_limit(a, PORTION_memory);
 
 	if (a->input->counted && a->portion.guarantee_milli < MILLI_ALL)
-		return asking_wrong(a, entry,
-				    "a whole GPU is more than what was counted; accepted: together "
-				    "with %s/gpu-milli: %d for each GPU",
-				    a->input->domain, MILLI_ALL);
+		return asking_wrong(
+			a, entry,
+			"a whole GPU is more than the counted amount; accepted: together "
+			"with %s/gpu-milli: %d for each GPU",
+			a->input->domain, MILLI_ALL);
 	if (a->input->counted || a->input->placed || limit.rank >= a->input->device_bytes)
 		return 0;
 	return asking_wrong(
@@ -310,7 +311,7 @@ static int take_exclusive(struct asking *a, const struct annotation *entry, bool
 	return r;
 }
 
-/* What the node cannot do by itself must have been done before. */
+/* The node cannot do this by itself: the scheduler must have done it before. */
 static int check_words(const struct asking *a)
 {
 	static const enum word theirs[] = {WORD_model, WORD_gpu_uuid, WORD_policy};
@@ -364,7 +365,7 @@ static int check_order(const struct asking *a)
 		      : 0;
 }
 
-/* Only who has all of a device's memory can have managed memory beyond it. */
+/* Managed memory beyond the device's is for containers that have all of the device's memory. */
 static int check_oversize(struct asking *a)
 {
 	const struct annotation *by = a->by[PORTION_oversize];

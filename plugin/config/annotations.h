@@ -14,7 +14,8 @@
  * larger of the portion and `most`. escalate, on_daemon_loss, unannounced and strict may not be
  * laxer than the portion or `most`. class and wait are free if neither sets one. A mode is judged
  * by the weight, guarantee and cap that it implies; a portion with mode `equal` stays `equal`
- * unless `most` has another mode. oversize=managed is for who has all of a device's memory.
+ * unless `most` has another mode. oversize=managed is for containers that have all of a device's
+ * memory.
  */
 #pragma once
 
@@ -38,8 +39,8 @@ struct annotations_input {
 	uint32_t guarantee_room_milli;
 	/* The part of a device's memory that is not promised to others; and if it is exclusive. */
 	uint64_t memory_room, memory_room_alone;
-	/* The portion's memory and guarantee are what was counted for the container: it gets no
-	 * more of them, whatever `most` says. */
+	/* The portion's memory and guarantee are the amounts that were counted for the container:
+	 * it gets no more than these, even if `most` allows more. */
 	bool counted;
 	bool placed; /* mete's scheduler chose the device and honoured its annotations */
 	/* Values above the limit are lowered to it instead of refused: for running pods, when

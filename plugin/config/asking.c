@@ -64,7 +64,7 @@ static uint64_t rank(const struct asking *a, const struct share *share, enum por
 	return 0;
 }
 
-/* What others leave of it, but never less than its slot's own: that is always there. */
+/* The amount that other containers leave, but at least the slot's own, which is always there. */
 static void leave(struct asking_limit *limit, uint64_t room, uint64_t slot)
 {
 	if (limit->rank <= room || limit->rank <= slot)
@@ -107,8 +107,8 @@ static void make_text(char *made, enum portion_field field, uint64_t value)
 	snprintf(made, ANNOTATIONS_MADE, "%llu%s", (unsigned long long)value, unit);
 }
 
-/* Is its text a number that was computed from a value? Others keep the text of whatever set the
- * limit. */
+/* True if the text is a number that was computed from a value. Any other field keeps the text of
+ * the setting that limits it. */
 static bool is_counted(enum portion_field field)
 {
 	return field == PORTION_memory || field == PORTION_weight || field == PORTION_guarantee ||
@@ -124,7 +124,7 @@ static void put(struct asking *a, enum portion_field field, uint64_t value)
 
 void asking_make_equal(struct asking *a)
 {
-	/* Keep what another mode set. All modes set the same weight. */
+	/* Fields that another mode set are kept. All modes set the same weight. */
 	if (!a->texts.texts[PORTION_guarantee])
 		put(a, PORTION_guarantee, a->share.guarantee_milli);
 	if (!a->texts.texts[PORTION_cap])
@@ -151,7 +151,7 @@ static int refuse_memory(const struct asking *a, const struct annotation *by,
 	return asking_wrong(a, by, "'%s' is more than %s; accepted: memory up to %s",
 			    words_show(by->value).text,
 			    limit->left		? "the limits of others on the GPU leave"
-			    : a->input->counted ? "what was counted for each GPU (gpu-memory)"
+			    : a->input->counted ? "the amount counted for each GPU (gpu-memory)"
 						: "this node allows",
 			    text_bytes(limit->rank).text);
 }
@@ -170,7 +170,7 @@ static int refuse_counted(const struct asking *a, const struct annotation *by,
 			    words_show(by->value).text,
 			    limit->left ? "others on the GPU leave to be guaranteed"
 			    : a->input->counted && field == PORTION_guarantee
-				    ? "what was counted for each GPU (gpu-milli)"
+				    ? "the amount counted for each GPU (gpu-milli)"
 				    : "this node allows",
 			    words_dashed(share_key(field)).text, most);
 }
@@ -200,7 +200,7 @@ int asking_check(struct asking *a)
 		enum portion_field field = (enum portion_field)i;
 		struct asking_limit limit = asking_limit(a, field);
 
-		/* What nobody requested comes from the portion. */
+		/* Fields that were not requested come from the portion. */
 		if (!a->by[i] || limit.none || rank(a, &a->share, field) <= limit.rank)
 			continue;
 		if (!a->input->lower)

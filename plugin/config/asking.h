@@ -21,7 +21,7 @@ struct asking {
 	bool own[WORDS_END];			  /* said for this container alone */
 	struct share portion, most, share;
 	struct config_share texts;
-	const struct annotation *by[SHARE_FIELDS]; /* what set the field; NULL: the portion */
+	const struct annotation *by[SHARE_FIELDS]; /* a field's source; NULL: the portion */
 	struct annotations_share *made;
 };
 
@@ -36,7 +36,7 @@ must_check int asking_set(struct share *share, uint32_t field, const char *text)
 struct asking_limit {
 	bool none;
 	uint64_t rank;	  /* the limit of the field, in amount or laxness */
-	const char *text; /* of whatever set it */
+	const char *text; /* of the setting that it comes from */
 	bool left;	  /* others have reserved the rest */
 };
 

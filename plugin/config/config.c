@@ -27,7 +27,7 @@ int config_take_nodes(struct config_read *read, const struct document_node *valu
 	return r;
 }
 
-/* Who reads the labels of a node has found the node before. */
+/* The node was found before its labels were read. */
 static bool is_for_all_nodes(const char *name)
 {
 	return strcmp(name, "nodes") == 0 || strcmp(name, "kubeconfig") == 0 ||

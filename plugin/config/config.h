@@ -44,8 +44,8 @@ struct config_rule {
 	struct config_share share;
 };
 
-/* At these times (local, by TZ), `share` overrides the rules; the first profile whose time it is
- * applies. */
+/* At these times (local, by TZ) `share` overrides the rules. If the times of several profiles
+ * overlap, the first one applies. */
 struct config_profile {
 	const char *name;
 	uint32_t days; /* bit 0: Sunday ... bit 6: Saturday */
@@ -55,8 +55,8 @@ struct config_profile {
 	struct config_share share;
 };
 
-/* How the parts of GPUs that MIG divides are offered: not at all, as GPUs, each kind under a name
- * of its own, or likewise and made when they are needed (not NVIDIA's). */
+/* How the parts of GPUs that MIG divides are offered: not at all; as GPUs; each kind under a
+ * name of its own; or so, and made when they are needed (not NVIDIA's). */
 enum config_mig { CONFIG_MIG_NONE, CONFIG_MIG_SINGLE, CONFIG_MIG_MIXED, CONFIG_MIG_DYNAMIC };
 
 static inline bool config_mig_names_kinds(enum config_mig mig)
@@ -72,7 +72,8 @@ struct config_kind {
 	uint32_t replicas, line;
 };
 
-/* A file without `mete`: what NVIDIA's plugin does with it. Nothing is enforced then. */
+/* The settings of a file without `mete`, as NVIDIA's plugin would read them. Nothing is enforced
+ * then, except with `mps`. */
 struct config_as_nvidia {
 	enum config_mig mig;
 	uint32_t replicas; /* of each GPU; 0: they are given whole */
@@ -95,9 +96,10 @@ struct config_as_nvidia {
 	const char *machine_file;	    /* of the label nvidia.com/gpu.machine */
 	bool timeless;			    /* without nvidia.com/gfd.timestamp */
 	const char *ctk;		    /* on the host: the program that CDI hooks run */
-	/* Replicas are shared by MPS: a control daemon for each GPU, with its folders below the
-	 * root, and a tenant for each container. Otherwise nobody is a tenant. */
-	bool mps;
+	/* Replicas are shared by MPS: a control daemon for each GPU, or for each container
+	 * (`mps_apart`), with its folders below the root, and a tenant for each container.
+	 * Otherwise nobody is a tenant. */
+	bool mps, mps_apart;
 	const char *mps_root;
 	struct health_xids xids;
 };
@@ -123,9 +125,9 @@ struct config {
 	const char *name;	     /* of the file, as passed to config_parse() */
 	uint32_t mete_line;	     /* of the key `mete`; 0: it is missing */
 	uint32_t lines[CONFIG_KEYS]; /* of the keys below it */
-	bool has_mete;		     /* the key `mete` exists; otherwise `alone` has everything */
-	bool has_nvidia;	     /* a key of NVIDIA's exists */
-	bool waits;	      /* failOnInitError is false: wait for what is not possible yet */
+	bool has_mete;	      /* the key `mete` exists; otherwise `as_nvidia` has everything */
+	bool has_nvidia;      /* a key of NVIDIA's exists */
+	bool waits;	      /* failOnInitError is false: a start that fails is repeated */
 	bool by_node;	      /* `nodes` exists: the rest depends on the node's labels */
 	const char *resource; /* "mete.dev/gpu" */
 	const char *domain;   /* of annotations: "mete.dev" */
@@ -133,7 +135,7 @@ struct config {
 	enum config_counted counted;
 	bool milli_caps; /* with amounts: the time that a pod says is its cap, too */
 	uint32_t slots;	 /* of each device; default: 10 */
-	struct config_share share, most; /* of a slot; what an annotation may ask for at most */
+	struct config_share share, most; /* of a slot; the most that annotations may ask for */
 	uint32_t overcommit_milli; /* memory that may be promised, in thousandths of a device's */
 	uint64_t park_after_ns, park_delay_ns; /* UINT64_MAX: as meted's options say */
 	uint32_t rules, profiles;
@@ -172,13 +174,14 @@ struct config_label {
 	const char *key, *value;
 };
 
-/* `labels`: the node's, for the file's `nodes:` (what only nodes with a label do otherwise); all of
- * `nodes:` is checked on each node. -EINVAL with a sentence, or -ENOMEM: nothing has changed. */
+/* `labels`: the node's. They select among the file's `nodes:`, which have settings for nodes with
+ * certain labels; all of `nodes:` is checked on each node. -EINVAL with a sentence, or -ENOMEM:
+ * nothing has changed. */
 must_check int config_parse(const char *name, const char *text, size_t size,
 			    const struct config_label *labels, size_t count,
 			    struct config **ret_config, struct fault *why);
-/* The same of a machine whose environment is given: without `mete`, that goes before the file, as
- * in NVIDIA's plugin. variable(NAME) is its value, or NULL, like getenv(). */
+/* The same with a given environment, which overrides a file without `mete`, as in NVIDIA's plugin.
+ * variable(NAME) returns the value or NULL, like getenv(). */
 struct config_place {
 	const struct config_label *labels;
 	size_t labels_count;
@@ -209,8 +212,8 @@ struct config_device {
 	uint64_t total_bytes; /* for config_fits() alone */
 };
 
-/* What a slot of the device has at that local time: texts are borrowed from the config. False: the
- * device is not shared out. */
+/* The share of a slot of the device at that local time; texts are borrowed from the config. False:
+ * the device is not shared out. */
 bool config_portion(const struct config *config, const struct config_device *device,
 		    const struct tm *now, uint32_t *ret_slots, struct config_share *ret_share);
 

@@ -13,7 +13,7 @@ struct config_flags {
 	char *(*get)(const char *variable); /* as getenv() */
 };
 
-/* Sets what the words say, up to "--"; *ret_rest: the index of the first word after that, or
- * `count`. -EINVAL with a sentence. */
+/* Takes the options among the words, up to "--". *ret_rest: the index of the first word after that,
+ * or `count`. -EINVAL with a sentence. */
 must_check int config_take_flags(const struct config_flags *flags, char *const *words, int count,
 				 int *ret_rest, struct fault *why);

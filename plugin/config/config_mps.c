@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sharing.mps of a file without `mete`. As with NVIDIA's plugin (v0.20), it goes before
- * timeSlicing, wants a root for its folders, does not go with parts of GPUs, and lets a container
- * have one replica unless the file says otherwise. The memory of a replica is its tenant's limit,
- * too.
+ * sharing.mps of a file without `mete`. As with NVIDIA's plugin (v0.20), it overrides timeSlicing,
+ * needs a root for its folders, cannot be combined with parts of GPUs, and gives a container one
+ * replica unless the file says otherwise. The memory of a replica is also the tenant's limit.
  */
 #include <string.h>
 
@@ -34,7 +33,7 @@ static int take_row(struct config_read *read, const struct document_node *resour
 	return r == 0 ? config_take_replicas(read, replicas, &alone->replicas) : r;
 }
 
-/* One of its rows names no GPU: then nothing is shared by it. */
+/* If no row names a GPU, nothing is shared by MPS. */
 static int take_rows(struct config_read *read, const struct document_node *list)
 {
 	size_t before = config_enter(read, "%s", rows);
@@ -64,6 +63,18 @@ static int take_root(struct config_read *read, uint32_t line)
 	return config_wrong(read, line,
 			    "flags.mpsRoot is missing; accepted: a folder of the host in which "
 			    "MPS's pipes and logs are kept, as /run/nvidia/mps");
+}
+
+/* mete's own key: whether each GPU or each container has a control daemon. */
+static int take_daemons(struct config_read *read)
+{
+	static const char *const words[] = {"gpu", "container"};
+	uint32_t word;
+	int r = config_take_word(read, "sharing.mps.daemonPer", words, ARRAY_SIZE(words),
+				 "gpu or container", &word);
+
+	read->config->as_nvidia.mps_apart = word == 1;
+	return r;
 }
 
 static int take_limits(struct config_read *read)
@@ -102,6 +113,8 @@ int config_take_mps(struct config_read *read)
 				    alone->mig == CONFIG_MIG_DYNAMIC ? "dynamic" : "mixed");
 	}
 	r = take_root(read, list->line);
+	if (r == 0)
+		r = take_daemons(read);
 	if (r == 0)
 		r = take_limits(read);
 	if (r == 0)

@@ -72,14 +72,14 @@ static int warn_unknown(struct config_read *read, const struct document_node *va
 	return warn_key(read, value, names, count);
 }
 
-/* Is it an ordinary value, or one that counts? */
+/* True if no warning is due: the value is the usual one, or it has an effect. */
 static bool is_said_of(const struct config_read *read, size_t key,
 		       const struct document_node *value)
 {
 	bool counts = !read->config->has_mete &&
 		      (keys[key].use == CONFIG_TAKEN || keys[key].use == CONFIG_REFUSED);
 
-	/* Only without `mete` is there more to say of a key that has no usual value. */
+	/* A key without a usual value gets a warning only in a file without `mete`. */
 	if (!keys[key].normally)
 		return counts || read->config->has_mete || document_is_null(value) ||
 		       (value->kind != DOCUMENT_TEXT && !value->first);
@@ -277,7 +277,7 @@ static int take_version(struct config_read *read, const struct document_node *va
 	return 0;
 }
 
-/* What is misspelt in it. What it says is taken later. */
+/* Warns about misspelt keys. The values are taken later. */
 static int check_sharing(struct config_read *read, const struct document_node *value)
 {
 	int r = check_flags(read, value, "sharing");
@@ -287,8 +287,8 @@ static int check_sharing(struct config_read *read, const struct document_node *v
 	return r == 0 ? check_below(read, value, "sharing.mps") : r;
 }
 
-/* A file without `mete` is read as a whole (config_without_mete.c). What is ignored is said here.
- */
+/* The values of a file without `mete` are taken in config_without_mete.c. Keys that are ignored get
+ * their warnings here. */
 static int take_key(struct config_read *read, const struct document_node *value)
 {
 	bool ours = read->config->has_mete;
@@ -327,7 +327,7 @@ int config_take_nvidia(struct config_read *read, const struct document_node *val
 		return r;
 	}
 	nearest = words_nearest(value->key, names, ARRAY_SIZE(names));
-	/* A misspelt one would make the whole node do something else. */
+	/* A misspelt `mete` would give the whole node another meaning. */
 	if (nearest == names[0] && !read->config->has_mete)
 		return config_wrong(read, value->line, "there is no key '%s'; the nearest is '%s'",
 				    words_show(value->key).text, nearest);

@@ -116,9 +116,9 @@ must_check int config_take_mps(struct config_read *read);
 must_check int config_take_switch(struct config_read *read, const char *path, bool *ret_on);
 must_check int config_take_folder(struct config_read *read, const char *path, const char **field);
 
-/* What NVIDIA's plugin would have for a key, which is like "flags.plugin.passDeviceSpecs": the
- * environment's word (then read->from is set) before the file's. *ret_value NULL: neither has one.
- */
+/* Finds the value that NVIDIA's plugin would use for a key such as "flags.plugin.passDeviceSpecs":
+ * that of the environment (then read->from is set), otherwise that of the file. *ret_value NULL:
+ * neither has one. */
 must_check int config_setting(struct config_read *read, const char *path,
 			      const struct document_node **ret_value);
 /* That the value is not one of these. */
@@ -130,7 +130,7 @@ must_check int config_take_word(struct config_read *read, const char *path,
 				uint32_t *ret_word);
 /* Warns of each variable that is set and has no effect here. */
 must_check int config_warn_of_variables(struct config_read *read);
-/* What of the keys mete has a use for without `mete`. */
+/* How a key of NVIDIA's is treated in a file without `mete`. */
 enum config_use { CONFIG_TAKEN, CONFIG_IGNORED, CONFIG_THEIRS, CONFIG_REFUSED };
 /* Finds a key as NVIDIA's plugin does; NULL: it is missing. */
 const struct document_node *config_find(const struct document_node *map, const char *key);
@@ -155,7 +155,7 @@ bool config_is_usual(const struct document_node *value, const char *normally);
  * device. */
 must_check int config_check_sums(const struct config *config, struct fault *why);
 
-/* The first profile whose time it is; NULL: none. */
+/* The first profile that applies at this time; NULL: none. */
 const struct config_profile *config_profile_at(const struct config *config, const struct tm *now);
 /* The first rule that matches; NULL: none. */
 const struct config_rule *config_rule_of(const struct config *config,

@@ -142,7 +142,7 @@ int config_take_word(struct config_read *read, const char *path, const char *con
 	return config_refuse_setting(read, value, path, accepted);
 }
 
-/* What stands for a key that has no effect, or is for another program. */
+/* Warns about variables of keys that have no effect, or that are for another program. */
 int config_warn_of_variables(struct config_read *read)
 {
 	static const struct {

@@ -54,7 +54,7 @@ int config_take_share(struct config_read *read, const struct document_node *valu
 	r = config_walk(read, value, &section, &share);
 	if (r < 0)
 		return r;
-	/* In `nodes`, on top of what is there. */
+	/* In `nodes`, as overrides of the general settings. */
 	portion_lay(field, &share);
 	return 0;
 }
@@ -71,7 +71,7 @@ int config_take_portion(struct config_read *read, const struct document_node *va
 	return config_take_share(read, value, accepted, field);
 }
 
-/* What is checked together: the slots of these devices at these times. */
+/* The scope of one check: the slots of these devices at these times. */
 struct combination {
 	const struct config *config;
 	const char *what;
@@ -181,7 +181,7 @@ static int check_profiles(const struct config *config, const struct config_rule 
 			.rule = rule,
 			.profile = i ? &config->profile[i - 1] : NULL,
 			.total_bytes = total_bytes,
-			/* What is counted need not all be there at one time. */
+			/* Amounts that are counted need not all be available at the same time. */
 			.slots = config->counted == CONFIG_COUNTED_AMOUNTS ? 1
 				 : rule && rule->slots			   ? rule->slots
 									   : config->slots,
@@ -204,7 +204,7 @@ static int check_profiles(const struct config *config, const struct config_rule 
 	return 0;
 }
 
-/* Ids that name a device are for whoever lets the kubelet choose. */
+/* Ids that name a device let the kubelet choose the device. */
 static int check_ids(const struct config *config, struct fault *why)
 {
 	if (config->counted != CONFIG_COUNTED_AMOUNTS || !config->lines[CONFIG_KEY_ids] ||
@@ -223,7 +223,7 @@ int config_check_sums(const struct config *config, struct fault *why)
 
 	if (r == 0)
 		r = check_order(&most, why);
-	/* What comes after "*" is nobody's. */
+	/* Rules after "*" never apply. */
 	for (uint32_t i = 0; i < config->rules && r == 0 && !all; i++) {
 		if (!config->rule[i].hidden)
 			r = check_profiles(config, &config->rule[i], 0, why);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a file without the key `mete` as NVIDIA's device plugin (v0.20) does: it refuses values of
- * the wrong type, and counts a repeated key once. What mete cannot do in the same way it refuses,
- * too: a node that hands out its GPUs differently from its file is worse than one that hands out
- * none. What is ignored is said, key by key (config_nvidia.c). The environment goes before the file
- * (config_setting.c).
+ * the wrong type, and counts a repeated key once. Settings that mete cannot carry out in the same
+ * way are refused, too: a node that hands out its GPUs differently from its file is worse than one
+ * that hands out none. Each ignored key gets a warning (config_nvidia.c). The environment overrides
+ * the file (config_setting.c).
  */
 #include <string.h>
 #include <strings.h>
@@ -141,7 +141,7 @@ static int take_mig(struct config_read *read)
 	return r;
 }
 
-/* Takes a path; without one, or with an empty one, the field keeps what it has. */
+/* Takes a path. If it is missing or empty, the field keeps its value. */
 int config_take_folder(struct config_read *read, const char *path, const char **field)
 {
 	const struct document_node *value;
@@ -200,7 +200,7 @@ static int take_paths(struct config_read *read)
 	return r == 0 ? take_prefix(read) : r;
 }
 
-/* Whoever says something of GPU feature discovery wants its labels. */
+/* A map for GPU feature discovery is a request for its labels. */
 static int take_features(struct config_read *read)
 {
 	const struct document_node *value;
@@ -245,10 +245,11 @@ static int take_xids(struct config_read *read)
 		if (!list || health_xids_add(&read->config->as_nvidia.xids, list, rows[i].counts))
 			continue;
 		read->from = rows[i].name;
-		r = config_warn(read, 0,
-				"what is not a number below %d in it is ignored, as by NVIDIA's "
-				"plugin",
-				HEALTH_XIDS);
+		r = config_warn(
+			read, 0,
+			"any word that is not a number below %d in it is ignored, as by NVIDIA's "
+			"plugin",
+			HEALTH_XIDS);
 		read->from = NULL;
 	}
 	return r;
@@ -331,7 +332,7 @@ static int take_kind(struct config_read *read, const struct document_node *resou
 				   CONFIG_KINDS_MAX);
 }
 
-/* `gpus`: what an earlier row said of them. */
+/* `gpus`: the values of an earlier row for them. */
 static int take_row(struct config_read *read, const struct document_node *resource, void *gpus)
 {
 	const char *name = kind_of(resource);

@@ -29,8 +29,9 @@ must_check int portion_resolve(const struct config_share *portion, struct share 
 /* Its limit on such a device; all of it, where that has less. */
 uint64_t portion_bytes(const struct share *share, uint64_t device_bytes);
 
-/* The field whose text decides: `field`, or the mode if that sets it; -1: neither is given. */
+/* The field that decides: `field` itself, or the mode if the mode sets it; -1: neither is given. */
 int portion_said(const struct config_share *portion, enum portion_field field);
 
-/* share.h's word for what YAML tools make of a word such as "off" ("false"); otherwise the text. */
+/* YAML tools turn a word such as "off" into "false": returns the word as share.h has it. Any other
+ * text is returned as it is. */
 const char *portion_word(enum portion_field field, const char *text);

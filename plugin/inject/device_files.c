@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's device files may appear after meted starts: nobody creates /dev/nvidia-uvm before
- * the first program asks for CUDA, and a reloaded driver creates all of them again. The edits for
- * containers are then updated at once, including those that are bound: they may be restarted.
+ * The driver's device files may appear after meted starts: /dev/nvidia-uvm is created when the
+ * first program asks for CUDA, and a reloaded driver creates all of them again. The edits for
+ * containers are then updated at once, also those of bound containers, which may be restarted.
  */
 #include <limits.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static bool read_names(int inotify, char ret_names[NAMES])
 			const struct inotify_event *event = (const void *)(buffer + at);
 
 			at += (ssize_t)(sizeof(*event) + event->len);
-			/* After an overflow nobody knows which. */
+			/* After an overflow any of them may have changed. */
 			any |= (event->mask & IN_Q_OVERFLOW) != 0;
 			if (!event->len || strncmp(event->name, "nvidia", 6) != 0)
 				continue;

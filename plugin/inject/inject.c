@@ -103,7 +103,7 @@ static int add_preload(const struct inject_machine *machine, struct inject_edits
 	return edits_text(&edits->preload, path);
 }
 
-/* The library whose exports are the driver's. */
+/* The library that has the exports of the driver. */
 static int add_guest(const struct inject_machine *machine, int version, struct inject_edits *edits,
 		     struct fault *why)
 {
@@ -129,7 +129,7 @@ static int add_guest(const struct inject_machine *machine, int version, struct i
 	return r < 0 ? edits_fault(r, why) : 0;
 }
 
-/* If it is mounted, the driver serves as well: a program can then do what it must not. */
+/* If it is mounted, a program can call the driver itself and so get past the guest. */
 static void hand_out(struct inject_driver *driver, struct inject_handout *ret_handout)
 {
 	int r = inject_hand_out(driver, ret_handout);

@@ -70,9 +70,9 @@ static inline void inject_handout_done_owned(struct inject_handout *handout)
  * belong to the slot.
  *
  * Driver files that reach a GPU without the CUDA driver API (OpenCL, Vulkan, OpenGL) are omitted,
- * because what they take would not be counted. libcuda and libnvidia-ml are omitted if they could
- * be opened for *ret_handout (NULL: they are not opened): guests get them from meted, and no path
- * in a container leads to them. They are mounted like the rest if `mounts_driver` is set, or if the
+ * because their memory would not be counted. libcuda and libnvidia-ml are omitted if they could be
+ * opened for *ret_handout (NULL: they are not opened): guests get them from meted, and no path in a
+ * container leads to them. They are mounted like the rest if `mounts_driver` is set, or if the
  * kernel cannot make a mount read-only for us (fd[WIRE_LIBRARY_CUDA] is -1 then).
  *
  * If the driver is the simulated one, a container also gets this process's METE_SIM_* settings and
@@ -83,7 +83,7 @@ must_check int inject_look(const struct inject_machine *machine, struct inject_h
 void inject_free(struct inject_edits *edits);
 OWNED_POINTER(struct inject_edits, inject_free)
 
-/* One of several CDI devices in a file: what it adds to the edits that all of them share. */
+/* One of several CDI devices in a file: its edits beside the common ones. */
 struct inject_part {
 	const struct inject_node *nodes; /* texts are borrowed */
 	uint32_t node_count;
@@ -111,13 +111,13 @@ struct inject_slot {
  * its tenant's folder and its devices. The guest is in the usual folders of glibc's linker, and
  * every program preloads it. -ENOENT: the file for preloading is missing.
  *
- * What this cannot cover, and the hook does: programs that open libcuda.so or libnvidia-ml.so.1 by
- * a path of their own, or find them through LD_LIBRARY_PATH, RPATH or the linker's cache elsewhere
- * (a preloaded guest answers to the name libcuda.so.1 alone), as in images with NVIDIA's compat
- * folders; images of musl, whose linker knows no ld.so.preload; other versions of the driver's own
- * files in an image; an /etc/ld.so.preload of the image's, which is hidden; roots of nothing but
- * static programs get folders they did not have. LD_LIBRARY_PATH would be no help: programs and
- * `env -i` replace it.
+ * The hook covers these cases, and this cannot: programs that open libcuda.so or libnvidia-ml.so.1
+ * by a path of their own, or find them through LD_LIBRARY_PATH, RPATH or the linker's cache
+ * elsewhere (a preloaded guest answers to the name libcuda.so.1 alone), as in images with NVIDIA's
+ * compat folders; images of musl, whose linker knows no ld.so.preload; other versions of the
+ * driver's own files in an image; an /etc/ld.so.preload of the image's, which is hidden; roots of
+ * nothing but static programs get folders they did not have. LD_LIBRARY_PATH would be no help:
+ * programs and `env -i` replace it.
  */
 must_check int inject_without_cdi(const struct inject_edits *edits, const struct inject_slot *slot,
 				  struct inject_edits **ret_edits, struct fault *why);
@@ -126,15 +126,15 @@ must_check int inject_without_cdi(const struct inject_edits *edits, const struct
  * accept. -EINVAL: kind or name are invalid in CDI. */
 must_check int inject_write_cdi(const char *cdi_folder, const struct inject_edits *edits,
 				const struct inject_slot *slot, struct fault *why);
-/* A GPU as it is, or "all" of what has no names: a CDI device of its nodes. */
+/* A GPU as it is, or "all" for device files without a GPU: a CDI device of its nodes. */
 struct inject_plain {
 	const char *name;
 	const struct inject_node *nodes; /* texts are borrowed; a device without any is valid */
 	uint32_t node_count;
 };
-/* Writes the file of a kind ("k8s.device-plugin.nvidia.com/gpu") with these devices. What all of
- * them share is in `edits` (NULL: nothing), whose hook is NVIDIA's: it updates the linker's cache.
- */
+/* Writes the file of a kind ("k8s.device-plugin.nvidia.com/gpu") with these devices. Their
+ * common edits are `edits` (NULL: none). The hook in these is NVIDIA's, which updates the
+ * linker's cache. */
 must_check int inject_write_plain(const char *cdi_folder, const char *kind,
 				  const struct inject_edits *edits,
 				  const struct inject_plain *devices, uint32_t count,

@@ -161,7 +161,7 @@ static bool write_edits(cJSON *to, const struct inject_edits *edits)
 	       write_mounts(changes, edits) && write_hook(changes, edits);
 }
 
-/* What is in the file itself is done once, however many of its devices a container has. */
+/* The file's own edits are made once, however many of its devices a container has. */
 static bool write_part(cJSON *list, const struct inject_slot *slot, uint32_t index)
 {
 	const struct inject_part *part = &slot->parts[index];
@@ -202,7 +202,7 @@ static bool write_cache_hook(cJSON *to, const char *program)
 	return good;
 }
 
-/* A device must have an edit: one without nodes says what the others' edits say. */
+/* A device must have an edit: one without nodes repeats a common edit. */
 static bool write_plain_device(cJSON *list, const struct inject_plain *plain)
 {
 	cJSON *device = add_object(list), *changes, *edits;
@@ -280,7 +280,7 @@ static int write_file(const char *folder, const char *path, const char *text, st
 	if (mkdir(folder, 0755) != 0 && errno != EEXIST)
 		return fault_set(why, -errno, "%s: %s", folder, strerror(errno));
 	r = file_replace_unsynced(path, text, strlen(text), 0644);
-	/* Whatever the umask is: other users' runtimes read it, too. */
+	/* The umask does not count here: other users' runtimes read the file, too. */
 	if (r == 0 && chmod(path, 0644) != 0)
 		r = -errno;
 	return r < 0 ? fault_set(why, r, "%s: %s", path, strerror(-r)) : 0;

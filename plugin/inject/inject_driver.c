@@ -229,8 +229,8 @@ static int gather_from(struct gathering *g, const char *folder)
 	return r;
 }
 
-/* Debian keeps what has one version at a time beside the folder of what alternatives choose from:
- * whoever names that folder, or has no alternatives, needs both. */
+/* Debian's alternatives choose from one folder, and files that have one version at a time are
+ * beside it. Both are needed if that folder is named, or if there are no alternatives. */
 static int gather_beside(struct gathering *g)
 {
 	static const char apart[] = "/nvidia/current";

@@ -74,8 +74,8 @@ static int hand_out(struct inject_driver *driver, const char *name, int *ret_fd)
 	if (!inject_is_of_release(driver, real))
 		return -ENOENT;
 	r = through_read_only_mount(there, ret_fd);
-	/* The kernel is older. But if meted's own container cannot write the file, nobody can write
-	 * it through this descriptor. */
+	/* The kernel is older. But if meted's own container cannot write the file, this
+	 * descriptor does not allow writing either. */
 	if (r == -ENOSYS && is_read_only(there) == 0) {
 		*ret_fd = take_fd(&there);
 		r = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a container finds: a link from its ids to its tenant's folder, and its CDI file. The link
- * is made first and removed last, so that after meted was killed the links lead to what it left.
+ * The files of a container: a link from its ids to its tenant's folder, and its CDI file. The link
+ * is made first and removed last, so that the next meted finds the files of one that was killed by
+ * its links.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -38,7 +39,8 @@ int slots_open(struct plugin *p, struct fault *why)
 	return place_make(path, PLACE_PASSAGE, why);
 }
 
-/* Creates a link beside, and renames it: whoever follows it finds the former or the new folder. */
+/* Creates the new link under another name, and renames it: readers find the former or the new
+ * folder. */
 static int make_link(const struct plugin *p, const struct binding *b, struct fault *why)
 {
 	char path[PLUGIN_PATH], beside[PLUGIN_PATH + 8], target[PLUGIN_PATH];
@@ -167,7 +169,7 @@ int slots_make(struct plugin *p, const struct binding *b, struct fault *why)
 	return p->cdi.used ? r : 0;
 }
 
-/* Also removes what a killed writer left beside it. */
+/* Also removes the temporary file of a killed writer. */
 static void remove_cdi(const char *folder, const char *kind, const char *key)
 {
 	char path[PATH_MAX], file[NAME_MAX + 1];
@@ -218,7 +220,7 @@ void slots_replace(const struct binding *was, const struct binding *b)
 		remove_cdi(was->cdi_folder, was->kind, was->key);
 }
 
-/* Removes links from ids that belong to nobody: of a container that was being bound. */
+/* Removes links of ids without a binding: their container was being bound when meted was killed. */
 static void sweep_links(struct plugin *p)
 {
 	char path[PLUGIN_PATH], key[IDS_KEY], kind[80];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocate is a look-up: its answer follows from the ids alone, because it is not told whose they
- * are. The container's tenant is put into the place named here before the container starts
- * (bind.c).
+ * Allocate is a look-up: its answer follows from the ids alone, because the kubelet does not say
+ * which container they are for. Before the container starts its tenant is put into the place that
+ * is named here (containers.c).
  */
 #include <string.h>
 

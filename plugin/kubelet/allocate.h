@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes a container a tenant, as a part of another answer to Allocate. */
+/* The edits that make a container a tenant, as a part of another answer to Allocate. */
 #pragma once
 
 #include "plugin/plugin.h"

@@ -104,7 +104,8 @@ void allocated_devices(const struct plugin *p, const char *uid, bool ret_given[H
 	struct devices d = {p, uid, ret_given};
 
 	memset(ret_given, 0, HOST_DEVICES * sizeof(*ret_given));
-	allocated_of_all(p, on_device, &d);
+	/* Where there is no record, nothing was given. */
+	best_effort(allocated_known(p, on_device, &d));
 }
 
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner)

@@ -16,12 +16,12 @@ typedef void allocated_found(void *owner, const struct pod *pod, const char *uid
 
 /* Only pods that have not ended. If the checkpoint cannot be read, nothing is known. */
 void allocated_each(const struct plugin *p, allocated_found *found, void *owner);
-/* Likewise of every resource, also those that others offer, or that had another name. */
+/* The same for every resource, also those of other plugins, or with a former name. */
 void allocated_of_all(const struct plugin *p, allocated_found *found, void *owner);
-/* The device that an id names, whole or a replica of it, whatever it is shared out as now. -1: it
- * names none. */
+/* The device of an id, which may name the device or a replica of it, however the device is
+ * shared out now. -1: the id names no device. */
 int allocated_device(const struct plugin *p, const char *id);
-/* The same for whom it matters that nothing is known: what a static pod has counts also without its
- * mirror, until the kubelet gives something again. -ENOENT: there is no checkpoint; -EINVAL: it
- * cannot be read. */
+/* The same for callers that must not take a missing record for an empty one. Ids of a static pod
+ * count even without its mirror, until the kubelet gives out ids again. -ENOENT: there is no
+ * checkpoint; -EINVAL: it cannot be read. */
 must_check int allocated_known(const struct plugin *p, allocated_found *found, void *owner);

@@ -17,7 +17,7 @@ struct binding {
 	char folder[HOST_FOLDER_MAX]; /* of its socket */
 	char *namespace, *pod, *uid;  /* uid: "" if unknown */
 	char *container;
-	char *texts[SHARE_FIELDS]; /* what the tenant was made with; NULL: default */
+	char *texts[SHARE_FIELDS]; /* that the tenant was made with; NULL: default */
 	uint32_t devices, device[HOST_DEVICES];
 	/* The UUIDs of those of its devices that are missing. */
 	uint32_t missings;
@@ -39,12 +39,11 @@ struct binding {
 	bool changing;	/* recorded like this; its tenant may still have some of the former texts */
 	bool is_static; /* the kubelet's own pod, which the API server shows as a mirror */
 	bool exclusive; /* no other container gets its devices */
-	bool crowded; /* more containers have its device than there are slots: it keeps what it has
-		       */
+	bool crowded;	/* its device has more containers than slots: it keeps its share */
 	/* Of its devices, as bits: on which it has more than its limit according to the driver, at
 	 * the last look and at the one before; and that this was reported. */
 	uint64_t over, was_over, told_over;
-	uint64_t unannounced[HOST_DEVICES]; /* what its pod has on them without mete */
+	uint64_t unannounced[HOST_DEVICES]; /* bytes that its pod has there without mete */
 	bool lost;			    /* its tenant no longer exists */
 	bool absent; /* its tenant cannot be joined, because a device is missing; nothing of it is
 			changed until a meted starts that finds the device */

@@ -95,8 +95,7 @@ static int read_one(void *owner, const char *name, const char *text, size_t size
 	return 0;
 }
 
-/* A record that is no binding belongs to nobody: the kubelet asks again before it starts a
- * container. */
+/* A record that is no binding may go: the kubelet asks again before it starts a container. */
 int binding_store_open(struct binding_store *store, const char *folder, const struct host *host,
 		       struct fault *why)
 {

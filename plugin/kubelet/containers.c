@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Containers that are bound: each is a tenant, a folder, a CDI file and a record. They follow
- * their
- * pod's annotations while it runs, and end with the pod.
+ * Containers that are bound: each is a tenant, a folder, a CDI file and a record. They follow the
+ * annotations of their pod while it runs, and end with it.
  *
- * The steps when one begins, in order: the tenant, the link, the CDI file, the record, and then
- * the
- * end of the tenant that had the ids before. If meted is killed in between, it leaves a tenant
- * that
- * nobody keeps, or a link that belongs to nobody: the next start finds both (containers_open()).
+ * The steps when one begins, in order: the tenant, the link, the CDI file, the record, and then the
+ * end of the tenant that had the ids before. If meted is killed in between, it leaves a tenant or a
+ * link without a record: the next start finds and removes both (containers_open()).
  */
 #include <string.h>
 
@@ -27,6 +24,7 @@ static void drop(struct plugin *p, struct binding *b)
 	slots_remove(p, b);
 	seats_unbound(p, b);
 	binding_store_drop(&p->bindings, b);
+	mps_follow(p->mps);
 }
 
 /* A tenant's limit of memory applies to each device, as do its other fields. */
@@ -57,8 +55,8 @@ static bool has(const struct binding *b, const char *id)
 }
 
 /* The kubelet gives an id to one container at a time. Another container that had one has ended,
- * though nobody has told us yet; or it is an init container, which had more of them than its
- * successor. */
+ * though its end has not been reported yet; or it is an init container, which had more ids than
+ * its successor. */
 static void drop_former(struct plugin *p, const struct binding *now)
 {
 	list_for_each(link, &p->bindings.all)
@@ -98,7 +96,8 @@ static int put_in_force(struct plugin *p, struct binding *b, struct fault *why)
 				    log_text(again.text).text);
 		return r;
 	}
-	/* The former container has ended, or is being ended; until then it keeps what it holds. */
+	/* The former container has ended, or is being ended; its processes keep their memory
+	 * until then. */
 	if (former)
 		p->host->end(p->host->daemon, former);
 	drop_former(p, b);
@@ -160,7 +159,7 @@ static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_F
 		  struct fault *why)
 {
 	struct in_force share = {b->tenant, b->texts, &b->refusal};
-	/* If meted was killed while it set them, nobody knows which. */
+	/* If meted was killed while it set them, it is unknown which ones the tenant has. */
 	uint32_t fields = b->changing ? IN_FORCE_ALL : in_force_differing(&share, texts);
 	int r = fields ? in_force_refused(&share, texts, why) : 0;
 
@@ -195,7 +194,7 @@ static void follow(struct plugin *p, struct binding *b, const struct pod *pod)
 	bool refused, exclusive = b->exclusive;
 	int r;
 
-	/* A file without `mete` has no shares: containers keep what they have. */
+	/* A file without `mete` has no shares: those of containers stay as they are. */
 	if (!b->devices || b->absent || !config_has_tenants(p->config))
 		return;
 	r = entitled_share(p, b, pod, false, texts, &exclusive, &why);
@@ -225,13 +224,13 @@ static const struct pod *pod_of(const struct plugin *p, const struct binding *b)
 	if (*b->uid && !b->is_static)
 		return pods_find_uid(p->pods, b->uid);
 	pod = pods_find(p->pods, b->namespace, b->pod);
-	/* Anybody may give a pod that name. */
+	/* A pod of that name may have been made by anybody. */
 	if (pod && b->is_static && (!pod->mirrored || strcmp(pod->mirrored, b->uid) != 0))
 		return NULL;
 	return pod;
 }
 
-/* The mirror of a static pod proves nothing: deleting it ends nothing. Ask the kubelet. */
+/* The mirror of a static pod proves nothing: the pod outlives it. The kubelet is asked instead. */
 static void lose(struct plugin *p, struct binding *b, const struct pod *pod)
 {
 	if (b->is_static && (!pod || !pod->over))
@@ -247,7 +246,7 @@ void containers_refresh(struct plugin *p)
 		struct binding *b = list_entry(link, struct binding, link);
 		const struct pod *pod = pod_of(p, b);
 
-		/* What an unknown pod requested remains in force. */
+		/* The requests of an unknown pod stay in force. */
 		if (pod || !p->pods)
 			follow(p, b, pod);
 	}
@@ -371,7 +370,7 @@ void containers_keep(struct plugin *p)
 	}
 }
 
-/* What it has is kept unchanged: its record, link, CDI file and folder. */
+/* Its record, link, CDI file and folder are kept unchanged. */
 static void tell_absent(const struct binding *b)
 {
 	log_warning(
@@ -396,7 +395,7 @@ int containers_open(struct plugin *p, struct fault *why)
 	{
 		struct binding *b = list_entry(link, struct binding, link);
 
-		/* Earlier containers keep what they have, even if the resource has another name
+		/* Earlier containers keep their shares, even if the resource has another name
 		 * now. */
 		if (!b->lost && b->absent) {
 			tell_absent(b);

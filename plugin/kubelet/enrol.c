@@ -184,8 +184,8 @@ static void look(struct plugin *p)
 }
 
 /* The kubelet asks for our devices after it has answered, and ends its former request when we
- * register again. What counts is whether it listens a while later. This also avoids an endless
- * fight with another server of the same resource. */
+ * register again. Therefore meted looks a while later whether it still listens. This also avoids
+ * an endless fight with another server of the same resource. */
 static bool is_unheard(const struct serving *s)
 {
 	uint64_t now = loop_now_ns(), due = s->since_ns + LISTEN_S * 1000000000ull;
@@ -254,7 +254,7 @@ static void on_events(struct loop_watch *watch, int events)
 	ssize_t n;
 
 	(void)events;
-	/* What happened in the folder does not matter, only what is there now. */
+	/* Only the present contents of the folder matter, not the events. */
 	while ((n = read(e->inotify, buffer, sizeof(buffer))) > 0) {
 		for (ssize_t at = 0; at < n;) {
 			const struct inotify_event *event = (const void *)(buffer + at);
@@ -291,8 +291,8 @@ static int open_watch(struct plugin *p, struct fault *why)
 	return r < 0 ? fault_set(why, r, "cannot create an inotify instance: %s", strerror(-r)) : 0;
 }
 
-/* A meted that was killed left its socket. If it served another resource, nobody replaces that one,
- * and it lies there until the kubelet restarts. A meted that has just bound its own sees that it is
+/* A meted that was killed left its socket. The socket of another resource is not replaced, and
+ * stays until the kubelet restarts. A meted that has just bound its own socket sees that it is
  * gone, and makes it again. */
 static void clear_folder(const struct plugin *p)
 {

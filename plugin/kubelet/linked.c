@@ -70,8 +70,8 @@ static uint32_t best_with(const struct division *d, uint32_t left, unsigned size
 	return best;
 }
 
-/* What the best division of these is worth. If they do not divide by the size, one set is smaller.
- */
+/* The worth of the best division of these devices into sets of that size. If their number is no
+ * multiple of it, one set is smaller. */
 static uint32_t best_of(const struct division *d, uint32_t left)
 {
 	unsigned count = (unsigned)__builtin_popcount(left), rest = count % d->size;

@@ -15,7 +15,7 @@
 
 enum { LINKED_DEVICES = 64 };
 
-/* What the link between two devices is worth, in any order of the two; 0: nothing is known. */
+/* The worth of the link between two devices, in either order; 0: unknown. */
 typedef uint32_t linked_worth(const void *owner, uint32_t a, uint32_t b);
 
 struct linked {

@@ -10,7 +10,7 @@
 #include "plugin/nvidia/parts.h"
 #include "plugin/plugin.h"
 
-/* The host's /sys, if we are in a container: ours is the same, unless somebody has hidden it. */
+/* In a container this is the host's /sys, too, unless it is hidden there. */
 static int find_numa(const struct plugin *p, uint32_t device)
 {
 	const char *pci = p->host->device[device].pci;
@@ -19,7 +19,7 @@ static int find_numa(const struct plugin *p, uint32_t device)
 	return node >= 0 ? node : numa_node("/", pci);
 }
 
-/* What NVIDIA's plugin would call it. */
+/* The id that NVIDIA's plugin would give it. */
 static void offer_kind(struct plugin *p, uint32_t device)
 {
 	const struct serving *s = kinds_of(p, device);
@@ -46,7 +46,7 @@ void offered_find(struct plugin *p)
 	}
 }
 
-/* At least up to the highest that is bound: what a container has is never withdrawn. */
+/* At least up to the highest that is bound: the ids of a container are never withdrawn. */
 uint32_t offered_ids(const struct plugin *p, uint32_t device)
 {
 	uint32_t n = p->offer[device].shared ? p->offer[device].slots : 0;

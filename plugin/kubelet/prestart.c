@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kubelet tells which ids a container has, but not which container it is. It calls
- * PreStartContainer with the ids before each start of the container. We ask it who holds them
- * (pod-resources), look up the pod among those that the API server reported, and create the tenant
- * that its annotations request. Names of pods are reused (StatefulSets): if the kubelet's
- * checkpoint
- * can be read, the pod's UID decides.
+ * PreStartContainer with the ids before each start of the container. meted asks the kubelet for the
+ * holder of the ids (pod-resources), looks up the pod among those that the API server has reported,
+ * and creates the tenant that its annotations request. Names of pods are reused (StatefulSets): if
+ * the kubelet's checkpoint can be read, the pod's UID decides.
  *
  * Init containers have the ids of the containers that follow them, and no share of their own: the
  * records name any of those that have the ids.
@@ -33,10 +32,10 @@ struct asking {
 	struct resources_ask ask;
 	struct loop_timer timer;
 	uint64_t until_ns;
-	bool listed;			   /* it is known who has the ids: */
+	bool listed;			   /* the holder of the ids is known: */
 	char *namespace, *pod, *container; /* NULL: not in the kubelet's answer */
 	char uid[IDS_OWNER_TEXT];	   /* "": the checkpoint does not tell */
-	char *problem;			   /* what we wait for */
+	char *problem;			   /* the reason to wait */
 };
 
 static void on_timer_closed(struct loop_timer *timer)
@@ -54,6 +53,7 @@ static void on_timer_closed(struct loop_timer *timer)
 static void leave(struct asking *a)
 {
 	list_remove(&a->link);
+	mps_follow(a->plugin->mps);
 	resources_forget(&a->ask);
 	loop_timer_close(&a->timer, on_timer_closed);
 }
@@ -106,6 +106,13 @@ static int name_binding(const struct asking *a, const struct pod *pod)
 	return b->namespace && b->pod && b->uid && b->container ? 0 : -ENOMEM;
 }
 
+/* A pod's status shows what was refused. Once it does, the container is kept here, and starts at
+ * once when there is room. Work that is under way for the container needs no refusal. */
+static bool waits_for(int r, struct plugin *p, const struct binding *b)
+{
+	return r == -EINPROGRESS || (r == -EAGAIN && !seats_say(p, b));
+}
+
 static void prestart_as(struct asking *a, const struct pod *pod)
 {
 	struct plugin *p = a->plugin;
@@ -115,9 +122,8 @@ static void prestart_as(struct asking *a, const struct pod *pod)
 
 	r = b->container ? 0 : name_binding(a, pod);
 	r = r == 0 ? containers_make(p, b, pod, &why) : fault_set(&why, r, "out of memory");
-	/* A pod's status shows what was refused. Once it does, the container is kept here, and
-	 * starts at once when there is room. That would also keep a pod that is being deleted. */
-	if (r == -EAGAIN && !(pod && pod->ending) && !seats_say(p, b)) {
+	/* To wait would also keep a pod that is being deleted. */
+	if (waits_for(r, p, b) && !(pod && pod->ending)) {
 		remember(a, why.text);
 		return;
 	}
@@ -173,6 +179,18 @@ static void consider(struct asking *a)
 	remember(a, problem.text);
 }
 
+bool prestart_asks(const struct plugin *p, const char *key)
+{
+	list_for_each(link, (struct list *)&p->asking)
+	{
+		const struct asking *a = list_entry(link, struct asking, link);
+
+		if (a->binding && strcmp(a->binding->key, key) == 0)
+			return true;
+	}
+	return false;
+}
+
 void prestart_consider(struct plugin *p)
 {
 	list_for_each(link, &p->asking) consider(list_entry(link, struct asking, link));
@@ -216,8 +234,8 @@ static void on_holders(struct resources_ask *ask, const char *problem,
 		wait_for(a, problem ? problem
 				    : "the kubelet does not say which container has these ids");
 	else
-		/* Two pods with the same ids: one is ending, and the checkpoint has forgotten it.
-		 */
+		/* Of two pods with the same ids one is ending: the checkpoint has only the other
+		 * one. */
 		take_holder(a, count == 1 ? found : NULL, &holder);
 }
 
@@ -237,7 +255,8 @@ static void on_due(struct loop_timer *timer)
 	rest(a, UINT64_MAX);
 }
 
-/* Its container began before the device was MPS's, and starts again. Nobody else is given it. */
+/* True for a container that began before the device changed to MPS, and starts again. No other
+ * container is given such a device. */
 static bool is_from_before(const struct plugin *p, const char *const *ids, size_t count)
 {
 	int device = count ? allocated_device(p, ids[0]) : -1;
@@ -249,7 +268,7 @@ void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const 
 {
 	struct asking *a = NULL;
 
-	/* Where nobody is a tenant, the kubelet is told not to call. */
+	/* Without tenants the kubelet was told not to call. */
 	if (!config_has_tenants(p->config)) {
 		grpc_end(call, GRPC_UNIMPLEMENTED, "containers are not prepared here");
 		return;

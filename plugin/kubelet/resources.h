@@ -22,7 +22,7 @@ struct resources_found {
 struct resources_ask {
 	struct list link; /* not linked: nothing was asked */
 	/* `problem`: the kubelet did not answer; otherwise `found` lists the holders, at most
-	 * one entry per container. The loop calls it once; resources_again() may be called
+	 * one entry per container. The loop calls it once; resources_want() may be called
 	 * inside. */
 	void (*answered)(struct resources_ask *ask, const char *problem,
 			 const struct resources_found *found, size_t count);

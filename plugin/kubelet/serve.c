@@ -212,7 +212,7 @@ static bool is_linked(const struct plugin *p, const struct choice *c)
 	return count > 1 && !p->config->has_mete && c->count <= LINKED_DEVICES;
 }
 
-/* Each NVLink counts as much as NVIDIA's plugin has it, and so does what they share of PCI. */
+/* NVLinks and common parts of the PCI tree are worth as much as in NVIDIA's plugin. */
 static uint32_t worth_of_link(const void *owner, uint32_t a, uint32_t b)
 {
 	const struct plugin *p = owner;

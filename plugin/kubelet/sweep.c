@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* If no API server tells which pods are gone, and for static pods, the kubelet is asked now and
- * then who still has what. */
+/* Without an API server, and for static pods, the kubelet is asked now and then which containers
+ * still have their ids. */
 #include "plugin/kubelet/ids_owner.h"
 #include "plugin/plugin.h"
 

@@ -1,208 +1,180 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One GPU's control daemon: when something is due, whether its process lives, and what is said. */
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdlib.h>
+/*
+ * A GPU that is shared by MPS has one control daemon for all its containers, and is exclusive; or
+ * it is `apart`: each container has a daemon of its own (container.c), and the GPU has none. A
+ * record says which, so that the next meted knows how its containers use the GPU.
+ */
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "plugin/mps/inside.h"
 
-enum { PID_MOST = 64 };
-
-static const char *uuid_of(const struct mps_gpu *gpu)
+static struct mps_gpu *gpu_of(const struct mps_daemon *daemon)
 {
-	return gpu->hub->plugin->host->device[gpu->device].uuid;
+	return container_of(daemon, struct mps_gpu, daemon);
 }
 
-/* ---- its containers ------------------------------------------------------------------------ */
-
-static void tell_containers(struct mps_gpu *gpu)
+bool mps_gpu_is_marked(const struct mps_gpu *gpu)
 {
-	struct plugin *p = gpu->hub->plugin;
-
-	list_for_each(link, &p->bindings.all)
-	{
-		const struct binding *b = list_entry(link, struct binding, link);
-
-		for (uint32_t i = 0; i < b->devices; i++)
-			if (b->device[i] == gpu->device)
-				best_effort(events_container(
-					p, b, "MPSControlEnded",
-					"the MPS control daemon of its GPU has ended, and is "
-					"started "
-					"again: if its programs report errors, start them again"));
-	}
+	return gpu->daemon.machine.marked || gpu->apart;
 }
 
-/* ---- its process --------------------------------------------------------------------------- */
+/* ---- what its daemon does ------------------------------------------------------------------ */
 
-static void on_watch_closed(struct loop_watch *loop_watch)
+/* The record comes first: a meted that ends in between leaves a record too many, which is harmless.
+ */
+static int mark(struct mps_daemon *daemon)
 {
-	struct mps_watch *watch = container_of(loop_watch, struct mps_watch, watch);
-	struct mps_hub *hub = watch->hub;
+	const struct plugin *p = daemon->hub->plugin;
+	int r = mps_record_write(p, daemon->uuid, daemon->root, false);
 
-	close(watch->fd);
-	free(watch);
-	mps_hub_release(hub);
+	return r < 0 ? r : p->host->compute_mode(p->host->daemon, gpu_of(daemon)->device, true);
 }
 
-void mps_gpu_unwatch(struct mps_gpu *gpu)
+static int unmark(struct mps_daemon *daemon)
 {
-	struct mps_watch *watch = take(gpu->watch);
+	const struct plugin *p = daemon->hub->plugin;
+	int r = p->host->compute_mode(p->host->daemon, gpu_of(daemon)->device, false);
 
-	if (!watch)
-		return;
-	watch->gpu = NULL;
-	loop_unwatch(&watch->watch, on_watch_closed);
+	if (r == 0)
+		mps_record_remove(p, daemon->uuid);
+	return r;
 }
 
-static void on_ended(struct loop_watch *loop_watch, unused int events)
+/* A former meted's daemon, with clients. */
+static bool rests(const struct mps_daemon *daemon)
 {
-	struct mps_watch *watch = container_of(loop_watch, struct mps_watch, watch);
-	struct mps_gpu *gpu = watch->gpu;
-
-	if (!gpu)
-		return;
-	mps_gpu_unwatch(gpu);
-	if (gpu->machine.wanted) {
-		log_warning("mps.ended", "uuid=%s", uuid_of(gpu));
-		tell_containers(gpu);
-	}
-	mps_gone(&gpu->machine, loop_now_ns());
-	mps_gpu_pump(gpu);
+	return gpu_of(daemon)->keeps && !daemon->machine.wanted;
 }
 
-/* The daemon leaves its pid in its folder. Without it, questions tell whether it lives. */
-static void watch_process(struct mps_gpu *gpu)
+static void turned(struct mps_daemon *daemon)
 {
-	char path[MPS_PATH + 96];
-	owned(free) char *text = NULL;
-	owned(close) int file = -1;
-	struct mps_watch *watch;
-	size_t size;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%.47s/pipe/nvidia-cuda-mps-control.pid", gpu->root,
-		 uuid_of(gpu));
-	/* Containers can write there: what is no plain file must not keep us waiting. */
-	file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (file < 0 || file_slurp_from(file, PID_MOST, &text, &size) < 0 || atoi(text) <= 0)
-		return;
-	fd = (int)syscall(SYS_pidfd_open, atoi(text), 0);
-	if (fd < 0)
-		return;
-	watch = calloc(1, sizeof(*watch));
-	if (watch) {
-		*watch = (struct mps_watch){.gpu = gpu, .hub = gpu->hub, .fd = fd};
-		if (loop_watch(gpu->hub->plugin->host->loop, &watch->watch, fd, LOOP_READ,
-			       on_ended) == 0) {
-			gpu->watch = watch;
-			gpu->hub->handles++;
-			return;
-		}
-	}
-	free(watch);
-	close(fd);
-}
-
-/* ---- what is said -------------------------------------------------------------------------- */
-
-static void say(struct mps_gpu *gpu)
-{
-	struct plugin *p = gpu->hub->plugin;
-	bool ready = gpu->machine.ready;
+	struct plugin *p = daemon->hub->plugin;
+	bool ready = daemon->machine.ready;
 	struct fault what;
 
-	if (ready == gpu->was_ready)
-		return;
-	gpu->was_ready = ready;
-	gpu->said[0] = '\0';
 	fault_set(&what, 0,
 		  ready ? "the MPS control daemon of GPU %s is ready"
 			: "the MPS control daemon of GPU %s is not ready: it gets no new "
 			  "containers until then",
-		  uuid_of(gpu));
-	log_info(ready ? "mps.ready" : "mps.unready", "uuid=%s root=%s", uuid_of(gpu), gpu->root);
-	if (ready) {
-		watch_process(gpu);
+		  daemon->uuid);
+	if (ready)
 		events_node_well(p, "MPSControlReady", what.text);
-	} else if (gpu->machine.wanted && !gpu->machine.answers) {
-		/* Limits that change are no end. */
-		events_node(p, "MPSControlEnded", what.text);
-	}
-	if (!ready)
-		mps_gpu_unwatch(gpu);
+	else if (daemon->machine.wanted && !daemon->machine.answers)
+		events_node(p, "MPSControlEnded", what.text); /* limits that change are no end */
 	serve_changed(p);
 	if (ready)
 		prestart_consider(p);
 }
 
-/* The same sentence once. A question that is not answered is no failure. */
-static void say_failure(struct mps_gpu *gpu, enum mps_command command)
+/* Tells the pods of its containers. */
+static void ended(struct mps_daemon *daemon)
 {
-	static const char *const names[] = {
-		[MPS_MODE] = "set-mode", [MPS_START] = "start",	      [MPS_LIMIT] = "limit",
-		[MPS_QUIT] = "quit",	 [MPS_UNMODE] = "unset-mode",
-	};
-	const char *name = command < ARRAY_SIZE(names) ? names[command] : NULL;
+	struct plugin *p = daemon->hub->plugin;
 
-	size_t length = strlen(gpu->run.output);
+	list_for_each(link, &p->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
 
-	while (length && gpu->run.output[length - 1] == '\n')
-		gpu->run.output[--length] = '\0';
-	if (!name || strcmp(gpu->said, gpu->run.output) == 0)
-		return;
-	snprintf(gpu->said, sizeof(gpu->said), "%s", gpu->run.output);
-	log_warning("mps.failed", "uuid=%s command=%s status=%d reason=%s", uuid_of(gpu), name,
-		    gpu->run.status, log_text(gpu->said).text);
+		if (binding_place(b, gpu_of(daemon)->device) >= 0)
+			best_effort(events_container(
+				p, b, "MPSControlEnded",
+				"the MPS control daemon of its GPU has ended, and is started "
+				"again: if its programs report errors, start them again"));
+	}
 }
 
-/* ---- what is due --------------------------------------------------------------------------- */
-
-void mps_gpu_did(struct mps_gpu *gpu, bool well)
+static void undone(struct mps_daemon *daemon)
 {
-	enum mps_command command = gpu->machine.runs;
-
-	if (!well)
-		say_failure(gpu, command);
-	mps_did(&gpu->machine, well, loop_now_ns());
-	if (well && command == MPS_START)
-		log_info("mps.started", "uuid=%s", uuid_of(gpu));
-	if (well && command == MPS_UNMODE) {
-		log_info("mps.undone", "uuid=%s", uuid_of(gpu));
-		mps_read_given(gpu->hub);
-		mps_gpu_want(gpu); /* perhaps below another root */
-		serve_changed(gpu->hub->plugin);
-		return;
-	}
-	mps_gpu_pump(gpu);
+	mps_read_given(daemon->hub);
+	mps_gpu_want(gpu_of(daemon)); /* perhaps below another root */
+	serve_changed(daemon->hub->plugin);
 }
 
-void mps_gpu_pump(struct mps_gpu *gpu)
-{
-	uint64_t now = loop_now_ns(), due;
-	enum mps_command command;
+static const struct mps_uses uses = {
+	.mark = mark,
+	.unmark = unmark,
+	.rests = rests,
+	.turned = turned,
+	.ended = ended,
+	.undone = undone,
+};
 
-	if (gpu->hub->closed)
-		return;
-	say(gpu);
-	/* A former meted's daemon, with clients. */
-	if (gpu->keeps && !gpu->machine.wanted) {
-		loop_disarm(&gpu->timer);
+int mps_gpu_open(struct mps_hub *hub, uint32_t device)
+{
+	struct mps_gpu *gpu = &hub->gpu[device];
+	struct mps_daemon *daemon = &gpu->daemon;
+	char root[MPS_PATH];
+	bool marked;
+
+	gpu->device = device;
+	daemon->uses = &uses;
+	snprintf(daemon->uuid, sizeof(daemon->uuid), "%s", hub->plugin->host->device[device].uuid);
+	daemon->name = daemon->uuid;
+	marked = mps_record_read(hub->plugin, daemon->uuid, root, &gpu->apart) == 0;
+	if (marked)
+		mps_daemon_place(daemon, root);
+	return mps_daemon_open(daemon, hub, marked && !gpu->apart);
+}
+
+/* ---- what the configuration says ----------------------------------------------------------- */
+
+/* Without `one_only` a container says in its own environment how much of this it has, and mete's
+ * guest holds it to that. */
+static void take_limits(struct mps_gpu *gpu)
+{
+	const struct plugin *p = gpu->daemon.hub->plugin;
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+
+	if (gpu->daemon.machine.wanted &&
+	    (gpu->replicas != alone->replicas || gpu->one_only != alone->one_only))
+		mps_limits(&gpu->daemon.machine, loop_now_ns());
+	gpu->replicas = alone->replicas;
+	gpu->one_only = alone->one_only;
+	mps_part(p, gpu->device, gpu->one_only ? 1 : gpu->replicas, gpu->replicas,
+		 gpu->daemon.percent, gpu->daemon.limit);
+}
+
+/* If the record cannot be written then the next meted takes its containers for some without MPS. */
+static void be_apart(struct mps_gpu *gpu, bool apart)
+{
+	struct mps_daemon *daemon = &gpu->daemon;
+	const struct plugin *p = daemon->hub->plugin;
+	const char *root = p->config->as_nvidia.mps_root;
+
+	if (apart && (!gpu->apart || strcmp(daemon->root, root) != 0)) {
+		mps_daemon_place(daemon, root);
+		if (mps_record_write(p, daemon->uuid, root, true) < 0)
+			log_warning("mps.unrecorded", "uuid=%s", daemon->uuid);
+	} else if (gpu->apart && !apart) {
+		mps_record_remove(p, daemon->uuid);
+		log_info("mps.undone", "uuid=%s daemon=%s", daemon->uuid, daemon->name);
+	}
+	gpu->apart = apart;
+}
+
+/* A former meted's daemon below another root ends first, where its record says that it is. */
+void mps_gpu_want(struct mps_gpu *gpu)
+{
+	struct mps_daemon *daemon = &gpu->daemon;
+	const struct plugin *p = daemon->hub->plugin;
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+	bool asked = alone->mps && p->offer[gpu->device].shared,
+	     shares = asked && !alone->mps_apart;
+
+	if (mps_gpu_stays(gpu, asked)) {
+		p->host->at_once(p->host->daemon, gpu->device, gpu->keeps);
+		mps_daemon_pump(daemon);
 		return;
 	}
-	command = mps_next(&gpu->machine, now);
-	if (command != MPS_NOTHING) {
-		mps_gpu_begin(gpu, command); /* it may have ended already, and others begun */
-		return;
+	gpu->moves = asked && daemon->machine.marked &&
+		     (!shares ||
+		      (*daemon->root && strncmp(daemon->root, alone->mps_root, MPS_PATH - 1) != 0));
+	be_apart(gpu, asked && !shares && !gpu->moves);
+	shares &= !gpu->moves;
+	if (shares) {
+		take_limits(gpu);
+		mps_daemon_place(daemon, alone->mps_root);
 	}
-	due = mps_deadline(&gpu->machine);
-	if (due == UINT64_MAX)
-		loop_disarm(&gpu->timer);
-	else
-		loop_arm(&gpu->timer, due > now ? due - now : 0);
+	p->host->at_once(p->host->daemon, gpu->device, shares || gpu->apart);
+	mps_daemon_want(daemon, shares);
 }

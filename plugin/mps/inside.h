@@ -2,67 +2,137 @@
 /* Between the files of plugin/mps/. */
 #pragma once
 
+#include "base/list.h"
 #include "base/loop.h"
 #include "plugin/mps/mps.h"
 #include "plugin/mps/run.h"
 #include "plugin/plugin.h"
 
+enum {
+	MPS_UUID = 48,
+	MPS_OWNER = 400, /* "NAMESPACE/POD/UID" */
+};
+
+struct mps_daemon;
+
 /* Sees a process end. It is freed when it is closed. */
 struct mps_watch {
 	struct loop_watch watch;
 	struct mps_hub *hub;
-	struct mps_gpu *gpu; /* NULL: nobody wants to know any more */
+	struct mps_daemon *daemon; /* NULL: the end does not matter any more */
 	int fd;
 };
 
-struct mps_gpu {
+/* The steps that differ between the daemon of a GPU and that of a container. */
+struct mps_uses {
+	/* Before it is started: the record, and the GPU's compute mode. -errno. */
+	int (*mark)(struct mps_daemon *daemon);
+	/* After it has ended: the same undone. -errno. */
+	int (*unmark)(struct mps_daemon *daemon);
+	bool cleans;					/* its folder is removed before that */
+	bool (*rests)(const struct mps_daemon *daemon); /* nothing is done now; NULL: never */
+	void (*turned)(struct mps_daemon *daemon);	/* it is ready, or it is not any more */
+	void (*ended)(struct mps_daemon *daemon);	/* its process has, while it is wanted */
+	void (*undone)(struct mps_daemon *daemon);
+};
+
+/* A control daemon. */
+struct mps_daemon {
+	const struct mps_uses *uses;
 	struct mps_hub *hub;
-	uint32_t device;
 	struct mps machine;
 	struct loop_timer timer;
 	struct loop_work work;
 	struct run run;
-	struct mps_watch *watch;    /* of the daemon; NULL: its pid is not known */
-	char root[MPS_PATH];	    /* of the folders; a former meted's may be another one */
-	char said[RUN_TEXT];	    /* what was last logged about a failure */
-	uint32_t replicas, percent; /* that the daemon was told */
-	bool was_ready, one_only;
-	bool moves; /* it is wanted below another root, as soon as nothing is left below this one */
+	struct mps_watch *watch; /* of its process; NULL: its pid is not known */
+	const char *name;	 /* for the log: its GPU's UUID, or a container's slot */
+	char uuid[MPS_UUID];	 /* of its GPU */
+	char root[MPS_PATH];	/* below which its folder is; a former meted's may be another one */
+	char folder[MPS_PATH];	/* of its own, with the folders pipe and log */
+	char percent[MPS_TEXT]; /* a client's most of the threads, "33.3" */
+	char limit[MPS_TEXT];	/* and of the memory, "0=1024M" */
+	char said[RUN_TEXT];	/* the failure that was logged last */
+	bool was_ready;
+};
+
+struct mps_gpu {
+	struct mps_daemon daemon;
+	uint32_t device;
+	uint32_t replicas; /* that the daemon was told */
+	bool one_only;
+	bool apart; /* its containers have daemons of their own: it has none, and is not exclusive
+		     */
+	bool moves; /* it will be wanted below another root, or apart, when its daemon has gone */
 	bool keeps; /* the configuration has changed, and containers have it by MPS as it was */
-	bool waits; /* it is wanted, when those have ended who have it without MPS */
+	bool waits; /* it will be wanted when the containers have ended that have it without MPS */
+};
+
+/* The daemon of one container. */
+struct mps_container {
+	struct list link;
+	struct mps_daemon daemon;
+	char key[IDS_KEY];     /* of the container's slot */
+	char owner[MPS_OWNER]; /* the pod for which it was started */
+	bool leaves;	       /* another pod has the slot now: it ends first */
+	uint64_t until_ns; /* until then the kubelet may ask again for a container that was refused
+			    */
 };
 
 struct mps_hub {
 	struct plugin *plugin;
 	char control[MPS_PATH];	  /* the program; "": there is none */
 	uint32_t handles;	  /* that are open: it is freed after the last */
+	bool settled;		  /* the configuration is known */
 	bool given[HOST_DEVICES]; /* to pods, when the kubelet's record was last read */
 	void (*closed)(struct plugin *p);
+	struct list containers;
 	struct mps_gpu gpu[HOST_DEVICES];
 };
 
-/* commands.c: begins a command, which ends in mps_gpu_did(), perhaps at once. */
-void mps_gpu_begin(struct mps_gpu *gpu, enum mps_command command);
-/* The record that the compute mode was set; -1: of no GPU of this node. */
-int mps_record_read(struct plugin *p, const char *uuid, char ret_root[MPS_PATH]);
-void mps_record_folder(const struct plugin *p, char ret_path[PLUGIN_PATH]);
+/* commands.c: begins a command, which ends in mps_daemon_did(), perhaps at once. */
+void mps_daemon_begin(struct mps_daemon *daemon, enum mps_command command);
 /* The program; "": there is none. */
 void mps_find_control(const struct config *config, char ret_path[MPS_PATH]);
 
-/* gpu.c */
-void mps_gpu_open(struct mps_gpu *gpu, bool marked);
-void mps_gpu_did(struct mps_gpu *gpu, bool well);
-/* mps.c: from now on it runs, or not, as the configuration says. */
+/* daemon.c: carries out the decisions of core/mps.h. */
+must_check int mps_daemon_open(struct mps_daemon *daemon, struct mps_hub *hub, bool marked);
+/* `closed`: NULL: only the hub's handle. */
+void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(struct loop_timer *timer));
+void mps_daemon_did(struct mps_daemon *daemon, bool well);
+void mps_daemon_want(struct mps_daemon *daemon, bool wanted);
+/* Does what is due. Called after every event. */
+void mps_daemon_pump(struct mps_daemon *daemon);
+/* Where its folder is: below the root. */
+void mps_daemon_place(struct mps_daemon *daemon, const char *root);
+/* One handle of the hub is closed. */
+void mps_hub_release(struct mps_hub *hub);
+
+/* gpu.c: from now on it runs, or not, as the configuration says. */
 void mps_gpu_want(struct mps_gpu *gpu);
+must_check int mps_gpu_open(struct mps_hub *hub, uint32_t device);
+/* Something is on record: its compute mode was set, or containers have daemons of their own. */
+bool mps_gpu_is_marked(const struct mps_gpu *gpu);
+
+/* container.c: takes over what a former meted has left. -errno. */
+must_check int mps_containers_open(struct mps_hub *hub, struct fault *why);
+void mps_containers_close(struct mps_hub *hub);
+/* After their last command. */
+void mps_containers_free(struct mps_hub *hub);
+/* -EINPROGRESS with a sentence: its daemon is not ready, and is being started. */
+must_check int mps_container_check(struct mps_hub *hub, const struct binding *b, struct fault *why);
+
+/* record.c: of a GPU. -1: there is none. */
+int mps_record_read(struct plugin *p, const char *uuid, char ret_root[MPS_PATH], bool *ret_apart);
+must_check int mps_record_write(const struct plugin *p, const char *uuid, const char *root,
+				bool apart);
+void mps_record_remove(const struct plugin *p, const char *uuid);
+/* folder.c: removes a folder and all that is in it, without following links. -errno. */
+must_check int mps_folder_remove(const char *path);
+
 /* turnover.c: reads the kubelet's record, before mps_gpu_want() decides by it: once for all GPUs.
  */
 void mps_read_given(struct mps_hub *hub);
-/* The GPU stays as it is; `asked`: the configuration wants a daemon. */
+/* The GPU stays as it is; `asked`: the configuration wants MPS. */
 bool mps_gpu_stays(struct mps_gpu *gpu, bool asked);
 /* A pod that has the device by MPS, which the configuration no longer says: it may start again. */
 bool mps_has(const struct mps_hub *hub, uint32_t device, const char *uid);
-/* Does what is due. Called after every event. */
-void mps_gpu_pump(struct mps_gpu *gpu);
-void mps_gpu_unwatch(struct mps_gpu *gpu);
-/* One handle of the hub is closed. */
-void mps_hub_release(struct mps_hub *hub);

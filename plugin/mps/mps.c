@@ -18,27 +18,6 @@ enum {
 
 /* ---- opening and closing ------------------------------------------------------------------- */
 
-static void on_due(struct loop_timer *timer)
-{
-	mps_gpu_pump(container_of(timer, struct mps_gpu, timer));
-}
-
-static int open_gpu(struct mps_hub *hub, uint32_t device)
-{
-	struct plugin *p = hub->plugin;
-	struct mps_gpu *gpu = &hub->gpu[device];
-	int r;
-
-	gpu->hub = hub;
-	gpu->device = device;
-	mps_init(&gpu->machine, mps_record_read(p, p->host->device[device].uuid, gpu->root) == 0,
-		 loop_now_ns());
-	r = loop_timer_init(p->host->loop, &gpu->timer, on_due);
-	if (r == 0)
-		hub->handles++;
-	return r;
-}
-
 int mps_open(struct plugin *p, struct mps_hub **ret_hub, struct fault *why)
 {
 	struct mps_hub *hub = calloc(1, sizeof(*hub));
@@ -46,16 +25,17 @@ int mps_open(struct plugin *p, struct mps_hub **ret_hub, struct fault *why)
 	if (!hub)
 		return fault_set(why, -ENOMEM, "out of memory");
 	hub->plugin = p;
+	list_init(&hub->containers);
 	*ret_hub = hub;
 	for (uint32_t i = 0; i < p->host->devices; i++)
-		if (open_gpu(hub, i) < 0)
+		if (mps_gpu_open(hub, i) < 0)
 			return fault_set(why, -ENOMEM, "out of memory");
-	return 0;
+	return mps_containers_open(hub, why);
 }
 
 int mps_device(struct mps_hub *hub, uint32_t device)
 {
-	return open_gpu(hub, device);
+	return mps_gpu_open(hub, device);
 }
 
 void mps_hub_release(struct mps_hub *hub)
@@ -65,24 +45,18 @@ void mps_hub_release(struct mps_hub *hub)
 
 	if (--hub->handles || !closed)
 		return;
+	mps_containers_free(hub);
 	free(hub);
 	closed(p);
-}
-
-static void on_timer_closed(struct loop_timer *timer)
-{
-	mps_hub_release(container_of(timer, struct mps_gpu, timer)->hub);
 }
 
 void mps_close(struct mps_hub *hub, void (*closed)(struct plugin *p))
 {
 	hub->closed = closed;
 	hub->handles++;
-	for (uint32_t i = 0; i < hub->plugin->host->devices; i++) {
-		mps_gpu_unwatch(&hub->gpu[i]);
-		if (hub->gpu[i].timer.open)
-			loop_timer_close(&hub->gpu[i].timer, on_timer_closed);
-	}
+	for (uint32_t i = 0; i < hub->plugin->host->devices; i++)
+		mps_daemon_close(&hub->gpu[i].daemon, NULL);
+	mps_containers_close(hub);
 	mps_hub_release(hub);
 }
 
@@ -137,35 +111,6 @@ int mps_fits(struct mps_hub *hub, const struct config *config, struct fault *why
 	return hub && config->as_nvidia.mps ? check(hub, config, why) : 0;
 }
 
-/* A former meted's daemon below another root ends first, where its record says that it is. */
-void mps_gpu_want(struct mps_gpu *gpu)
-{
-	struct plugin *p = gpu->hub->plugin;
-	const struct config_as_nvidia *alone = &p->config->as_nvidia;
-	uint64_t now = loop_now_ns();
-	bool wanted = alone->mps && p->offer[gpu->device].shared;
-
-	if (mps_gpu_stays(gpu, wanted)) {
-		p->host->at_once(p->host->daemon, gpu->device, gpu->keeps);
-		mps_gpu_pump(gpu);
-		return;
-	}
-	gpu->moves = wanted && gpu->machine.marked && *gpu->root &&
-		     strncmp(gpu->root, alone->mps_root, MPS_PATH - 1) != 0;
-	wanted &= !gpu->moves;
-	if (wanted) {
-		if (gpu->machine.wanted &&
-		    (gpu->replicas != alone->replicas || gpu->one_only != alone->one_only))
-			mps_limits(&gpu->machine, now);
-		gpu->replicas = alone->replicas;
-		gpu->one_only = alone->one_only;
-		snprintf(gpu->root, sizeof(gpu->root), "%.255s", alone->mps_root);
-	}
-	p->host->at_once(p->host->daemon, gpu->device, wanted);
-	mps_want(&gpu->machine, wanted, now);
-	mps_gpu_pump(gpu);
-}
-
 int mps_settle(struct mps_hub *hub, struct fault *why)
 {
 	struct plugin *p = hub->plugin;
@@ -177,6 +122,8 @@ int mps_settle(struct mps_hub *hub, struct fault *why)
 		mps_read_given(hub);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
 		mps_gpu_want(&hub->gpu[i]);
+	hub->settled |= r == 0;
+	mps_follow(hub);
 	return r;
 }
 
@@ -188,7 +135,8 @@ bool mps_is_open(const struct mps_hub *hub, uint32_t device)
 
 	/* Exclusive, it would be a GPU for one program. */
 	return !gpu || (!mps_stays(hub, device) &&
-			(gpu->machine.wanted ? gpu->machine.ready : !gpu->machine.marked));
+			(gpu->daemon.machine.wanted ? gpu->daemon.machine.ready
+						    : !gpu->daemon.machine.marked));
 }
 
 int mps_blame(const struct mps_hub *hub, uint32_t device, struct fault *why)
@@ -200,7 +148,7 @@ int mps_blame(const struct mps_hub *hub, uint32_t device, struct fault *why)
 			 hub->gpu[device].waits ? "without MPS" : "by MPS");
 }
 
-int mps_check(const struct mps_hub *hub, const struct binding *b, struct fault *why)
+int mps_check(struct mps_hub *hub, const struct binding *b, struct fault *why)
 {
 	for (uint32_t i = 0; i < b->devices; i++) {
 		uint32_t device = b->device[i];
@@ -214,13 +162,16 @@ int mps_check(const struct mps_hub *hub, const struct binding *b, struct fault *
 				 "started",
 				 hub->plugin->host->device[device].uuid);
 	}
-	return 0;
+	return hub && b->devices && hub->gpu[b->device[0]].apart ? mps_container_check(hub, b, why)
+								 : 0;
 }
 
-void mps_pipe(const struct plugin *p, uint32_t device, char ret_path[MPS_PATH])
+void mps_pipe(const struct plugin *p, uint32_t device, const char *key, char ret_path[MPS_PATH])
 {
-	snprintf(ret_path, MPS_PATH, "%.160s/%.47s/pipe", p->config->as_nvidia.mps_root,
-		 p->host->device[device].uuid);
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+
+	snprintf(ret_path, MPS_PATH, "%.160s/%.47s/pipe", alone->mps_root,
+		 alone->mps_apart ? key : p->host->device[device].uuid);
 }
 
 /* Rounded down, so that all of them together are not more than the GPU. */

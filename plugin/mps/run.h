@@ -25,7 +25,7 @@ struct run {
 	char input[RUN_TEXT];
 	/* Out. */
 	int status;	       /* its exit status; -errno: it could not be run; -ETIMEDOUT */
-	char output[RUN_TEXT]; /* what it printed on both its outputs; the beginning */
+	char output[RUN_TEXT]; /* the beginning of its output and its errors */
 };
 
 void run(struct run *run);

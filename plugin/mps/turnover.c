@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a GPU goes over to MPS or from it: not before those have ended who have it in the other way.
- * The compute mode of MPS would take the GPU from programs that are no clients, and a daemon that
- * ends takes its clients with it.
+ * A GPU changes to MPS, or from it, or between one daemon and one for each container, when the
+ * containers have ended that have it in the other way. The compute mode of MPS would take the GPU
+ * from programs that are no clients, and a daemon that ends takes its clients with it.
  */
 #include <string.h>
 
@@ -21,8 +21,8 @@ static bool has_bound(const struct plugin *p, uint32_t device, const char *uid)
 	return false;
 }
 
-/* Ids are on the kubelet's record until it gives others: without an API server, which says who has
- * ended, the GPU might wait for ever. */
+/* Ids stay on the kubelet's record until it gives out others. Without an API server, which knows
+ * the pods that have ended, the GPU might wait for ever. */
 void mps_read_given(struct mps_hub *hub)
 {
 	memset(hub->given, 0, sizeof(hub->given));
@@ -30,23 +30,47 @@ void mps_read_given(struct mps_hub *hub)
 		allocated_devices(hub->plugin, NULL, hub->given);
 }
 
-/* Whether they have started or not. */
+/* A container's daemon outlives the container by the time that it takes to end. */
+static bool has_daemons(const struct mps_gpu *gpu)
+{
+	list_for_each(link, (struct list *)&gpu->daemon.hub->containers)
+	{
+		const struct mps_container *c = list_entry(link, struct mps_container, link);
+
+		if (strcmp(c->daemon.uuid, gpu->daemon.uuid) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Containers, whether they have started or not. */
 static bool has_others(const struct mps_gpu *gpu)
 {
-	return has_bound(gpu->hub->plugin, gpu->device, NULL) || gpu->hub->given[gpu->device];
+	const struct mps_hub *hub = gpu->daemon.hub;
+
+	return has_bound(hub->plugin, gpu->device, NULL) || hub->given[gpu->device] ||
+	       has_daemons(gpu);
+}
+
+/* True if the configuration wants the GPU as it is now. */
+static bool is_as_asked(const struct mps_gpu *gpu)
+{
+	const struct config_as_nvidia *alone = &gpu->daemon.hub->plugin->config->as_nvidia;
+	const char *root = gpu->daemon.root;
+
+	/* A record that does not say where the daemon is (it was cut off) forbids nothing. */
+	if (!*root)
+		return true;
+	return gpu->apart == alone->mps_apart && strncmp(root, alone->mps_root, MPS_PATH - 1) == 0;
 }
 
 bool mps_gpu_stays(struct mps_gpu *gpu, bool asked)
 {
-	const struct plugin *p = gpu->hub->plugin;
-	const char *uuid = p->host->device[gpu->device].uuid;
-	bool kept = gpu->keeps, waited = gpu->waits;
-	/* A record that does not say where the daemon is (it was cut off) forbids nothing. */
-	bool same = asked && (!*gpu->root ||
-			      strncmp(gpu->root, p->config->as_nvidia.mps_root, MPS_PATH - 1) == 0);
+	const char *uuid = gpu->daemon.uuid;
+	bool kept = gpu->keeps, waited = gpu->waits, marked = mps_gpu_is_marked(gpu);
 
-	gpu->keeps = gpu->machine.marked && !same && has_others(gpu);
-	gpu->waits = asked && !gpu->machine.wanted && !gpu->machine.marked && has_others(gpu);
+	gpu->keeps = marked && !(asked && is_as_asked(gpu)) && has_others(gpu);
+	gpu->waits = asked && !gpu->daemon.machine.wanted && !marked && has_others(gpu);
 	if (gpu->keeps && !kept)
 		log_info("mps.keeps",
 			 "uuid=%s reason=\"containers have it by MPS; it is given to others when "
@@ -80,7 +104,7 @@ bool mps_has(const struct mps_hub *hub, uint32_t device, const char *uid)
 bool mps_asks_for_pods(const struct mps_hub *hub)
 {
 	for (uint32_t i = 0; hub && i < hub->plugin->host->devices; i++)
-		if (hub->gpu[i].machine.marked)
+		if (mps_gpu_is_marked(&hub->gpu[i]))
 			return true;
 	return false;
 }
@@ -103,6 +127,7 @@ void mps_look(struct mps_hub *hub)
 	struct plugin *p = hub ? hub->plugin : NULL;
 	bool changed = false;
 
+	mps_follow(hub);
 	if (!p || !p->settled || !some_stay(hub))
 		return;
 	mps_read_given(hub);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file without `mete`: what NVIDIA's device plugin (v0.20) would answer. Containers are told
- * which devices are theirs, and NVIDIA's runtime gives them; nobody is a tenant, and nothing is
- * enforced, but with sharing.mps, whose limits hold per process: there containers are tenants, too.
- * It says so in the words of that plugin where a person may search for them.
+ * Allocate for a file without `mete`, answered as by NVIDIA's device plugin (v0.20). Containers are
+ * told their devices, and NVIDIA's runtime makes these available. No container is a tenant, and
+ * nothing is enforced. The exception is sharing.mps: its limits hold per process only, so
+ * containers are tenants there. Refusals have the words of that plugin if a person may search for
+ * them.
  *
- * Unlike there, an Xid makes all replicas of its device unhealthy, and a device recovers. See
- * docs/nvidia.md.
+ * Unlike with that plugin, an Xid makes all replicas of its device unhealthy, and a device
+ * recovers. See docs/nvidia.md.
  */
 #include <string.h>
 #include <sys/random.h>
@@ -44,8 +45,8 @@ struct answer {
 	mark_entry mark, *marks[1];
 	char pipe[MPS_PATH], pipe_inside[TEXT], percent[MPS_TEXT], limit[MPS_TEXT];
 	char tenant[ALLOCATE_NAME];
-	struct allocate_edits *edits; /* what makes it a tenant, without CDI */
-	/* With those of the edits: */
+	struct allocate_edits *edits; /* that make it a tenant, without CDI */
+	/* The above with those of the edits: */
 	env_entry *all_envs[ENVS + INJECT_ENV_MAX];
 	V1beta1__Mount *all_mounts[MOUNTS + INJECT_EDITS_MAX];
 	V1beta1__DeviceSpec *all_specs[NODES + INJECT_EDITS_MAX];
@@ -60,7 +61,8 @@ static void answer_free(struct answer *g)
 }
 OWNED_POINTER(struct answer, answer_free)
 
-/* Each device once, in the order of its first id. -1: nobody has the id at *ret_wrong. */
+/* Finds each device once, in the order of its first id. -ENODEV: the id at *ret_wrong is
+ * unknown. */
 static int find_devices(const struct plugin *p, struct answer *g,
 			const V1beta1__ContainerAllocateRequest *said, size_t *ret_wrong)
 {
@@ -278,23 +280,29 @@ static void add_specs(const struct plugin *p, struct answer *g)
 
 /* ---- sharing.mps --------------------------------------------------------------------------- */
 
-/* Where its GPU's control daemon listens, at the place that NVIDIA's plugin has for it; and of
+/* Where its control daemon listens, at the place that NVIDIA's plugin has for it; and of
  * several replicas, how much they are. That plugin mounts one /dev/shm into all containers as well,
  * which clients need on GPUs before Volta alone. */
-static void add_mps(const struct serving *s, struct answer *g, size_t replicas)
+static void add_mps(const struct serving *s, struct answer *g,
+		    const V1beta1__ContainerAllocateRequest *said)
 {
 	const struct plugin *p = s->plugin;
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	V1beta1__Mount *mount = &g->mount[g->row.n_mounts];
+	char key[IDS_KEY];
 
 	snprintf(g->pipe_inside, TEXT, "/mps/%s/pipe", s->resource);
 	add_env(g, "CUDA_MPS_PIPE_DIRECTORY", g->pipe_inside);
-	if (!p->config->as_nvidia.one_only) {
-		mps_part(p, g->device[0], (uint32_t)replicas, p->config->as_nvidia.replicas,
+	/* A container's own daemon knows that. */
+	if (!alone->one_only && !alone->mps_apart) {
+		mps_part(p, g->device[0], (uint32_t)said->n_devices_ids, alone->replicas,
 			 g->percent, g->limit);
 		add_env(g, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", g->percent);
 		add_env(g, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", g->limit);
 	}
-	mps_pipe(p, g->device[0], g->pipe);
+	ids_key(p->config->resource, (const char *const *)said->devices_ids, said->n_devices_ids,
+		key);
+	mps_pipe(p, g->device[0], key, g->pipe);
 	v1beta1__mount__init(mount);
 	mount->host_path = g->pipe;
 	mount->container_path = g->pipe_inside;
@@ -422,7 +430,7 @@ void as_nvidia_allocate(struct serving *s, struct grpc_call *call,
 		add_specs(p, g);
 	}
 	if (p->config->as_nvidia.mps)
-		add_mps(s, g, said->n_devices_ids);
+		add_mps(s, g, said);
 	g->row.annotations = g->marks;
 	g->row.cdi_devices = g->cdis;
 	g->row.envs = g->envs;

@@ -10,7 +10,7 @@
 
 enum { NODES = 3 * HOST_DEVICES + 8, PATHS = 3, PATH = 512 };
 
-/* What has no GPU's name: its nodes in /dev, and the key that asks for it. */
+/* Device files that belong to no GPU: their nodes in /dev, and the key that asks for them. */
 static const struct {
 	const char *class, *device, *key;
 	const char *patterns[PATHS];
@@ -85,7 +85,7 @@ struct nodes {
 	uint32_t count;
 };
 
-/* Beyond what fits there are none. */
+/* Further names are dropped. */
 static void add_node(const struct plugin *p, struct nodes *nodes, const char *path)
 {
 	const char *root = p->config->as_nvidia.dev_root;

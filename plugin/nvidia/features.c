@@ -21,7 +21,7 @@ static bool is_inner(char c)
 	return is_outer(c) || c == '-' || c == '_' || c == '.';
 }
 
-/* Only what Kubernetes accepts: a name with another sign must not cost the node all its labels. */
+/* Keeps only signs that Kubernetes accepts: another one would cost the node all its labels. */
 static void add(const struct writer *w, const char *key, const char *format, ...) printf_like(3, 4);
 static void add(const struct writer *w, const char *key, const char *format, ...)
 {
@@ -107,7 +107,7 @@ static void add_gpu(const struct writer *w, const struct features *f)
 	add(w, "nvidia.com/gpu.compute.minor", "%d", f->cc_minor);
 }
 
-/* What the resource of a kind of parts has: "nvidia.com/mig-1g.10gb.count". */
+/* The labels of a kind of parts, by its resource: "nvidia.com/mig-1g.10gb.count". */
 static void add_of(const struct writer *w, const struct features_kind *kind, const char *what,
 		   uint64_t value)
 {
@@ -154,7 +154,8 @@ static void add_kind(const struct writer *w, const struct features *f,
 	add_of(w, kind, "engines.ofa", part->ofas);
 }
 
-/* A node whose division does not go with the strategy single: pods that want parts stay away. */
+/* For a node whose division does not fit the strategy single, so that pods that want parts stay
+ * away. */
 static void add_invalid(const struct writer *w, const struct features *f)
 {
 	add(w, "nvidia.com/gpu.product", "%s-MIG-INVALID", f->model);

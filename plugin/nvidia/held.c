@@ -2,8 +2,8 @@
 /* Devices that a container has had a share of since before the file lost its key `mete`. */
 #include "plugin/plugin.h"
 
-/* A container that had a share of a device when it was mete's keeps it until it ends; until then
- * nobody is given the device as a whole. */
+/* A container that had a share of a device when the file had `mete` keeps it until it ends.
+ * Until then no other container is given the whole device. */
 static void on_tenant(void *owner, const struct wire_tenant_row *row)
 {
 	struct plugin *p = owner;

@@ -2,7 +2,7 @@
 /*
  * Under which names devices are offered: mete's one, or, with a file without `mete`, those of
  * NVIDIA's device plugin, which has one for each kind of parts that MIG makes (migStrategy: mixed).
- * What a kind is called follows from the name that the driver gives to its parts.
+ * The name of a kind follows from the driver's name for its parts.
  */
 #include <string.h>
 
@@ -77,7 +77,7 @@ const struct serving *kinds_of(const struct plugin *p, uint32_t device)
 	return find((struct serving *)p->serving, p->servings, resource);
 }
 
-/* What the devices are called, each name once. NULL: there are too many. */
+/* The names of the devices, each name once. NULL: there are too many. */
 struct names {
 	struct {
 		char resource[SERVING_RESOURCE];
@@ -234,7 +234,7 @@ static void begin(struct plugin *p, uint32_t i, const struct names *names)
 	list_init(&s->streams);
 }
 
-/* What is to be served, if the configuration allows it. */
+/* The resources to be served, if the configuration allows them. */
 static int find_checked(struct plugin *p, struct names *ret_names, struct fault *why)
 {
 	int r = kinds_check(p, why);

@@ -52,7 +52,7 @@ static void find_class(const struct plugin *p, char ret_class[16])
 	}
 }
 
-/* What is found of the node's GPUs. */
+/* The findings about the node's GPUs. */
 struct finding {
 	struct features f;
 	char model[64]; /* of the first GPU, also if it is divided */
@@ -111,12 +111,14 @@ static void add_part(const struct plugin *p, struct finding *found, uint32_t dev
 {
 	const struct serving *s = kinds_of(p, device);
 	const struct host_device *one = &p->host->device[device];
+	const char *profile = mig_name_profile(one->model);
 	struct features *f = &found->f;
 	uint32_t i = 0;
 
-	if (!s || one->gone || one->gpu_instance < 0 || !one->part)
+	/* A driver may name a part without its profile: there is no label for such a kind. */
+	if (!s || one->gone || one->gpu_instance < 0 || !one->part || !profile)
 		return;
-	while (i < f->kinds && strcmp(found->kind[i].profile, mig_name_profile(one->model)) != 0)
+	while (i < f->kinds && strcmp(found->kind[i].profile, profile) != 0)
 		i++;
 	if (i == SERVINGS_MAX)
 		return;
@@ -127,7 +129,7 @@ static void add_part(const struct plugin *p, struct finding *found, uint32_t dev
 			best_effort(mig_name_resource(one->model, found->resource[i]));
 		found->kind[i] = (struct features_kind){
 			.resource = found->resource[i],
-			.profile = mig_name_profile(one->model),
+			.profile = profile,
 			.replicas = s->replicas ? s->replicas : 1,
 			.renamed = p->config->as_nvidia.renamed,
 			.part = one->part,
@@ -142,7 +144,7 @@ static void find_parts(const struct plugin *p, struct finding *found)
 		[CONFIG_MIG_NONE] = NULL,
 		[CONFIG_MIG_SINGLE] = "single",
 		[CONFIG_MIG_MIXED] = "mixed",
-		[CONFIG_MIG_DYNAMIC] = "mixed", /* whoever reads it knows no other word */
+		[CONFIG_MIG_DYNAMIC] = "mixed", /* readers of the label know no other word */
 	};
 	struct features *f = &found->f;
 	struct fault why;

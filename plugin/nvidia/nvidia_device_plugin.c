@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * meted under the name of NVIDIA's device plugin and with its command line: for a DaemonSet of
- * that plugin whose image was replaced.
+ * meted under the name of NVIDIA's device plugin and with its command line: for a DaemonSet of that
+ * plugin whose image was replaced.
  *
  *	nvidia-device-plugin [OPTION]... [-- OPTION OF METED...]
  *
- * $CONFIG_FILE is the file, or a folder of named ones; without it everything is as that plugin has
- * it by default.
+ * $CONFIG_FILE is the file, or a folder of named ones; without it that plugin's defaults apply.
  */
 #include <stdio.h>
 #include <stdlib.h>

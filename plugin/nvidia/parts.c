@@ -334,8 +334,8 @@ static void say_problem(struct parts *parts)
 	snprintf(parts->problem, sizeof(parts->problem), "%s", text);
 	if (parts->job.stuck > parts->stuck)
 		log_info("parts.used",
-			 "parts=%u reason=\"nobody was given them, and processes "
-			 "are there: they stay\"",
+			 "parts=%u reason=\"nobody was given them, and processes are there, "
+			 "or the driver does not say: they stay\"",
 			 parts->job.stuck);
 	parts->stuck = parts->job.stuck;
 }
@@ -344,12 +344,14 @@ static void say_problem(struct parts *parts)
 static void follow_names(struct parts *parts)
 {
 	struct plugin *p = parts->plugin;
-	struct fault why;
+	struct fault why = {.text = ""};
 
-	if (!p->settled || !parts_is_on(parts) || !kinds_differ(p))
+	if (!p->settled || !parts_is_on(parts))
 		return;
-	if (active_config_divided(p, p->host->devices, &why) < 0)
+	if (kinds_differ(p) && active_config_divided(p, p->host->devices, &why) < 0 &&
+	    strcmp(why.text, parts->unnamed) != 0)
 		log_error("parts.unnamed", "reason=%s", log_text(why.text).text);
+	snprintf(parts->unnamed, sizeof(parts->unnamed), "%s", why.text);
 }
 
 static void finish_ask(struct parts *parts)

@@ -19,6 +19,7 @@ struct parts {
 	bool restored;		/* they have been made, as far as there was room */
 	uint32_t stuck;		/* that was told */
 	char problem[512];	/* that was told; "": none */
+	char unnamed[512];	/* likewise, of names for profiles */
 	bool left;		/* closed: the thread frees it */
 };
 

@@ -156,6 +156,7 @@ static int unmake(struct parts_job *job, const struct mig_nvml *nvml, struct par
 	struct parts_state *state = &job->state;
 	struct mig_place_at at;
 	struct mig_gpu *gpu;
+	unsigned user;
 	int r, part;
 
 	if (mig_place_find(state->gpu, state->gpus, row->id, &at) < 0)
@@ -164,8 +165,9 @@ static int unmake(struct parts_job *job, const struct mig_nvml *nvml, struct par
 	part = mig_room_part(gpu, at.profile, at.place);
 	if (part < 0)
 		return 0;
-	/* A process that nobody gave it to may be there as well. */
-	r = mig_user(nvml, gpu, &gpu->part[part])
+	/* A process that nobody gave it to may be there as well; and while the driver does not say
+	 * who is, one may be. */
+	r = mig_user(nvml, gpu, &gpu->part[part], &user) < 0 || user
 		    ? MIG_IN_USE
 		    : mig_unmake(nvml, gpu, &gpu->part[part], &job->why);
 	if (r != 0)
@@ -286,19 +288,21 @@ static int claim(struct parts_job *job, const struct mig_nvml *nvml, const char 
 	struct parts_state *state = &job->state;
 	struct parts_row *row = parts_row(state, id);
 	struct mig_place_at at;
-	unsigned user;
-	int part;
+	unsigned user = 0;
+	int part, r = 0;
 
 	if (!row)
 		return 0;
 	part = mig_place_find(state->gpu, state->gpus, id, &at) < 0
 		       ? -1
 		       : mig_room_part(&state->gpu[at.gpu], at.profile, at.place);
-	user = part < 0 || row->busy
-		       ? 0
-		       : mig_user(nvml, &state->gpu[at.gpu], &state->gpu[at.gpu].part[part]);
-	row->stays = user != 0;
-	row->busy = !user;
+	if (part >= 0 && !row->busy)
+		r = mig_user(nvml, &state->gpu[at.gpu], &state->gpu[at.gpu].part[part], &user);
+	row->stays = r < 0 || user;
+	row->busy = !row->stays;
+	if (r < 0)
+		return fault_set(&job->why, -EBUSY,
+				 "the driver does not say whether a process is on %s", id);
 	if (!user)
 		return 0;
 	return fault_set(&job->why, -EBUSY, "process %u is on %s though nobody was given it", user,

@@ -2,8 +2,8 @@
 /*
  * NVIDIA's device plugin and its DRA driver give the same devices to others, whole. While one of
  * them runs we do not register. If it comes after us, running containers go on, and no new ones
- * start until it has gone: a person must decide whose the devices are. It is detected by its
- * sockets in the kubelet's folders, whoever has deployed it (NVIDIA's GPU Operator, or a person).
+ * start until it has gone: a person must decide which of the two has the devices. It is detected by
+ * its sockets in the kubelet's folders, whether NVIDIA's GPU Operator or a person has deployed it.
  */
 #include <limits.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static void on_resource(void *owner, const char *resource)
 	p->enrol.rival_known = true;
 }
 
-/* We may be started together with the kubelet, which remembers who had registered. */
+/* We may be started together with the kubelet, which remembers the plugins that had registered. */
 static void ask_checkpoint(struct plugin *p)
 {
 	char path[PLUGIN_PATH + 40];

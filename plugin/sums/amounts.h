@@ -28,7 +28,7 @@ struct amounts_said {
 	uint8_t kind; /* enum placement_kind */
 };
 
-/* What the scheduler counts for a container: its requests. */
+/* The amounts that the scheduler counts for a container: its requests. */
 struct amounts {
 	uint64_t gpus, memory_bytes, milli; /* totals; 0: nothing */
 };
@@ -37,7 +37,7 @@ struct amounts {
 void amounts_take(const cJSON *container, const struct amounts_names *names,
 		  struct amounts_said *ret_said);
 
-/* What is not understood counts as 0. */
+/* A value that cannot be read counts as 0. */
 struct amounts amounts_counted(const struct amounts_said *said);
 
 /* Adds a pod's containers as kube-scheduler does: init containers run one by one, each beside the

@@ -68,7 +68,7 @@ static int say_milli(const struct seating_refusal *refusal, const struct seating
 			 it->slot_milli ? " (a slot, no amount was said)" : "", left, later);
 }
 
-/* What is in the way is no amount. */
+/* The reason is no lack of an amount. */
 static int say_count(const struct seating_pod *pod, const struct amounts_names *names,
 		     uint32_t gpus, struct fault *why)
 {

@@ -92,7 +92,7 @@ int seats_take(struct plugin *p, struct binding *b, const struct pod *pod, struc
 		return 0;
 	}
 	if (!pod)
-		return fault_set(why, -ENOENT, "what the pod says of GPUs is not known");
+		return fault_set(why, -ENOENT, "the GPU amounts of the pod are not known");
 	if (!seat)
 		r = seats_make(p, pod, b->container, &seat, why);
 	if (r == 0 && !seat->is.seated)
@@ -158,7 +158,7 @@ static bool is_over(const struct seat *seat)
 	return true;
 }
 
-/* The seat is free when nobody of the pod has it any more, nor will have: init containers are
+/* The seat is free when no container of the pod has it or will have it: init containers are
  * followed by others. */
 void seats_unbound(struct plugin *p, const struct binding *b)
 {
@@ -212,7 +212,7 @@ int seats_open(struct plugin *p, struct fault *why)
 		return 0;
 	if (!p->api)
 		return config_blame(p->config, "counted", why,
-				    "'amounts' are what pods say, and there is no API server to "
+				    "'amounts' are read from pods, and there is no API server to "
 				    "ask: see kubeconfig");
 	seats = calloc(1, sizeof(*seats));
 	if (!seats)

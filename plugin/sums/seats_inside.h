@@ -31,14 +31,14 @@ struct seats {
 /* Is the container counted by its pod's seat? */
 bool seats_cover(const struct seats *seats, const struct binding *b);
 /* For the container that asks, and the others of the pod that have not begun. -EINVAL with a
- * sentence: what they say makes no sense. */
+ * sentence: their amounts make no sense. */
 must_check int seats_make(struct plugin *p, const struct pod *pod, const char *asks,
 			  struct seat **ret_seat, struct fault *why);
 void seats_free(struct seat *seat);
 /* Is it a container of the seat's pod? */
 bool seats_are_of(const struct binding *b, const struct seat *seat);
-/* Whoever fits has a seat afterwards, and of the others it is known why not. Returns how many have
- * a new one. */
+/* Gives a seat to each pod that fits, and notes the reason for each other one. Returns the
+ * number of new seats. */
 must_check int seats_settle(struct plugin *p, struct fault *why);
 /* Has the pod a seat? */
 bool seats_has(const struct seats *seats, const struct pod *pod);

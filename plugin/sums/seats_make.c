@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seat of a pod, from what its containers say. */
+/* Makes the seat of a pod from the amounts of its containers. */
 #include <string.h>
 
 #include "plugin/config/portion.h"
@@ -44,8 +44,8 @@ static bool wants_alone(const struct plugin *p, const struct pod *pod, const cha
 	return text && strcmp(text, "true") == 0;
 }
 
-/* Its class as its annotations say it, or else a slot of the first GPU; what is no class is refused
- * later. */
+/* Its class by its annotations, or else that of a slot of the first GPU. A word that is no class
+ * is refused later. */
 static bool is_above(const struct plugin *p, const struct pod *pod, const char *container)
 {
 	char name[CONFIG_NAME_MAX + 16], own[CONFIG_NAME_MAX + 96];
@@ -63,7 +63,7 @@ static bool is_above(const struct plugin *p, const struct pod *pod, const char *
 	return !text || strcmp(text, "batch") != 0;
 }
 
-/* Whoever has a GPU alone takes all of it: that must have been counted, and thousandths are the
+/* An exclusive container takes a whole GPU, which must have been counted; thousandths are the
  * same on a GPU of any size. */
 static int check_alone(const struct plugin *p, const struct seats *seats,
 		       const struct seating_container *it, struct fault *why)
@@ -71,7 +71,7 @@ static int check_alone(const struct plugin *p, const struct seats *seats,
 	if (!it->exclusive || (!it->slot_milli && it->milli == MILLI_ALL))
 		return 0;
 	return fault_set(why, -EINVAL,
-			 "%s/exclusive: a whole GPU is more than what was counted; accepted: "
+			 "%s/exclusive: a whole GPU is more than the counted amount; accepted: "
 			 "together with %s: %u",
 			 p->config->domain, seats->names.milli, MILLI_ALL * it->gpus);
 }
@@ -81,7 +81,7 @@ static const char *own_uid(const struct pod *pod)
 	return pod->mirrored ? pod->mirrored : pod->uid;
 }
 
-/* A container that was bound before has what its binding says. */
+/* A container that was bound before has the amounts of its binding. */
 bool seats_is_bound(const struct plugin *p, const struct pod *pod, const char *container)
 {
 	list_for_each(link, (struct list *)&p->bindings.all)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has a seat, by the devices and bindings as they are now: core/seating.h is told all of it. */
+/* Decides which pods have seats: tells core/placement/seating.h the devices and bindings as they
+ * are now. */
 #include <string.h>
 
 #include "base/least.h"
@@ -103,14 +104,13 @@ static bool has_started(const struct plugin *p, const struct seat *seat)
 	return false;
 }
 
-/* Those of whom a container runs already come first, then those of higher priority, then those who
- * came first. */
+/* Pods with a running container come first, then those of higher priority, then the older ones. */
 static bool goes_before(const struct seat *a, const struct seat *b)
 {
 	return a->started != b->started ? a->started : a->priority > b->priority;
 }
 
-/* A seat on a GPU that is out of service is given up while nobody has sat down. */
+/* A seat on a GPU that is out of service is given up if no container of the pod is bound. */
 static void give_up(const struct seating_node *node, struct seat *seat)
 {
 	bool closed = false;
@@ -125,7 +125,7 @@ static void give_up(const struct seating_node *node, struct seat *seat)
 		seat->is.seated = false;
 }
 
-/* The list's order is that in which they came; who waits is moved towards the front. */
+/* The list is in the order of arrival; waiting pods are moved towards the front. */
 static void sort(struct seats *seats)
 {
 	list_for_each(link, &seats->all)
@@ -149,7 +149,7 @@ static void sort(struct seats *seats)
 	}
 }
 
-/* Nobody waits for room any more. */
+/* No pod waits for room any more. */
 static bool is_ending(const struct plugin *p, const struct seat *seat)
 {
 	const struct pod *pod = pods_find_uid(p->pods, seat->uid);

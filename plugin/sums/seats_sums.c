@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The node's sums, from its devices, its pods and what was given to them. */
+/* Computes the node's sums from its devices, its pods and the shares of these. */
 #include <string.h>
 
 #include "base/least.h"
@@ -7,9 +7,9 @@
 
 /* Of memory, or of time. */
 struct sum {
-	uint64_t promised;  /* of the devices in service */
-	uint64_t unsaid;    /* of that, what containers have that said no amount, or will have */
-	uint64_t elsewhere; /* what was said and is on devices that are not in service */
+	uint64_t promised; /* of the devices in service */
+	uint64_t unsaid;   /* of that, the present or coming shares of containers without amounts */
+	uint64_t elsewhere; /* amounts of pods on devices that are out of service */
 	uint64_t said;	    /* by all pods here */
 };
 
@@ -40,7 +40,7 @@ static void add_seated(struct summing *s, const struct seating_container *it, bo
 	}
 }
 
-/* Init containers have what the others will have. */
+/* Init containers use the amounts of the containers after them. */
 static void add_seat(struct summing *s, const struct seat *seat)
 {
 	for (uint32_t i = 0; seat->is.seated && i < seat->is.containers; i++) {

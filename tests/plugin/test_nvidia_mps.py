@@ -61,7 +61,8 @@ def await_asked(node, times):
 
 
 def pipe(node, device=0):
-    return f"{node.root}/{node.uuid[device]}/pipe"
+    """Of a GPU's daemon, or of a container's, by the name of its slot."""
+    return f"{node.root}/{device if isinstance(device, str) else node.uuid[device]}/pipe"
 
 
 def daemon(node, device=0):
@@ -166,13 +167,17 @@ def test_a_pid_that_a_container_has_replaced_holds_up_nobody():
 
 
 def test_several_replicas_are_that_many_times_a_part():
-    with mps(4, failRequestsGreaterThanOne=False, renameByDefault=True) as node:
+    with mps(4, api=True, failRequestsGreaterThanOne=False, renameByDefault=True) as node:
         assert node.registered.startswith("registered nvidia.com/gpu.shared ")
         words = node.kubelet.ask("allocate", node.id(0), node.id(3)).split()
         assert "env=CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu.shared/pipe" in words, words
         assert "env=CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50" in words, words
         assert [word for word in words if re.fullmatch("env=CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=[0-9]+M", word)], words
         assert control(node, "get_default_active_thread_percentage").strip() == "100.0"
+        pod = node.run("a", node.id(0), node.id(3))
+        with program_in(node, pod) as allocate:
+            assert allocate(device_mib(node) * 2 // 5) == 0, "of two replicas"
+            assert allocate(device_mib(node) // 5) == OUT_OF_MEMORY
         refusal = node.kubelet.refusal(node.kubelet.begin("allocate", node.id(0), node.id(0, 1)))
         assert refusal.endswith("the ids are replicas of 2 GPUs; with sharing.mps a container has those of one"), refusal
 
@@ -206,11 +211,11 @@ def test_a_gpu_without_its_daemon_is_not_offered():
 
 
 @contextlib.contextmanager
-def program_in(node, pod, device=0, made=0):
+def program_in(node, pod, device=0, made=0, slot=None):
     """A process in the pod's container: its guest, with the environment of Allocate. With a context, if `made` is 0: what the driver answers to that."""
     environment = dict(os.environ, METE_SOCKET=node.folder_of(pod.title()) + "/guest.sock", METE_DRIVER=sys.argv[2],
                        LD_LIBRARY_PATH=BUILD + "/guest/12.9/lib", CUDA_VISIBLE_DEVICES=node.uuid[device],
-                       **{**node.environment, "CUDA_MPS_PIPE_DIRECTORY": pipe(node, device)})
+                       **{**node.environment, "CUDA_MPS_PIPE_DIRECTORY": pipe(node, slot or device)})
     process = subprocess.Popen([CALLER, "context"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     try:
         assert process.stdout.readline() == f"{made}\n"

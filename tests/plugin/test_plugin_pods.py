@@ -23,8 +23,8 @@ def test_several_slots_are_slots_of_as_many_devices():
     """On each node: two slots of one device would be another thing where there is one device than where there are two."""
     with Node(share={"memory": "25%", "weight": 50, "guarantee": "10%"}) as node:
         two = node.pod("a").admit(node.id(0), node.id(1))
-        assert two.refusal() == (f"2 slots are slots of 2 devices, and the kubelet has given this container 2 of {node.uuid[0]}: accepted: 1 slot and what "
-                                 "its annotations say, or a node with free slots of so many devices (delete the pod, so that it is given others)")
+        assert two.refusal() == (f"2 slots are slots of 2 devices, and the kubelet has given this container 2 of {node.uuid[0]}: accepted: 1 slot with the "
+                                 "limits of its annotations, or a node with free slots of so many devices (delete the pod, so that it is given others)")
         both = node.run("b", node.id(2, 1), node.id(2, 0))
         assert sorted(row.device for row in node.tenants() if row.name == both.title()) == [0, 1]
         node.await_share(both.title(), memory="25%", weight="50", guarantee="10%")

@@ -182,11 +182,11 @@ def test_annotations_lower_what_was_counted_and_raise_nothing():
         pod.annotate(memory="2Gi")
         node.await_share(pod.title(), memory="2Gi")
         greedy = asks(node, "greedy", container(memory="2Gi", milli=400), annotations={"memory": "3Gi"})
-        assert greedy.refusal() == "mete.dev/memory: '3Gi' is more than what was counted for each GPU (gpu-memory); accepted: memory up to 2GiB"
+        assert greedy.refusal() == "mete.dev/memory: '3Gi' is more than the amount counted for each GPU (gpu-memory); accepted: memory up to 2GiB"
         greedy.annotate(memory="1Gi", guarantee="50%")
-        until(lambda: "mete.dev/guarantee: '50%' is more than what was counted for each GPU (gpu-milli); accepted: a guarantee up to 40.0%" in greedy.refusal())
+        until(lambda: "mete.dev/guarantee: '50%' is more than the amount counted for each GPU (gpu-milli); accepted: a guarantee up to 40.0%" in greedy.refusal())
         slot = asks(node, "slot", container(), annotations={"memory": "2Gi"})
-        assert "is more than what was counted for each GPU (gpu-memory); accepted: memory up to 1GiB" in slot.refusal()
+        assert "is more than the amount counted for each GPU (gpu-memory); accepted: memory up to 1GiB" in slot.refusal()
 
 
 def test_time_that_is_fixed_is_the_cap_too():
@@ -282,7 +282,7 @@ def test_what_runs_keeps_its_gpu_when_it_or_meted_starts_again():
 def test_a_gpu_alone_must_have_been_counted():
     with amounts() as node:
         pod = asks(node, "alone", container(memory="1Gi", milli=500), annotations={"exclusive": "true"})
-        assert "mete.dev/exclusive: a whole GPU is more than what was counted; accepted: together with mete.dev/gpu-milli: 1000" in pod.refusal()
+        assert "mete.dev/exclusive: a whole GPU is more than the counted amount; accepted: together with mete.dev/gpu-milli: 1000" in pod.refusal()
         other = asks(node, "other", container(memory="1Gi")).start()
         alone = asks(node, "whole", container(memory="1Gi", milli=1000), annotations={"exclusive": "true"}).start()
         assert devices_of(node, other) == [0] and devices_of(node, alone) == [1]
@@ -384,7 +384,7 @@ def test_a_node_without_an_api_server_cannot_count():
             node.start()
             raise SystemExit("it started")
         except AssertionError as error:
-            assert "mete.counted: 'amounts' are what pods say, and there is no API server to ask" in str(error), error
+            assert "mete.counted: 'amounts' are read from pods, and there is no API server to ask" in str(error), error
 
 
 if __name__ == "__main__":

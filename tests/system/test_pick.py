@@ -265,6 +265,14 @@ def test_a_hold_ends():
         assert done.returncode == 0, done
 
 
+def test_ids_that_nobody_could_be_told_are_given_back_at_once():
+    with Meted(1) as meted:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([METE, "pick", "--hold", "1h"], env=environment(meted.place), text=True, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
+        assert done.returncode == 1 and "mete pick: its output cannot be written: No space left on device" in done.stderr, done
+        until(lambda: pick(meted.place).returncode == 0, "it is held")
+
+
 def test_a_users_meted_stays_while_it_holds_something():
     with Meted(1) as meted:
         printed(meted.place, "--hold", "10m")

@@ -79,9 +79,10 @@ int mig_unmake(const struct mig_nvml *nvml, const struct mig_gpu *gpu, const str
 	return 0;
 }
 
-unsigned mig_user(const struct mig_nvml *nvml, const struct mig_gpu *gpu,
-		  const struct mig_part *part)
+int mig_user(const struct mig_nvml *nvml, const struct mig_gpu *gpu, const struct mig_part *part,
+	     unsigned *ret_pid)
 {
 	(void)gpu;
-	return part->id == nvml->used ? 4711 : 0;
+	*ret_pid = part->id == nvml->used ? 4711 : 0;
+	return nvml->unsaid ? -EIO : 0;
 }

@@ -18,6 +18,7 @@ struct mig_nvml {
 	uint32_t broken;  /* its compute instance cannot be made, nor its GPU instance destroyed */
 	uint32_t lasting; /* cannot be destroyed */
 	uint32_t used;	  /* a process is there */
+	bool unsaid;	  /* it does not say on which one */
 };
 
 extern struct mig_nvml mig_driver;

@@ -74,7 +74,10 @@ static void write_old(const char *path)
 
 TEST(who_takes_away_what_is_idle_is_told_of_static_pods_without_a_mirror)
 {
-	static struct host host;
+	static struct host_device device[] = {
+		{.uuid = "runs"}, {.uuid = "ended"}, {.uuid = "deleted"}, {.uuid = "static"}};
+	static struct host host = {.device = device, .devices = ARRAY_SIZE(device)};
+	bool given[HOST_DEVICES];
 	static struct plugin plugin = {.host = &host, .pods = (struct pods *)&plugin};
 	struct found known = {""}, all = {""};
 	char path[PLUGIN_PATH + 40];
@@ -87,6 +90,8 @@ TEST(who_takes_away_what_is_idle_is_told_of_static_pods_without_a_mirror)
 	expect_str(known.ids, " runs static");
 	allocated_of_all(&plugin, on_found, &all);
 	expect_str(all.ids, " runs");
+	allocated_devices(&plugin, NULL, given);
+	expect(given[0] && !given[1] && !given[2] && given[3]);
 	unlink(path);
 	rmdir(plugin.folder);
 }

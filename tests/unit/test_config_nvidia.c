@@ -173,6 +173,29 @@ TEST(without_mete_every_flag_that_matters_is_taken)
 				       "ignored, as by NVIDIA's plugin");
 }
 
+TEST(control_daemons_of_mps_are_of_gpus_or_of_containers)
+{
+	static const struct {
+		const char *said;
+		bool apart;
+	} rows[] = {{"", false}, {", daemonPer: gpu", false}, {", daemonPer: Container", true}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[200];
+		struct config *config;
+
+		snprintf(text, sizeof(text),
+			 "{flags: {mpsRoot: /run/mps}, sharing: {mps: {resources: [{name: gpu, "
+			 "replicas: 4}]%s}}}",
+			 rows[i].said);
+		config = parse(text);
+		expect(config->as_nvidia.mps);
+		expect_eq(config->as_nvidia.mps_apart, rows[i].apart);
+		expect_eq(config->warnings, 0);
+		config_free(config);
+	}
+}
+
 TEST(without_mete_what_cannot_be_done_is_refused)
 {
 	expect_refused(

@@ -132,6 +132,18 @@ TEST(a_value_that_is_not_accepted_is_refused_with_what_is)
 	"kubelet-folder: /23456789012345678901234567890123456789012345678901234567890123456789012" \
 	"3"
 
+TEST(without_mete_a_value_that_is_not_accepted_is_refused_with_what_is)
+{
+	expect_refused("flags: {mpsRoot: /run/mps}\nsharing:\n  mps:\n    daemonPer: pod\n"
+		       "    resources: [{name: nvidia.com/gpu, replicas: 4}]\n",
+		       "f:4: sharing.mps.daemonPer: 'pod' is not supported by mete; accepted: gpu "
+		       "or container");
+	expect_refused("flags: {mpsRoot: /run/mps}\nsharing:\n  mps:\n    daemonPer: [gpu]\n"
+		       "    resources: [{name: nvidia.com/gpu, replicas: 4}]\n",
+		       "f:4: sharing.mps.daemonPer: this is not a single value; accepted: gpu or "
+		       "container");
+}
+
 TEST(single_values_have_bounds)
 {
 	static const char *const refused[] = {

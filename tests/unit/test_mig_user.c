@@ -11,6 +11,7 @@ enum { MOST = 2000 };
 static struct {
 	unsigned processes, starting;
 	unsigned part;
+	bool silent;
 } driver;
 
 static nvmlReturn_t handle(unsigned int index, nvmlDevice_t *ret)
@@ -25,6 +26,8 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, nvmlProcessIn
 	unsigned room = *count, processes = driver.processes;
 
 	(void)device;
+	if (driver.silent)
+		return NVML_ERROR_UNKNOWN;
 	driver.processes += driver.starting;
 	*count = processes;
 	if (processes > room)
@@ -44,8 +47,11 @@ static unsigned user(const struct mig_part *part)
 		.nvmlDeviceGetComputeRunningProcesses_v3 = list,
 	};
 	static const struct mig_gpu gpu;
+	unsigned pid = 4711;
+	int r = mig_user(&nvml, &gpu, part, &pid);
 
-	return mig_user(&nvml, &gpu, part);
+	expect_eq(r, driver.silent ? -EIO : 0);
+	return pid;
 }
 
 TEST(a_user_is_found_behind_any_number_of_other_processes)
@@ -74,4 +80,14 @@ TEST(a_gpu_without_processes_has_no_user)
 {
 	driver.processes = driver.starting = 0;
 	expect_eq(user(NULL), 0);
+}
+
+/* Nobody would be as good as somebody to who destroys what nobody uses. */
+TEST(a_driver_that_does_not_answer_says_no_more_than_that)
+{
+	driver.processes = 3;
+	driver.silent = true;
+	expect_eq(user(NULL), 0);
+	driver.silent = false;
+	expect_eq(user(NULL), 1);
 }

@@ -210,7 +210,7 @@ TEST(law_5_and_without_failures_soon)
 	}
 }
 
-TEST(laws_5_and_7_what_is_not_wanted_is_undone_and_then_all_is_quiet)
+TEST(laws_5_and_8_what_is_not_wanted_is_undone_and_then_all_is_quiet)
 {
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		disturb(30);
@@ -222,6 +222,18 @@ TEST(laws_5_and_7_what_is_not_wanted_is_undone_and_then_all_is_quiet)
 		expect(mps_deadline(&m.mps) == UINT64_MAX);
 		expect(mps_next(&m.mps, m.now + 3600000 * ms) == MPS_NOTHING);
 	}
+}
+
+/* Otherwise it would be there without anybody who knows of it. */
+TEST(law_7_a_daemon_that_a_former_meted_was_starting_is_ended)
+{
+	begin(0);
+	m.mode = m.alive = true;
+	m.asks_left = 10;
+	mps_init(&m.mps, true, m.now);
+	for (unsigned n = 0; n < 40 && m.mps.marked; n++)
+		expect(step());
+	expect(!m.mode && !m.alive && !m.mps.marked);
 }
 
 TEST(law_6_pauses_grow)

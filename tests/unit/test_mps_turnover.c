@@ -27,9 +27,19 @@ int binding_place(const struct binding *b, uint32_t device)
 	return -1;
 }
 
+void mps_follow(struct mps_hub *now)
+{
+	(void)now;
+}
+
 void mps_gpu_want(struct mps_gpu *gpu)
 {
-	mps_gpu_stays(gpu, gpu->hub->plugin->config->as_nvidia.mps);
+	mps_gpu_stays(gpu, gpu->daemon.hub->plugin->config->as_nvidia.mps);
+}
+
+bool mps_gpu_is_marked(const struct mps_gpu *gpu)
+{
+	return gpu->daemon.machine.marked || gpu->apart;
 }
 
 void serve_changed(struct plugin *p)
@@ -57,10 +67,12 @@ static void begin(bool mps, bool marked)
 		.host = &host, .config = &config, .pods = (struct pods *)&host, .settled = true};
 	list_init(&plugin.bindings.all);
 	hub = (struct mps_hub){.plugin = &plugin};
+	list_init(&hub.containers);
 	for (uint32_t i = 0; i < GPUS; i++) {
 		device[i].uuid = "GPU-of-a-test";
-		hub.gpu[i] = (struct mps_gpu){.hub = &hub, .device = i};
-		hub.gpu[i].machine.marked = marked;
+		hub.gpu[i] = (struct mps_gpu){.device = i};
+		hub.gpu[i].daemon.hub = &hub;
+		hub.gpu[i].daemon.machine.marked = marked;
 		others.given[i] = true;
 	}
 	mps_read_given(&hub);

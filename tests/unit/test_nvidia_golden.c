@@ -100,6 +100,8 @@ static void tell(const struct config *config, struct words *w)
 	}
 	if (n->mps)
 		add(w, true, "mps=", n->mps_root);
+	if (n->mps_apart)
+		add(w, true, "apart", "");
 	add(w, n->mig, "mig=",
 	    n->mig == CONFIG_MIG_SINGLE ? "single"
 					: (n->mig == CONFIG_MIG_MIXED ? "mixed" : "dynamic"));

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define ID MIG_DRIVER_ID
@@ -28,7 +29,8 @@ static struct {
 	const char *given;
 	bool unread;
 	bool pods_known;
-	uint32_t looks; /* at the driver's devices, that were asked for */
+	uint32_t looks;	     /* at the driver's devices, that were asked for */
+	const char *unnamed; /* why names for profiles are not followed; "": they are */
 } others;
 
 /* ---- what parts.c asks others for ----------------------------------------------------------- */
@@ -107,15 +109,14 @@ void serve_changed(struct plugin *p)
 bool kinds_differ(const struct plugin *p)
 {
 	(void)p;
-	return false;
+	return *others.unnamed;
 }
 
 int active_config_divided(struct plugin *p, uint32_t former, struct fault *why)
 {
 	(void)p;
 	(void)former;
-	(void)why;
-	return 0;
+	return *others.unnamed ? fault_set(why, -EINVAL, "%s", others.unnamed) : 0;
 }
 
 void offered_find(struct plugin *p)
@@ -156,6 +157,7 @@ static void begin(enum config_mig mig, const char *recorded)
 		expect(mkdtemp(place) != NULL);
 	}
 	memset(&others, 0, sizeof(others));
+	others.unnamed = "";
 	others.now_ns = 1000 * S;
 	mig_driver_begin();
 	memset(&config, 0, sizeof(config));
@@ -449,5 +451,45 @@ TEST(with_a_label_that_divides_all_parts_are_the_labels)
 	start();
 	expect(access(record(), F_OK) != 0);
 	expect(there() == 1 && !parts_asks_for_pods(parts));
+	end();
+}
+
+/* How often that is on standard error since it began to be `file`. */
+static unsigned logged(int file, const char *words)
+{
+	char text[8192];
+	ssize_t n = pread(file, text, sizeof(text) - 1, 0);
+	unsigned times = 0;
+
+	expect(n >= 0 && n < (ssize_t)sizeof(text) - 1);
+	text[n] = '\0';
+	for (const char *at = text; (at = strstr(at, words)); at += strlen(words))
+		times++;
+	return times;
+}
+
+TEST(why_names_are_not_followed_is_logged_once_for_each_reason)
+{
+	int file = memfd_create("log", 0), usual = dup(STDERR_FILENO);
+
+	begin(CONFIG_MIG_DYNAMIC, NULL);
+	start();
+	expect(file >= 0 && usual >= 0);
+	dup2(file, STDERR_FILENO);
+	others.unnamed = "one";
+	for (unsigned i = 0; i < 3; i++)
+		do_look();
+	others.unnamed = "another";
+	do_look();
+	others.unnamed = "";
+	do_look();
+	others.unnamed = "another";
+	for (unsigned i = 0; i < 2; i++)
+		do_look();
+	dup2(usual, STDERR_FILENO);
+	close(usual);
+	expect_eq(logged(file, "parts.unnamed reason=\"one\""), 1);
+	expect_eq(logged(file, "parts.unnamed reason=\"another\""), 2);
+	close(file);
 	end();
 }

@@ -112,3 +112,24 @@ TEST(a_part_with_a_process_is_given_to_nobody)
 	expect(job.r == 0 && job.state.row[0].busy);
 	end();
 }
+
+/* What is destroyed may be somebody's whom the driver did not name. */
+TEST(a_part_of_which_the_driver_does_not_say_who_uses_it_stays_and_is_given_to_nobody)
+{
+	static const char *const wants[] = {ID "0"};
+
+	begin();
+	work(false, wants, 1);
+	take_all();
+	mig_driver.unsaid = true;
+	work(true, NULL, 0);
+	expect(job.r == 0 && job.stuck == 1 && mig_driver.gpu.parts == 1);
+	work(false, wants, 1);
+	expect(job.r == -EBUSY &&
+	       strstr(job.why.text, "does not say whether a process is on " ID "0"));
+	expect(!job.state.row[0].busy);
+	mig_driver.unsaid = false;
+	work(true, NULL, 0);
+	expect(job.r == 0 && job.stuck == 0 && mig_driver.gpu.parts == 0);
+	end();
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Removes the folder of a container's daemon. The container could write in a part of it, so that
+ * anything may be there: no link is followed, and folders may be as deep as the container likes.
+ * Their number is not bounded either, so this runs in a thread.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plugin/mps/inside.h"
+
+enum { DEPTH_MOST = 16 };
+
+struct removing {
+	int top;
+	unsigned moved; /* folders that were too deep, and are in the top folder now */
+};
+
+static int empty(struct removing *r, int fd, unsigned depth);
+
+/* Under a name that is not taken: the container may have thought of some. */
+static int move_up(struct removing *r, int at, const char *name)
+{
+	char up[24];
+	int status;
+
+	do {
+		snprintf(up, sizeof(up), ".moved-%u", r->moved++);
+		status = renameat(at, name, r->top, up) < 0 ? -errno : 0;
+	} while ((status == -EEXIST || status == -ENOTEMPTY || status == -ENOTDIR) && r->moved);
+	return status;
+}
+
+static int remove_folder(struct removing *r, int at, const char *name, unsigned depth)
+{
+	int fd, status;
+
+	if (depth == DEPTH_MOST)
+		return move_up(r, at, name);
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	status = empty(r, fd, depth + 1);
+	return status == 0 && unlinkat(at, name, AT_REMOVEDIR) < 0 ? -errno : status;
+}
+
+/* Takes the descriptor. */
+static int empty(struct removing *r, int fd, unsigned depth)
+{
+	DIR *folder = fdopendir(fd);
+	struct dirent *entry;
+	int status = 0;
+
+	if (!folder) {
+		status = -errno;
+		close(fd);
+		return status;
+	}
+	while (status == 0 && (entry = readdir(folder))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    unlinkat(fd, entry->d_name, 0) == 0 || errno == ENOENT)
+			continue;
+		status = errno == EISDIR || errno == EPERM
+				 ? remove_folder(r, fd, entry->d_name, depth)
+				 : -errno;
+	}
+	closedir(folder);
+	return status;
+}
+
+int mps_folder_remove(const char *path)
+{
+	owned(close) int top = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct removing r = {.top = top};
+	unsigned before;
+	int status, fd;
+
+	if (top < 0)
+		return errno == ENOENT ? 0 : -errno;
+	do {
+		before = r.moved;
+		fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		status = fd < 0 ? -errno : empty(&r, fd, 0);
+	} while (status == 0 && r.moved != before);
+	return status == 0 && rmdir(path) < 0 ? -errno : status;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever a container leaves in its daemon's folder goes, and nothing else. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plugin/mps/inside.h"
+#include "tests/test.h"
+
+static char place[64];
+
+static void begin(void)
+{
+	snprintf(place, sizeof(place), "/tmp/mete-folder-XXXXXX");
+	expect(mkdtemp(place));
+	expect_eq(chdir(place), 0);
+	expect_eq(mkdir("daemon", 0755), 0);
+	expect_eq(mkdir("other", 0755), 0);
+	expect_eq(mkdir("other/folder", 0755), 0);
+}
+
+static void end(void)
+{
+	expect_eq(rmdir("other/folder"), 0);
+	expect_eq(rmdir("other"), 0);
+	expect_eq(chdir("/"), 0);
+	expect_eq(rmdir(place), 0);
+}
+
+static void make_file(int at, const char *name)
+{
+	int fd = openat(at, name, O_CREAT | O_WRONLY, 0600);
+
+	expect(fd >= 0);
+	close(fd);
+}
+
+/* So deep that its path has more bytes than a path may have. */
+static void make_deep(const char *top, unsigned depth)
+{
+	int at = open(top, O_RDONLY | O_DIRECTORY);
+
+	for (unsigned i = 0; i < depth; i++) {
+		int below;
+
+		expect_eq(mkdirat(at, "a folder with a long name", 0755), 0);
+		make_file(at, "file");
+		below = openat(at, "a folder with a long name", O_RDONLY | O_DIRECTORY);
+		expect(below >= 0);
+		close(at);
+		at = below;
+	}
+	close(at);
+}
+
+TEST(links_are_not_followed)
+{
+	begin();
+	expect_eq(symlink("../other", "daemon/link"), 0);
+	expect_eq(mkdir("daemon/pipe", 0), 0);
+	expect_eq(symlink(place, "daemon/pipe/up"), 0);
+	expect_eq(mps_folder_remove("daemon"), 0);
+	expect(access("daemon", F_OK) != 0 && access("other/folder", F_OK) == 0);
+	end();
+}
+
+TEST(folders_may_be_of_any_depth_and_have_any_name)
+{
+	begin();
+	make_deep("daemon", 1000);
+	make_file(AT_FDCWD, "daemon/.moved-0");
+	expect_eq(mkdir("daemon/.moved-1", 0755), 0);
+	make_deep("daemon/.moved-1", 40);
+	expect_eq(mkdir("daemon/.moved-2", 0755), 0);
+	expect_eq(mps_folder_remove("daemon"), 0);
+	expect(access("daemon", F_OK) != 0);
+	end();
+}
+
+TEST(a_folder_that_is_a_link_stays)
+{
+	begin();
+	expect_eq(rmdir("daemon"), 0);
+	expect_eq(symlink("other", "daemon"), 0);
+	expect(mps_folder_remove("daemon") < 0);
+	expect_eq(unlink("daemon"), 0);
+	expect_eq(mps_folder_remove("daemon"), 0);
+	end();
+}
