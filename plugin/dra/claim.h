@@ -53,6 +53,10 @@ struct claim {
  * sentence if not. */
 must_check int claim_check(const cJSON *object, const char *uid, struct fault *why);
 
+/* Does an answer of the API server to a read of the claim say that there is none any more, or that
+ * it has no devices? A server that does not serve claims answers 404 as well, without its name. */
+bool claim_is_gone(int status, const cJSON *answer, const struct claim *claim);
+
 /* After claim_check(). -EINVAL with one sentence; -ENOMEM. */
 must_check int claim_read(const cJSON *object, const struct claim_place *place,
 			  struct claim **ret_claim, struct fault *why);
