@@ -84,7 +84,9 @@ static int find_device(const struct claim_place *place, const char *name)
 	for (uint32_t i = 0; i < place->devices; i++) {
 		char own[SLICES_NAME];
 
-		slices_device_name(place->device[i].uuid, own);
+		slices_device_name(place->device[i].place ? place->device[i].place
+							  : place->device[i].uuid,
+				   own);
 		if (strcmp(own, name) == 0)
 			return (int)i;
 	}

@@ -24,7 +24,8 @@ enum {
 struct claim_device {
 	const char *uuid;
 	uint64_t total_bytes;
-	bool inflated; /* more of its memory is given out than there is */
+	bool inflated;	   /* more of its memory is given out than there is */
+	const char *place; /* of a part that was made for claims: its id; NULL: it was not */
 };
 
 struct claim_place {
