@@ -56,14 +56,10 @@ static void tell_withheld(struct publish *u)
 
 static void tell_unplaced(struct publish *u)
 {
-	bool unplaced = publish_has_uncounted_places(u);
+	const char *unplaced = publish_unplaced(u);
 
-	if (unplaced && !u->unplaced)
-		log_warning("slices.unplaced",
-			    "reason=\"mig: dynamic: this cluster does not count which parts of a "
-			    "GPU exclude each other, so none is published that could be made; "
-			    "accepted: Kubernetes 1.37 or newer with the feature gate "
-			    "DRAPartitionableDevices\"");
+	if (unplaced && unplaced != u->unplaced)
+		log_warning("slices.unplaced", "reason=%s", log_text(unplaced).text);
 	u->unplaced = unplaced;
 }
 

@@ -32,7 +32,7 @@ struct publish {
 	bool deleting;
 	bool counted;		/* what is being written has counters */
 	bool uncounted;		/* those written last were dropped, which was logged */
-	bool unplaced;		/* there are places that nobody would count, which was logged */
+	const char *unplaced;	/* as last logged; NULL: all places are published */
 	char *wanted;		/* what the last round was for; NULL: there was none */
 	uint64_t not_before_ns; /* the next repair */
 	uint32_t pause_s, failures;
@@ -57,8 +57,8 @@ struct publish_places {
 	bool failed;		    /* out of memory */
 };
 void publish_find_places(const struct publish *u, struct publish_places *ret_places);
-/* Are there places that are not published, because nobody would count them? */
-bool publish_has_uncounted_places(const struct publish *u);
+/* Why there are places that are not published; NULL: all are. */
+const char *publish_unplaced(const struct publish *u);
 /* publish_wanted.c: the device's, behind one another. */
 void publish_taint(const struct plugin *p, uint32_t device, struct publish_device *to);
 

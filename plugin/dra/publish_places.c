@@ -126,9 +126,21 @@ static bool are_counted(const struct publish *u)
 	return !u->dra->server.drops && counters_are_right(u->dra->server.version);
 }
 
-bool publish_has_uncounted_places(const struct publish *u)
+static const char uncounted[] =
+	"mig: dynamic: this cluster does not count which parts of a GPU exclude each other, so "
+	"none is published that could be made; accepted: Kubernetes 1.37 or newer with the feature "
+	"gate DRAPartitionableDevices";
+static const char too_many[] =
+	"mig: dynamic: parts could be made at more than 1024 places, and the first 1024 are "
+	"published; accepted: MIG mode on fewer GPUs";
+
+const char *publish_unplaced(const struct publish *u)
 {
-	return u->dra->server.answered && !are_counted(u) && count_places(u);
+	if (!u->dra->server.answered || !count_places(u))
+		return NULL;
+	if (!are_counted(u))
+		return uncounted;
+	return count_places(u) > PLACES_MOST ? too_many : NULL;
 }
 
 void publish_find_places(const struct publish *u, struct publish_places *ret_places)
