@@ -14,7 +14,6 @@
 #include "base/words.h"
 #include "mig/place.h"
 #include "mig/room.h"
-#include "plugin/dra/dra.h"
 #include "plugin/dra/slices.h"
 #include "plugin/kubelet/allocated.h"
 #include "plugin/nvidia/parts_inside.h"
@@ -101,7 +100,7 @@ static bool find_given(struct parts *parts)
 	const struct plugin *p = parts->plugin;
 	int r = allocated_known(p, on_given, parts);
 
-	dra_each_place(p->dra, on_claimed, parts);
+	parts->claimed(p, on_claimed, parts);
 	if (!p->config->has_mete)
 		return r == 0;
 	/* A claim is prepared again when the kubelet asks for it. */
@@ -436,13 +435,15 @@ int parts_begin(struct parts *parts, struct fault *why)
 	return 0;
 }
 
-int parts_open(struct plugin *p, struct parts **ret_parts, struct fault *why)
+int parts_open(struct plugin *p, parts_each_claimed *claimed, struct parts **ret_parts,
+	       struct fault *why)
 {
 	struct parts *parts = calloc(1, sizeof(*parts));
 
 	if (!parts)
 		return fault_set(why, -ENOMEM, "out of memory");
 	parts->plugin = p;
+	parts->claimed = claimed;
 	parts->job.driver_folder = p->host->driver_folder;
 	list_init(&parts->asks);
 	snprintf(parts->job.record, PARTS_PATH, "%s/parts", p->host->place);

@@ -14,7 +14,12 @@
 struct parts;
 struct V1beta1__ContainerAllocateRequest;
 
-must_check int parts_open(struct plugin *p, struct parts **ret_parts, struct fault *why);
+/* Calls for each device that a claim has, or is about to have, by its name in ResourceSlices. */
+typedef void parts_each_claimed(const struct plugin *p,
+				void (*each)(void *owner, const char *device), void *owner);
+
+must_check int parts_open(struct plugin *p, parts_each_claimed *claimed, struct parts **ret_parts,
+			  struct fault *why);
 /* What the thread is doing may end later, or never: the record has it. */
 void parts_close(struct parts *parts);
 

@@ -7,6 +7,7 @@
 
 struct parts {
 	struct plugin *plugin;
+	parts_each_claimed *claimed;
 	struct loop_work work;
 	struct parts_state now;	  /* as the thread last left it */
 	struct parts_job job;	  /* the thread's while it works */

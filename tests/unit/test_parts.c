@@ -2,7 +2,6 @@
 /* Allocates and looks, one after the other: who is idle, who waits for whom, and what is left of an
  * earlier meted. The kubelet, the clock and the thread are this file. */
 #include "kube/proto/deviceplugin.pb-c.h"
-#include "plugin/dra/dra.h"
 #include "plugin/kubelet/allocated.h"
 #include "plugin/nvidia/parts_inside.h"
 #include "tests/test.h"
@@ -62,10 +61,10 @@ int allocated_known(const struct plugin *p, allocated_found *found, void *owner)
 	return 0;
 }
 
-void dra_each_place(const struct dra *dra, void (*each)(void *owner, const char *device),
-		    void *owner)
+static void each_claimed(const struct plugin *p, void (*each)(void *owner, const char *device),
+			 void *owner)
 {
-	(void)dra;
+	(void)p;
 	if (others.claimed)
 		each(owner, others.claimed);
 }
@@ -179,7 +178,7 @@ static void begin(enum config_mig mig, const char *recorded)
 
 		expect(out && fputs(recorded, out) >= 0 && fclose(out) == 0);
 	}
-	expect_eq(parts_open(&plugin, &parts, &why), 0);
+	expect_eq(parts_open(&plugin, each_claimed, &parts, &why), 0);
 }
 
 static void end(void)
