@@ -277,9 +277,18 @@ static struct parts_ask *first(struct parts *parts)
 					: list_entry(parts->asks.next, struct parts_ask, link);
 }
 
+/* With claims no name depends on what the driver says: it is asked by the first look. */
+static bool may_begin(const struct parts *parts)
+{
+	const struct plugin *p = parts->plugin;
+
+	return p->settled && p->config->has_mete && !p->host->mig_config;
+}
+
 static bool has_work(const struct parts *parts)
 {
-	return parts_is_on(parts) ? parts->begun : (parts->begun || parts->late) && parts->now.rows;
+	return parts_is_on(parts) ? parts->begun || may_begin(parts)
+				  : (parts->begun || parts->late) && parts->now.rows;
 }
 
 static void go_on(struct parts *parts)

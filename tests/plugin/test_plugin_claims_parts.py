@@ -249,6 +249,24 @@ def test_meted_is_killed_at_each_step():
             assert not node.tenants() and os.listdir(node.cdi) == [], os.listdir(node.cdi)
 
 
+def test_it_is_switched_on_and_off_while_meted_runs():
+    with Parts("0:3g.40gb") as node:
+        node.configure(mig=None)
+        node.begin()
+        node.devices(1)
+        node.configure(mig="dynamic")
+        found = node.devices(PLACES - 15 + 1)
+        place = node.at("1g.10gb", 6)
+        assert place in found and node.prepare("c0", place).startswith("ok ")
+        # What a claim has stays, and nobody else is given one.
+        node.configure(mig="found")
+        node.devices(1)
+        assert node.parts() == {"3g.40gb": 1, "1g.10gb": 1} and node.again("c0").startswith("ok ")
+        node.caller.unprepare("c0")
+        node.await_nothing(p3g_40gb=1)
+        node.devices(1)
+
+
 def test_a_driver_that_takes_long_holds_up_only_who_waits_for_it():
     with Parts() as node:
         node.begin()
