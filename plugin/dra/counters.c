@@ -6,7 +6,7 @@
 
 #include "base/least.h"
 
-static bool can_be_counted(const struct slices_device *d)
+bool counters_can_count(const struct slices_device *d)
 {
 	return d->is_part && d->slices.gpu_compute > 0 && d->slices.gpu_memory > 0 &&
 	       d->slices.gpu_memory <= COUNTERS_MEMORY_MAX;
@@ -31,11 +31,11 @@ void counters_find(const struct slices_device *devices, size_t count, struct cou
 {
 	ret->gpus = 0;
 	for (size_t i = 0; i < count && ret->gpus < COUNTERS_GPUS_MAX; i++)
-		if (can_be_counted(&devices[i]) && !find(ret, devices[i].gpu))
+		if (counters_can_count(&devices[i]) && !find(ret, devices[i].gpu))
 			ret->part[ret->gpus++] = &devices[i];
 	/* A place knows the engines, too. */
 	for (size_t i = 0; i < count; i++)
-		if (can_be_counted(&devices[i]) && devices[i].is_place)
+		if (counters_can_count(&devices[i]) && devices[i].is_place)
 			take_place(ret, &devices[i]);
 }
 

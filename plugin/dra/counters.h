@@ -26,6 +26,8 @@ struct counters {
 	const struct slices_device *part[COUNTERS_GPUS_MAX];
 };
 
+/* Is it a part, or a place of one, whose GPU a set of counters describes? */
+bool counters_can_count(const struct slices_device *d);
 /* The GPUs that are counted; their devices are borrowed. */
 void counters_find(const struct slices_device *devices, size_t count, struct counters *ret);
 /* Into a device's description, if its GPU is counted. False: out of memory. */

@@ -67,6 +67,18 @@ static void copy_texts(const struct parts_place *place, struct publish_device *t
 	snprintf(to->model, sizeof(to->model), "%s MIG %s", place->gpu->name, to->profile);
 }
 
+/* A name that is cut off might be another place's, and what no set counts excludes nothing. */
+static bool can_be_published(const struct slices_device *device)
+{
+	char name[SLICES_NAME];
+	size_t wanted = strlen(device->uuid);
+
+	for (const char *c = device->uuid; *c; c++)
+		wanted += *c == '+' ? strlen("-plus-") - 1 : 0;
+	slices_device_name(device->uuid, name);
+	return strlen(name) == wanted && counters_can_count(device);
+}
+
 static void fill(void *owner, const struct parts_place *place)
 {
 	struct publish_places *places = owner;
@@ -105,7 +117,7 @@ static void fill(void *owner, const struct parts_place *place)
 	/* Its health is known while there is a part. */
 	if (place->device >= 0)
 		publish_taint(p, (uint32_t)place->device, to);
-	places->count++;
+	places->count += can_be_published(&to->device);
 }
 
 static void count(void *owner, unused const struct parts_place *place)

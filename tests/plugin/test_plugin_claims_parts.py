@@ -7,6 +7,7 @@ from node import *
 from meted import run
 from test_plugin_claims import DRIVER, Caller, Claims, uid
 
+ROUNDS = 50 if os.environ.get("METE_SOAK") == "1" else 1
 STEPS = 8  # a part is made and removed in four changes, each with a moment before and one after it
 LIBRARY = sys.argv[2] + "/libnvidia-ml.so.1"
 PLACES = 7 + 7 + 4 + 3 + 2 + 1 + 1  # of an empty H100
@@ -150,6 +151,10 @@ def test_a_part_is_made_for_a_claim_and_removed_behind_the_last():
         node.await_parts(p1g_10gb=1)
         node.caller.unprepare("c1")
         node.await_nothing()
+        for n in range(ROUNDS):
+            assert node.prepare(f"r{n}", node.at("2g.20gb", 2)).startswith("ok ")
+            node.caller.unprepare(f"r{n}")
+            node.await_nothing()
         # What is published says nothing of it.
         assert node.slices()[0]["spec"]["pool"]["generation"] == generation, node.log()
         # And once more: the same device, the same place.
