@@ -198,7 +198,7 @@ static void renew(struct parts *parts)
 
 static void mark_given(struct parts_ask *ask)
 {
-	for (uint32_t i = 0; i < ask->count; i++) {
+	for (uint32_t i = 0; ask->written_later && i < ask->count; i++) {
 		struct parts_row *row = parts_row(&ask->parts->now, ask->id[i]);
 
 		if (row)

@@ -48,12 +48,14 @@ struct parts_ask {
 	struct parts *parts;
 	uint32_t count, tries;
 	bool made;
+	bool written_later; /* that he has them, by the kubelet: until then they are his anyway */
 	char id[PARTS_WANTS][IDS_BYTES];
 	/* Once; the ask is forgotten before. NULL: all of them are devices (parts_device()). */
 	void (*done)(struct parts_ask *ask, const char *problem);
 };
 
-/* First come, first served. `id`, `count` and done() are set; done() may be called within. */
+/* First come, first served. `id`, `count`, `written_later` and done() are set; done() may be called
+ * within. */
 void parts_want(struct parts *parts, struct parts_ask *ask);
 /* done() is not called. Harmless if it was, or if nothing was wanted. */
 void parts_unwant(struct parts_ask *ask);

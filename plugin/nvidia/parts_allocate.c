@@ -62,7 +62,8 @@ bool parts_await(struct parts *parts, struct serving *s, struct grpc_call *call,
 			 "out of memory, or more parts than a container may have");
 		return true;
 	}
-	*a = (struct allocate){.ask.done = on_done, .call = call, .serving = s};
+	*a = (struct allocate){
+		.ask = {.written_later = true, .done = on_done}, .call = call, .serving = s};
 	for (; a->ask.count < said->n_devices_ids; a->ask.count++)
 		snprintf(a->ask.id[a->ask.count], IDS_BYTES, "%.63s",
 			 said->devices_ids[a->ask.count]);

@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Parts of GPUs that are made for claims: mig: dynamic. tests/plugin/node.py says with whom."""
-import contextlib
-
 from node import *
 from meted import run
 from test_plugin_claims import DRIVER, Caller, Claims, uid
 
 ROUNDS = 50 if os.environ.get("METE_SOAK") == "1" else 1
 STEPS = 8  # a part is made and removed in four changes, each with a moment before and one after it
-LIBRARY = sys.argv[2] + "/libnvidia-ml.so.1"
 PLACES = 7 + 7 + 4 + 3 + 2 + 1 + 1  # of an empty H100
 
 

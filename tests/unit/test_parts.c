@@ -356,6 +356,20 @@ TEST(what_a_claim_has_stays_until_the_claim_is_gone)
 	end();
 }
 
+TEST(a_claim_that_is_gone_at_once_leaves_its_part_to_the_next_look)
+{
+	struct claimed claim;
+
+	begin_claims();
+	want(&claim, ID "2");
+	finish();
+	divided();
+	expect_eq(there(), 1);
+	do_look(); /* no time has passed: the kubelet writes nothing of claims */
+	expect_eq(there(), 0);
+	end();
+}
+
 TEST(a_record_of_the_kubelet_that_is_there_and_cannot_be_read_keeps_all_parts)
 {
 	struct claimed claim;
