@@ -14,6 +14,13 @@ enum {
 	MIG_UUID_MAX = 80,
 };
 
+enum mig_engine {
+#define ENGINE(name, counter, field) MIG_ENGINE_##name,
+#include "mig/engines.def"
+#undef ENGINE
+	MIG_ENGINES
+};
+
 /* In slices of memory. */
 struct mig_place {
 	uint32_t start, size;
@@ -24,7 +31,9 @@ struct mig_profile {
 	uint32_t kind, id;	 /* as NVML's header and as the driver numbers it */
 	uint32_t slices;	 /* of computing */
 	uint32_t most;		 /* parts at a time */
-	uint32_t places;	 /* 0 while the GPU is not in MIG mode: the driver does not say */
+	uint64_t memory_mib;
+	uint32_t engines[MIG_ENGINES];
+	uint32_t places; /* 0 while the GPU is not in MIG mode: the driver does not say */
 	struct mig_place place[MIG_PLACES_MAX];
 };
 
@@ -41,6 +50,8 @@ struct mig_part {
 struct mig_gpu {
 	uint32_t index; /* as nvidia-smi counts */
 	char uuid[MIG_UUID_MAX], name[96];
+	char pci[32];		/* its address, "00000000:3B:00.0"; "": not reported */
+	int cc_major, cc_minor; /* its compute capability; 0: not reported */
 	struct mig_model model;
 	bool capable, on;
 	bool later; /* its mode after the next reset: another one than `on` waits for it */

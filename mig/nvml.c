@@ -120,7 +120,11 @@ static void read_profiles(const struct mig_nvml *nvml, nvmlDevice_t device, stru
 		*profile = (struct mig_profile){.kind = kind,
 						.id = info.id,
 						.slices = info.sliceCount,
-						.most = info.instanceCount};
+						.most = info.instanceCount,
+						.memory_mib = info.memorySizeMB};
+#define ENGINE(name, counter, field) profile->engines[MIG_ENGINE_##name] = info.field;
+#include "mig/engines.def"
+#undef ENGINE
 		snprintf(profile->name, sizeof(profile->name), "%.31s", name);
 		if (gpu->on)
 			read_places(nvml, device, profile);
@@ -232,8 +236,13 @@ int mig_read(const struct mig_nvml *nvml, uint32_t index, struct mig_gpu *gpu, s
 		return r;
 	memset(gpu, 0, sizeof(*gpu));
 	gpu->index = index;
-	if (nvml->nvmlDeviceGetPciInfo_v3(device, &pci) == NVML_SUCCESS)
+	if (nvml->nvmlDeviceGetPciInfo_v3(device, &pci) == NVML_SUCCESS) {
 		gpu->model = (struct mig_model){pci.pciDeviceId, pci.pciSubSystemId};
+		snprintf(gpu->pci, sizeof(gpu->pci), "%.31s", pci.busId);
+	}
+	if (nvml->nvmlDeviceGetCudaComputeCapability(device, &gpu->cc_major, &gpu->cc_minor) !=
+	    NVML_SUCCESS)
+		gpu->cc_major = 0;
 	if (nvml->nvmlDeviceGetUUID(device, gpu->uuid, sizeof(gpu->uuid)) != NVML_SUCCESS)
 		gpu->uuid[0] = '\0';
 	if (nvml->nvmlDeviceGetName(device, gpu->name, sizeof(gpu->name)) != NVML_SUCCESS)

@@ -17,6 +17,7 @@
 	CALL(nvmlDeviceGetUUID)                                                                    \
 	CALL(nvmlDeviceGetName)                                                                    \
 	CALL(nvmlDeviceGetPciInfo_v3)                                                              \
+	CALL(nvmlDeviceGetCudaComputeCapability)                                                   \
 	CALL(nvmlDeviceGetComputeRunningProcesses_v3)                                              \
 	CALL(nvmlDeviceGetMigMode)                                                                 \
 	CALL(nvmlDeviceSetMigMode)                                                                 \

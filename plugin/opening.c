@@ -277,6 +277,12 @@ static int wait_for_devices(struct plugin *p, struct fault *why)
 	return r;
 }
 
+static void each_claimed(const struct plugin *p, void (*each)(void *owner, const char *device),
+			 void *owner)
+{
+	dra_each_place(p->dra, each, owner);
+}
+
 static int start(struct plugin *p, struct fault *why)
 {
 	char folder[PLUGIN_PATH];
@@ -304,7 +310,7 @@ static int start(struct plugin *p, struct fault *why)
 	health_open(p);
 	r = mps_open(p, &p->mps, why);
 	if (r == 0)
-		r = parts_open(p, &p->parts, why);
+		r = parts_open(p, each_claimed, &p->parts, why);
 	if (r < 0)
 		return r;
 	/* Checks that meted is alive need not wait for the node's labels. */

@@ -299,6 +299,8 @@ void as_nvidia_mark(struct plugin *p);
 /* offered.c */
 /* Determines the offers by the configuration and the current profile. */
 void offered_find(struct plugin *p);
+/* The NUMA node of a device at that PCI address; -1: unknown. */
+int offered_numa(const struct plugin *p, const char *pci);
 /* The number of ids that a device has. */
 uint32_t offered_ids(const struct plugin *p, uint32_t device);
 /* The device of the id; -1: none. */

@@ -143,6 +143,7 @@ struct config {
 	struct config_profile profile[CONFIG_PROFILES_MAX];
 	bool features;			 /* the node has labels about its GPUs */
 	bool dra;			 /* devices are given out by claims (DRA), not by slots */
+	bool makes_parts;		 /* of MIG, for claims */
 	enum config_strangers strangers; /* processes on a device that no guest announced */
 	enum config_cdi cdi;
 	bool mounts_driver; /* containers have libcuda and libnvidia-ml by path, not from meted */
@@ -202,6 +203,12 @@ OWNED_POINTER(struct config, config_free)
 static inline bool config_is_placed(const struct config *config)
 {
 	return config->ids == CONFIG_IDS_SLOT && config->counted == CONFIG_COUNTED_SLOTS;
+}
+
+/* Does MIG make parts when they are needed? */
+static inline bool config_makes_parts(const struct config *config)
+{
+	return config->has_mete ? config->makes_parts : config->as_nvidia.mig == CONFIG_MIG_DYNAMIC;
 }
 
 struct config_device {

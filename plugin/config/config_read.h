@@ -83,6 +83,7 @@ CONFIG_TAKE(strangers, enum config_strangers);
 CONFIG_TAKE(cdi, enum config_cdi);
 CONFIG_TAKE(delivery, bool);
 CONFIG_TAKE(turned, bool);
+CONFIG_TAKE(mig, bool);
 CONFIG_TAKE(path, const char *);
 CONFIG_TAKE(kubelet, const char *);
 CONFIG_TAKE(credential, const char *);

@@ -215,12 +215,24 @@ static int check_ids(const struct config *config, struct fault *why)
 			    "device; accepted: slot, or no such key");
 }
 
+/* kube-scheduler alone counts what excludes what; a slot names a device that is there. */
+static int check_mig(const struct config *config, struct fault *why)
+{
+	if (!config->makes_parts || config->dra)
+		return 0;
+	return config_blame(config, "mig", why,
+			    "'dynamic' makes parts for claims, and the devices are given out by "
+			    "slots; accepted: 'dra: on', or no such key");
+}
+
 int config_check_sums(const struct config *config, struct fault *why)
 {
 	struct combination most = {.config = config, .what = "mete.most", .portion = config->most};
 	int r = check_ids(config, why);
 	bool all = false;
 
+	if (r == 0)
+		r = check_mig(config, why);
 	if (r == 0)
 		r = check_order(&most, why);
 	/* Rules after "*" never apply. */

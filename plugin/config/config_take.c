@@ -280,6 +280,17 @@ TAKE(delivery, bool)
 	return r;
 }
 
+TAKE(mig, bool)
+{
+	static const char *const words[] = {"found", "dynamic"};
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+
+	if (r == 0)
+		*field = index == 1;
+	return r;
+}
+
 /* Tools that rewrite YAML turn "on" into true. */
 TAKE(turned, bool)
 {

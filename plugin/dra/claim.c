@@ -51,6 +51,29 @@ int claim_check(const cJSON *object, const char *uid, struct fault *why)
 	return 0;
 }
 
+/* "resourceclaims "c" not found": a Status that names it. What has no such resource (an older
+ * server, a feature that is off, a proxy) names nothing, or answers no Status at all. */
+static bool is_not_found(const cJSON *answer, const char *name)
+{
+	const cJSON *details = cJSON_GetObjectItemCaseSensitive(answer, "details");
+	const char *reason = json_text(answer, "reason"), *kind = json_text(details, "kind"),
+		   *named = json_text(details, "name");
+
+	return reason && strcmp(reason, "NotFound") == 0 && kind &&
+	       strcmp(kind, "resourceclaims") == 0 && named && strcmp(named, name) == 0;
+}
+
+bool claim_is_gone(int status, const cJSON *answer, const struct claim *claim)
+{
+	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(answer, "metadata");
+	struct fault why;
+
+	if (status == 404)
+		return is_not_found(answer, claim->name);
+	return status >= 200 && status < 300 && json_text(meta, "uid") &&
+	       claim_check(answer, claim->uid, &why) < 0;
+}
+
 /* What is consumed of each device, in sum. */
 struct consumed {
 	uint64_t bytes[CLAIM_DEVICES], percent[CLAIM_DEVICES];
@@ -61,7 +84,9 @@ static int find_device(const struct claim_place *place, const char *name)
 	for (uint32_t i = 0; i < place->devices; i++) {
 		char own[SLICES_NAME];
 
-		slices_device_name(place->device[i].uuid, own);
+		slices_device_name(place->device[i].place ? place->device[i].place
+							  : place->device[i].uuid,
+				   own);
 		if (strcmp(own, name) == 0)
 			return (int)i;
 	}

@@ -24,7 +24,8 @@ enum {
 struct claim_device {
 	const char *uuid;
 	uint64_t total_bytes;
-	bool inflated; /* more of its memory is given out than there is */
+	bool inflated;	   /* more of its memory is given out than there is */
+	const char *place; /* of a part that was made for claims: its id; NULL: it was not */
 };
 
 struct claim_place {
@@ -52,6 +53,10 @@ struct claim {
 /* Whether the claim is the one that the kubelet means and has been allocated; -ENOENT with a
  * sentence if not. */
 must_check int claim_check(const cJSON *object, const char *uid, struct fault *why);
+
+/* Does an answer of the API server to a read of the claim say that there is none any more, or that
+ * it has no devices? A server that does not serve claims answers 404 as well, without its name. */
+bool claim_is_gone(int status, const cJSON *answer, const struct claim *claim);
 
 /* After claim_check(). -EINVAL with one sentence; -ENOMEM. */
 must_check int claim_read(const cJSON *object, const struct claim_place *place,

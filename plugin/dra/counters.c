@@ -6,7 +6,7 @@
 
 #include "base/least.h"
 
-static bool can_be_counted(const struct slices_device *d)
+bool counters_can_count(const struct slices_device *d)
 {
 	return d->is_part && d->slices.gpu_compute > 0 && d->slices.gpu_memory > 0 &&
 	       d->slices.gpu_memory <= COUNTERS_MEMORY_MAX;
@@ -20,12 +20,23 @@ static const struct slices_device *find(const struct counters *c, uint32_t gpu)
 	return NULL;
 }
 
+static void take_place(struct counters *c, const struct slices_device *d)
+{
+	for (size_t i = 0; i < c->gpus; i++)
+		if (c->part[i]->gpu == d->gpu && !c->part[i]->is_place)
+			c->part[i] = d;
+}
+
 void counters_find(const struct slices_device *devices, size_t count, struct counters *ret)
 {
 	ret->gpus = 0;
 	for (size_t i = 0; i < count && ret->gpus < COUNTERS_GPUS_MAX; i++)
-		if (can_be_counted(&devices[i]) && !find(ret, devices[i].gpu))
+		if (counters_can_count(&devices[i]) && !find(ret, devices[i].gpu))
 			ret->part[ret->gpus++] = &devices[i];
+	/* A place knows the engines, too. */
+	for (size_t i = 0; i < count; i++)
+		if (counters_can_count(&devices[i]) && devices[i].is_place)
+			take_place(ret, &devices[i]);
 }
 
 static bool add_counter(cJSON *counters, const char *name, uint32_t value)
@@ -37,8 +48,15 @@ static bool add_counter(cJSON *counters, const char *name, uint32_t value)
 	return counter && cJSON_AddStringToObject(counter, "value", text);
 }
 
+static const char *const engine_names[MIG_ENGINES] = {
+#define ENGINE(name, counter, field) [MIG_ENGINE_##name] = (counter),
+#include "mig/engines.def"
+#undef ENGINE
+};
+
 /* Memory from `first` to before `end`. A counter of which nothing is consumed is left out. */
-static bool add_counters(cJSON *to, uint32_t first, uint32_t end, uint32_t compute)
+static bool add_counters(cJSON *to, uint32_t first, uint32_t end, uint32_t compute,
+			 const uint32_t engines[MIG_ENGINES])
 {
 	cJSON *counters = cJSON_AddObjectToObject(to, "counters");
 	char name[32];
@@ -48,6 +66,8 @@ static bool add_counters(cJSON *to, uint32_t first, uint32_t end, uint32_t compu
 		snprintf(name, sizeof(name), "memory-slice-%u", i);
 		good = add_counter(counters, name, 1);
 	}
+	for (uint32_t i = 0; good && i < MIG_ENGINES; i++)
+		good = !engines[i] || add_counter(counters, engine_names[i], engines[i]);
 	return good;
 }
 
@@ -74,9 +94,11 @@ static bool add_consumed(cJSON *row, const struct slices_device *d,
 	uint32_t first = (uint32_t)least(d->slices.memory_first, all);
 
 	if (!d->is_part)
-		return add_counters(row, 0, all, part->slices.gpu_compute);
+		return add_counters(row, 0, all, part->slices.gpu_compute,
+				    part->slices.gpu_engines);
 	return add_counters(row, first, (uint32_t)least(first + d->slices.memory, all),
-			    (uint32_t)least(d->slices.compute, part->slices.gpu_compute));
+			    (uint32_t)least(d->slices.compute, part->slices.gpu_compute),
+			    d->slices.engines);
 }
 
 bool counters_consume(cJSON *device, const struct counters *c, const struct slices_device *d)
@@ -106,7 +128,8 @@ bool counters_add_sets(cJSON *spec, const struct counters *c, size_t first, size
 		row = append(list);
 		name_set(part->gpu, name);
 		good = row && cJSON_AddStringToObject(row, "name", name) &&
-		       add_counters(row, 0, part->slices.gpu_memory, part->slices.gpu_compute);
+		       add_counters(row, 0, part->slices.gpu_memory, part->slices.gpu_compute,
+				    part->slices.gpu_engines);
 	}
 	return good;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What devices take of a GPU that MIG has divided, as counters of ResourceSlices (KEP-4815): each
- * slice of its memory is a counter of one, its slices of computing are one counter. Of the
+ * slice of its memory is a counter of one, its slices of computing are one counter, and so are its
+ * engines of each kind where parts can be made: some profiles exclude each other by them. Of the
  * devices that are described, two that need the same slice, as the whole GPU and a part of it do,
  * are not given out together. A GPU of which no part is described is not counted.
  *
@@ -14,16 +15,19 @@
 enum {
 	COUNTERS_SETS_MAX = 8, /* of a slice */
 	COUNTERS_GPUS_MAX = 64,
-	COUNTERS_MEMORY_MAX = 31, /* a set has 32 counters at most: these, and computing's */
-	COUNTERS_OLD_S = 600,	  /* after which the server may have another version */
+	/* A set has 32 counters at most: these, computing's, and engines'. */
+	COUNTERS_MEMORY_MAX = 31 - MIG_ENGINES,
+	COUNTERS_OLD_S = 600, /* after which the server may have another version */
 };
 
 struct counters {
 	size_t gpus;
-	/* A part of each GPU: it says what the GPU has. */
+	/* A part of each GPU, or a place of one: it says what the GPU has. */
 	const struct slices_device *part[COUNTERS_GPUS_MAX];
 };
 
+/* Is it a part, or a place of one, whose GPU a set of counters describes? */
+bool counters_can_count(const struct slices_device *d);
 /* The GPUs that are counted; their devices are borrowed. */
 void counters_find(const struct slices_device *devices, size_t count, struct counters *ret);
 /* Into a device's description, if its GPU is counted. False: out of memory. */

@@ -5,6 +5,7 @@
 
 #include "plugin/dra/inside.h"
 #include "plugin/dra/reading.h"
+#include "plugin/nvidia/parts.h"
 
 enum {
 	LOOK_S = 10,
@@ -54,6 +55,7 @@ void dra_place(const struct dra *dra, struct claim_device devices[HOST_DEVICES],
 			.uuid = p->host->device[i].uuid,
 			.total_bytes = bytes,
 			.inflated = config_promised(p->config, bytes) > bytes,
+			.place = p->host->device[i].gone ? NULL : parts_place_of(p->parts, i),
 		};
 	}
 	/* What no claim says is the node's; rules for single devices say amounts. */

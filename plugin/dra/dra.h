@@ -15,6 +15,7 @@
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone
  *	adjust.c     shares that annotations change      claim_adjust.c   to what
  *	joint.c      claims that a container uses together
+ *	places.c     parts that are made for claims
  *	unseen.c     claims that are read before their pods are known
  *	status.c     what a claim's status tells
  *	report.c     how the driver fares, for `mete doctor`
@@ -46,6 +47,10 @@ void dra_refresh(struct dra *dra);
 bool dra_misses(const struct dra *dra);
 /* Is a share of the device prepared for a claim? NULL: no. */
 bool dra_has(const struct dra *dra, uint32_t device);
+/* Calls for each place (plugin/nvidia/parts.h) that a claim has, or is about to have, by the name
+ * of the device in ResourceSlices; and for other devices. NULL: does nothing. */
+void dra_each_place(const struct dra *dra, void (*each)(void *owner, const char *device),
+		    void *owner);
 /* What a stand-by of this process has taken over is wanted no more. */
 void dra_disown(struct plugin *p);
 /* NULL: does nothing. */

@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "kube/proto/drahealth.pb-c.h"
 #include "plugin/dra/inside.h"
+#include "plugin/nvidia/parts.h"
 
 enum { FORGETS_S = 60 }; /* several looks of dra.c */
 
@@ -28,10 +29,11 @@ static void fill(const struct dra *dra, uint32_t device, struct row *row)
 {
 	const struct plugin *p = dra->plugin;
 	const struct health *h = &p->health[device];
+	const char *place = parts_place_of(p->parts, device);
 
 	drahealth__device_health__init(&row->health);
 	drahealth__device_identifier__init(&row->device);
-	slices_device_name(p->host->device[device].uuid, row->name);
+	slices_device_name(place ? place : p->host->device[device].uuid, row->name);
 	*row->text = '\0';
 	if (p->host->device[device].gone)
 		snprintf(row->text, sizeof(row->text), "MIG has divided its GPU in another way");

@@ -61,6 +61,9 @@ extern const struct grpc_method serve_methods[];
 extern const size_t serve_method_count;
 /* Prepares some of the claims that have been read. */
 void serve_some(struct dra *dra);
+/* Of claims that are being prepared: the places where parts have been made for them. */
+void serve_each_place(const struct dra *dra, void (*each)(void *owner, const char *device),
+		      void *owner);
 /* The server is closing: forgets the calls that wait. */
 void serve_forget(struct dra *dra);
 

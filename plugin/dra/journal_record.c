@@ -132,8 +132,13 @@ static int copy_needed(const cJSON *tree, const char *key, char **ret_text)
 	return r == 0 && !*ret_text ? -EINVAL : r;
 }
 
-static int find_by_name(const struct host *host, const char *name)
+/* By the UUID: a part that was made for claims has another name than that (places.h). */
+static int find_device(const struct host *host, const char *uuid, const char *name)
 {
+	int found = host_find(host, uuid);
+
+	if (found >= 0)
+		return found;
 	for (uint32_t i = 0; i < host->devices; i++) {
 		char own[SLICES_NAME];
 
@@ -186,7 +191,7 @@ static int read_result(struct journal_claim *entry, const cJSON *item, const str
 	if (r < 0)
 		return r;
 	read_ready(item, &entry->ready[claim->results - 1]);
-	index = find_by_name(host, result->device);
+	index = find_device(host, json_text(item, "uuid"), result->device);
 	result->index = index < 0 ? UINT32_MAX : (uint32_t)index;
 	add_device(entry, index);
 	return 0;

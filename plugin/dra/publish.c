@@ -15,6 +15,7 @@
 #include "base/least.h"
 #include "kube/json.h"
 #include "plugin/dra/counters.h"
+#include "plugin/nvidia/parts.h"
 
 enum {
 	PAUSE_MOST_S = 30,
@@ -51,6 +52,15 @@ static void tell_withheld(struct publish *u)
 		else
 			log_info("device.published", "uuid=%s", p->host->device[i].uuid);
 	}
+}
+
+static void tell_unplaced(struct publish *u)
+{
+	const char *unplaced = publish_unplaced(u);
+
+	if (unplaced && unplaced != u->unplaced)
+		log_warning("slices.unplaced", "reason=%s", log_text(unplaced).text);
+	u->unplaced = unplaced;
 }
 
 static void complain(struct publish *u, const char *sentence)
@@ -210,10 +220,12 @@ static bool awaits_version(const struct publish *u)
 {
 	const struct host *host = u->dra->plugin->host;
 
-	for (uint32_t i = 0; !u->dra->server.answered && i < host->devices; i++)
+	if (u->dra->server.answered)
+		return false;
+	for (uint32_t i = 0; i < host->devices; i++)
 		if (host->device[i].gpu_instance >= 0)
 			return true;
-	return false;
+	return parts_is_on(u->dra->plugin->parts);
 }
 
 static bool may_write(const struct publish *u)
@@ -229,6 +241,7 @@ void publish_consider(struct publish *u)
 	if (!u)
 		return;
 	tell_withheld(u);
+	tell_unplaced(u);
 	if (!*u->node_uid)
 		publish_find_node(u);
 	if (!may_write(u))

@@ -32,6 +32,7 @@ struct publish {
 	bool deleting;
 	bool counted;		/* what is being written has counters */
 	bool uncounted;		/* those written last were dropped, which was logged */
+	const char *unplaced;	/* as last logged; NULL: all places are published */
 	char *wanted;		/* what the last round was for; NULL: there was none */
 	uint64_t not_before_ns; /* the next repair */
 	uint32_t pause_s, failures;
@@ -44,7 +45,22 @@ struct publish {
 struct publish_device {
 	struct slices_device device;
 	char root[PCIE_ROOT], taint[32];
+	/* Of a place: */
+	char id[IDS_BYTES], model[160], parent[MIG_UUID_MAX], profile[MIG_NAME_MAX], pci[32];
 };
+
+/* publish_places.c: the places where parts can be made for claims. */
+struct publish_places {
+	const struct publish *publish;
+	uint32_t count, most;
+	struct publish_device *row; /* owned; borrows from itself */
+	bool failed;		    /* out of memory */
+};
+void publish_find_places(const struct publish *u, struct publish_places *ret_places);
+/* Why there are places that are not published; NULL: all are. */
+const char *publish_unplaced(const struct publish *u);
+/* publish_wanted.c: the device's, behind one another. */
+void publish_taint(const struct plugin *p, uint32_t device, struct publish_device *to);
 
 /* publish_wanted.c: an array; NULL: out of memory. */
 cJSON *publish_wanted(const struct publish *u, int64_t generation);

@@ -5,6 +5,7 @@
 
 #include "plugin/dra/counters.h"
 #include "plugin/dra/publish.h"
+#include "plugin/nvidia/parts.h"
 
 static void fill_health(const struct health *h, char *text, size_t size,
 			struct slices_taint *ret_taint)
@@ -18,7 +19,7 @@ static void fill_health(const struct health *h, char *text, size_t size,
 					   health_is_gone(h) ? "NoExecute" : "NoSchedule"};
 }
 
-static void fill_taints(const struct plugin *p, uint32_t device, struct publish_device *to)
+void publish_taint(const struct plugin *p, uint32_t device, struct publish_device *to)
 {
 	uint32_t n = 0;
 
@@ -48,6 +49,14 @@ static struct slices_of_gpu slices_of(const struct publish *u, const struct host
 	};
 }
 
+/* "NVIDIA H100 80GB HBM3 MIG 1g.10gb": what a part is called ends with its profile. */
+static const char *profile_of(const struct host_device *info)
+{
+	const char *name = info->gpu_instance >= 0 ? strstr(info->model, " MIG ") : NULL;
+
+	return name ? name + strlen(" MIG ") : NULL;
+}
+
 static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
 {
 	const struct plugin *p = u->dra->plugin;
@@ -55,7 +64,9 @@ static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
 	struct config_share share;
 	uint32_t slots;
 
-	if (dra_withheld(u->dra, i) || !entitled_portion(p, i, &slots, &share))
+	/* A part that we have made is published as its place. */
+	if (parts_hides(p->parts, i) || dra_withheld(u->dra, i) ||
+	    !entitled_portion(p, i, &slots, &share))
 		return false;
 	pcie_root(p->config->driver_root, info->pci, to->root);
 	to->device = (struct slices_device){
@@ -65,6 +76,7 @@ static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
 		.pcie_root = to->root,
 		.driver = p->host->driver_version,
 		.is_part = info->gpu_instance >= 0,
+		.profile = profile_of(info),
 		.gpu = info->gpu_index,
 		.slices = slices_of(u, info),
 		.major = info->cc_major,
@@ -74,7 +86,7 @@ static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
 		.promised_bytes = config_promised(p->config, info->total_bytes),
 		.slots = slots,
 	};
-	fill_taints(p, i, to);
+	publish_taint(p, i, to);
 	return true;
 }
 
@@ -86,12 +98,22 @@ cJSON *publish_wanted(const struct publish *u, int64_t generation)
 					 .node_uid = u->node_uid,
 					 .generation = generation};
 	struct publish_device rows[HOST_DEVICES];
-	struct slices_device devices[HOST_DEVICES];
+	owned(free) struct slices_device *devices = NULL;
+	struct publish_places places;
+	cJSON *list = NULL;
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		n += fill(u, i, &rows[n]);
-	for (size_t i = 0; i < n; i++)
+	publish_find_places(u, &places);
+	if (!places.failed)
+		devices = malloc((n + places.count + 1) * sizeof(*devices));
+	for (size_t i = 0; devices && i < n; i++)
 		devices[i] = rows[i].device;
-	return slices_describe(&pool, devices, n);
+	for (size_t i = 0; devices && i < places.count; i++)
+		devices[n + i] = places.row[i].device;
+	if (devices)
+		list = slices_describe(&pool, devices, n + places.count);
+	free(places.row);
+	return list;
 }

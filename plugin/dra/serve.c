@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/words.h"
+#include "kube/json.h"
 #include "kube/proto/dra.pb-c.h"
 #include "plugin/dra/inside.h"
+#include "plugin/dra/places.h"
 #include "plugin/dra/reading.h"
 
 enum { SOME = 32 }; /* claims that are prepared in a round of the loop */
@@ -16,7 +18,9 @@ struct asking;
 struct asked_claim {
 	struct asking *asking;
 	struct reading reading;
-	struct claim *claim; /* as it was read, until it is prepared; owned */
+	struct parts_ask places; /* where parts are made for it */
+	cJSON *object;		 /* as it was read, meanwhile; owned */
+	struct claim *claim;	 /* as it was read, until it is prepared; owned */
 	struct unseen_claim unseen;
 	struct list making;
 	const char *uid;
@@ -38,6 +42,8 @@ static void asking_free(struct asking *a)
 	list_remove(&a->link);
 	for (size_t i = 0; i < a->request->n_claims; i++) {
 		reading_forget(&a->claims[i].reading);
+		parts_unwant(&a->claims[i].places);
+		cJSON_Delete(a->claims[i].object);
 		unseen_forget(&a->claims[i].unseen);
 		list_remove(&a->claims[i].making);
 		claim_free(a->claims[i].claim);
@@ -179,6 +185,37 @@ static int take_claim(struct asked_claim *claim, const cJSON *object)
 	return 0;
 }
 
+static void on_made(struct parts_ask *ask, const char *problem)
+{
+	struct asked_claim *claim = container_of(ask, struct asked_claim, places);
+	owned(cJSON_Delete) cJSON *object = take(claim->object);
+
+	if (problem)
+		fault_set(&claim->why, -EBUSY, "the part of the claim is not made: %s", problem);
+	if (!is_prepared(claim)) {
+		if (!problem && take_claim(claim, object) == 0)
+			return;
+		refuse(claim);
+	}
+	settle(claim->asking);
+}
+
+/* First come the parts that it needs. */
+static int take_read(struct asked_claim *claim, const cJSON *object)
+{
+	struct dra *dra = claim->asking->dra;
+
+	places_find(dra, object, claim->uid, &claim->places);
+	if (!claim->places.count)
+		return take_claim(claim, object);
+	claim->object = cJSON_Duplicate(object, true);
+	if (!claim->object)
+		return fault_set(&claim->why, -ENOMEM, "out of memory");
+	claim->places.done = on_made;
+	parts_want(dra->plugin->parts, &claim->places);
+	return 0;
+}
+
 static void on_read(struct reading *reading, const char *problem, const cJSON *object)
 {
 	struct asked_claim *claim = container_of(reading, struct asked_claim, reading);
@@ -186,11 +223,30 @@ static void on_read(struct reading *reading, const char *problem, const cJSON *o
 	if (problem)
 		fault_set(&claim->why, -EAGAIN, "the claim cannot be read: %s", problem);
 	if (!is_prepared(claim)) {
-		if (!problem && take_claim(claim, object) == 0)
+		if (!problem && take_read(claim, object) == 0)
 			return;
 		refuse(claim);
 	}
 	settle(claim->asking);
+}
+
+void serve_each_place(const struct dra *dra, void (*each)(void *owner, const char *device),
+		      void *owner)
+{
+	list_for_each(link, (struct list *)&dra->asking)
+	{
+		const struct asking *a = list_entry(link, struct asking, link);
+
+		for (size_t i = 0; i < a->request->n_claims; i++) {
+			const struct parts_ask *places = &a->claims[i].places;
+			char name[SLICES_NAME];
+
+			for (uint32_t k = 0; places->made && k < places->count; k++) {
+				slices_device_name(places->id[k], name);
+				each(owner, name);
+			}
+		}
+	}
 }
 
 /* A list brings hundreds at once; meanwhile other tenants wait for meted. */

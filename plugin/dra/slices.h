@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "base/macros.h"
+#include "mig/gpu.h"
 
 enum {
 	SLICES_DEVICES_MAX = 128,	 /* of a slice ... */
@@ -36,15 +37,19 @@ struct slices_taint {
 struct slices_of_gpu {
 	uint32_t memory_first, memory, compute;
 	uint32_t gpu_memory, gpu_compute;
+	/* Of a place alone: parts that are there have theirs. */
+	uint32_t engines[MIG_ENGINES], gpu_engines[MIG_ENGINES];
 };
 
 struct slices_device {
 	const char *uuid, *model;
-	const char *pci;       /* as NVML has it; "": unknown */
-	const char *pcie_root; /* "pci0000:16"; "": unknown */
-	const char *driver;    /* the version of NVIDIA's driver; "": unknown */
-	bool is_part;	       /* of MIG */
-	uint32_t gpu;	       /* that it is, or is a part of: a number */
+	bool is_place;		      /* where a part can be made: its name stands in `uuid` */
+	const char *profile, *parent; /* of a part: "1g.10gb", its GPU's UUID; NULL: unknown */
+	const char *pci;	      /* as NVML has it; "": unknown */
+	const char *pcie_root;	      /* "pci0000:16"; "": unknown */
+	const char *driver;	      /* the version of NVIDIA's driver; "": unknown */
+	bool is_part;		      /* of MIG */
+	uint32_t gpu;		      /* that it is, or is a part of: a number */
 	struct slices_of_gpu slices;
 	int major, minor; /* the compute capability; 0: unknown */
 	int numa;	  /* -1: unknown */
@@ -63,7 +68,7 @@ struct slices_pool {
 /* A pool's name differs from the node's: Kubernetes before 1.36.3 mixes up the counters of two
  * drivers whose pools have one name. */
 void slices_pool_name(const char *node, char ret_name[SLICES_POOL]);
-/* A DNS label: the UUID in lower case. */
+/* A DNS label: the UUID in lower case, or of a place "gpu-<uuid>-1g-10gb-4". */
 void slices_device_name(const char *uuid, char ret_name[SLICES_NAME]);
 /* So much of the device's memory is given out: whole mebibytes, the step of a request. */
 uint64_t slices_memory(uint64_t bytes);

@@ -16,12 +16,25 @@ void slices_pool_name(const char *node, char ret_name[SLICES_POOL])
 	snprintf(ret_name, SLICES_POOL, "%s%s", node, tail);
 }
 
+static char label_of(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c - 'A' + 'a');
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
+}
+
 void slices_device_name(const char *uuid, char ret_name[SLICES_NAME])
 {
+	static const char plus[] = "-plus-";
 	size_t n = 0;
 
-	for (; *uuid && n < SLICES_NAME - 1; uuid++, n++)
-		ret_name[n] = *uuid >= 'A' && *uuid <= 'Z' ? (char)(*uuid - 'A' + 'a') : *uuid;
+	for (; *uuid && n < SLICES_NAME - 1; uuid++) {
+		if (*uuid != '+')
+			ret_name[n++] = label_of(*uuid);
+		else /* profiles may differ by it alone: 1g.24gb+me, 1g.24gb-me */
+			for (const char *c = plus; *c && n < SLICES_NAME - 1; c++)
+				ret_name[n++] = *c;
+	}
 	ret_name[n] = '\0';
 }
 

@@ -12,7 +12,7 @@
 
 static void next(struct dra *dra);
 
-static void on_found(void *owner, int status, const char *problem, const cJSON *object)
+static void on_found(void *owner, int status, unused const char *problem, const cJSON *object)
 {
 	struct dra *dra = owner;
 	struct journal_claim *entry = journal_find(&dra->journal, dra->stale_uid);
@@ -20,8 +20,7 @@ static void on_found(void *owner, int status, const char *problem, const cJSON *
 
 	dra->stale = NULL;
 	/* A server that cannot answer proves nothing. */
-	if (entry &&
-	    (status == 404 || (!problem && claim_check(object, dra->stale_uid, &why) < 0))) {
+	if (entry && claim_is_gone(status, object, entry->claim)) {
 		log_warning("claim.stale", "claim=%s/%s uid=%s", entry->claim->namespace,
 			    entry->claim->name, entry->claim->uid);
 		if (prepare_undo(dra, entry, &why) < 0)

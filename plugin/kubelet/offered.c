@@ -11,9 +11,8 @@
 #include "plugin/plugin.h"
 
 /* In a container this is the host's /sys, too, unless it is hidden there. */
-static int find_numa(const struct plugin *p, uint32_t device)
+int offered_numa(const struct plugin *p, const char *pci)
 {
-	const char *pci = p->host->device[device].pci;
 	int node = numa_node(p->config->driver_root, pci);
 
 	return node >= 0 ? node : numa_node("/", pci);
@@ -35,7 +34,7 @@ void offered_find(struct plugin *p)
 	for (uint32_t i = 0; i < p->host->devices; i++) {
 		struct config_share share;
 
-		p->offer[i].numa = find_numa(p, i);
+		p->offer[i].numa = offered_numa(p, p->host->device[i].pci);
 		p->offer[i].shared = entitled_portion(p, i, &p->offer[i].slots, &share) &&
 				     !p->host->device[i].gone && !parts_hides(p->parts, i);
 		p->offer[i].claimed = p->offer[i].shared && p->config->has_mete && p->config->dra;

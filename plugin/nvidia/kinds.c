@@ -204,16 +204,17 @@ int kinds_check(const struct plugin *p, struct fault *why)
 {
 	enum config_mig strategy = p->config->as_nvidia.mig;
 
-	if (p->config->has_mete || strategy == CONFIG_MIG_NONE)
-		return 0;
-	if (strategy == CONFIG_MIG_DYNAMIC)
+	if (config_makes_parts(p->config))
 		return p->host->mig_config
 			       ? fault_set(
 					 why, -EINVAL,
-					 "flags.migStrategy: dynamic does not go with "
+					 "%s: dynamic does not go with "
 					 "--mig-config: both would divide the GPUs; accepted: one "
-					 "of the two")
+					 "of the two",
+					 p->config->has_mete ? "mete.mig" : "flags.migStrategy")
 			       : 0;
+	if (p->config->has_mete || strategy == CONFIG_MIG_NONE)
+		return 0;
 	if (p->host->unparted >= 0)
 		return fault_set(why, -EINVAL,
 				 "flags.migStrategy: %s: at least one device with migEnabled=true "

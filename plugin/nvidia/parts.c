@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thing at a time: an Allocate, or a look at what nobody has any more. The driver is asked by a
- * thread; what it has made is found by node/devices/divided.c, as if somebody else had made it, and
- * then the Allocate is answered as of any part.
+ * One thing at a time: what an Allocate or a claim wants, or a look at what nobody has any more.
+ * The driver is asked by a thread; what it has made is found by node/devices/divided.c, as if
+ * somebody else had made it, and then the Allocate is answered as of any part.
  *
- * Who has a part is what the kubelet's record says, without pods that have ended. The record is
- * written after Allocate is answered, so what was just given counts for a while anyway. Where the
- * record cannot be read, nothing is removed.
+ * Who has a part is what the kubelet's record says, without pods that have ended, and which claims
+ * are prepared. The record is written after Allocate is answered, so what was just given counts for
+ * a while anyway. Where the record cannot be read, nothing is removed.
  */
 #include <string.h>
 #include <unistd.h>
 
 #include "base/words.h"
-#include "kube/proto/deviceplugin.pb-c.h"
 #include "mig/place.h"
 #include "mig/room.h"
+#include "plugin/dra/slices.h"
 #include "plugin/kubelet/allocated.h"
 #include "plugin/nvidia/parts_inside.h"
 
@@ -23,23 +23,13 @@ enum {
 	TRIES = 3,    /* looks at meted's devices, until a part that was made is one of them */
 };
 
-struct ask {
-	struct list link;
-	struct parts *parts;
-	struct grpc_call *call;
-	struct serving *serving;
-	uint32_t count, tries;
-	bool made;
-	char id[PARTS_WANTS][IDS_BYTES];
-};
-
 static void go_on(struct parts *parts);
 
 bool parts_is_on(const struct parts *parts)
 {
 	const struct config *config = parts ? parts->plugin->config : NULL;
 
-	return config && !config->has_mete && config->as_nvidia.mig == CONFIG_MIG_DYNAMIC;
+	return config && config_makes_parts(config);
 }
 
 bool parts_asks_for_pods(const struct parts *parts)
@@ -87,6 +77,37 @@ static void on_given(void *owner, const struct pod *pod, const char *uid, const 
 	}
 }
 
+/* By a name that ResourceSlices have. */
+static void on_claimed(void *owner, const char *device)
+{
+	struct parts *parts = owner;
+
+	for (uint32_t i = 0; i < parts->now.rows; i++) {
+		struct parts_row *row = &parts->now.row[i];
+		char name[SLICES_NAME];
+
+		slices_device_name(row->id, name);
+		if (strcmp(name, device) != 0)
+			continue;
+		row->busy = true;
+		row->given_ns = 0; /* from now on the claim counts */
+	}
+}
+
+/* On a node of claims there may be no record: nobody was given anything by slots. */
+static bool find_given(struct parts *parts)
+{
+	const struct plugin *p = parts->plugin;
+	int r = allocated_known(p, on_given, parts);
+
+	parts->claimed(p, on_claimed, parts);
+	if (!p->config->has_mete)
+		return r == 0;
+	/* A claim is prepared again when the kubelet asks for it. */
+	parts->job.wants = 0;
+	return r == 0 || r == -ENOENT;
+}
+
 static void find_busy(struct parts *parts)
 {
 	const struct plugin *p = parts->plugin;
@@ -97,7 +118,7 @@ static void find_busy(struct parts *parts)
 		parts->now.row[i].busy = false;
 	parts->job.wants = 0;
 	parts->restores = false;
-	known = allocated_known(p, on_given, parts) == 0;
+	known = find_given(parts);
 	for (uint32_t i = 0; i < parts->now.rows; i++) {
 		struct parts_row *row = &parts->now.row[i];
 
@@ -150,28 +171,20 @@ static bool start(struct parts *parts)
 	return loop_work(parts->plugin->host->loop, &parts->work, run, on_finished) == 0;
 }
 
-/* ---- Allocate ------------------------------------------------------------------------------- */
+/* ---- what is wanted -------------------------------------------------------------------------- */
 
-static void leave(struct ask *ask)
+void parts_forget(struct parts_ask *ask)
 {
-	grpc_call_keep(ask->call, NULL);
 	if (ask->parts->making == ask)
 		ask->parts->making = NULL;
 	list_remove(&ask->link);
-	free(ask);
+	ask->parts = NULL;
 }
 
-static void refuse(struct ask *ask, const char *sentence)
+static void refuse(struct parts_ask *ask, const char *problem)
 {
-	struct grpc_call *call = ask->call;
-	struct fault why;
-
-	fault_set(&why, 0, "invalid allocation request for \"%s\": %s", ask->serving->resource,
-		  sentence);
-	log_warning("part.refused", "resource=%s reason=%s", ask->serving->resource,
-		    log_text(sentence).text);
-	leave(ask);
-	grpc_end(call, GRPC_UNKNOWN, why.text); /* as NVIDIA's plugin's errors are */
+	parts_forget(ask);
+	ask->done(ask, problem);
 }
 
 /* The kubelet writes down what a container has after its last Allocate: until then nothing that it
@@ -183,31 +196,26 @@ static void renew(struct parts *parts)
 			parts->now.row[i].given_ns = loop_now_ns();
 }
 
-static void answer(struct ask *ask)
+static void mark_given(struct parts_ask *ask)
 {
-	V1beta1__ContainerAllocateRequest said = V1BETA1__CONTAINER_ALLOCATE_REQUEST__INIT;
-	char id[PARTS_WANTS][IDS_BYTES], *ids[PARTS_WANTS];
-	struct serving *s = ask->serving;
-	struct grpc_call *call = ask->call;
+	for (uint32_t i = 0; ask->written_later && i < ask->count; i++) {
+		struct parts_row *row = parts_row(&ask->parts->now, ask->id[i]);
 
-	memcpy(id, ask->id, sizeof(id));
-	for (uint32_t i = 0; i < ask->count; i++) {
-		struct parts_row *row = parts_row(&ask->parts->now, id[i]);
-
-		ids[i] = id[i];
 		if (row)
 			row->given_ns = loop_now_ns();
 	}
+}
+
+static void answer(struct parts_ask *ask)
+{
+	mark_given(ask);
 	renew(ask->parts);
-	said.devices_ids = ids;
-	said.n_devices_ids = ask->count;
-	leave(ask);
-	as_nvidia_allocate(s, call, &said);
-	serve_changed(s->plugin);
+	parts_forget(ask);
+	ask->done(ask, NULL);
 }
 
 /* Are all of them devices of meted by now? */
-static bool are_known(const struct ask *ask)
+static bool are_known(const struct parts_ask *ask)
 {
 	for (uint32_t i = 0; i < ask->count; i++)
 		if (mig_place_is_name(ask->id[i]) && parts_device(ask->parts, ask->id[i]) < 0)
@@ -215,7 +223,7 @@ static bool are_known(const struct ask *ask)
 	return true;
 }
 
-static void try_answer(struct ask *ask)
+static void try_answer(struct parts_ask *ask)
 {
 	struct plugin *p = ask->parts->plugin;
 
@@ -227,9 +235,8 @@ static void try_answer(struct ask *ask)
 		refuse(ask, "the part was made, and the driver does not list it");
 }
 
-static void start_making(struct ask *ask)
+static void start_making(struct parts *parts, struct parts_ask *ask)
 {
-	struct parts *parts = ask->parts;
 	struct parts_job *job = &parts->job;
 
 	find_busy(parts);
@@ -243,77 +250,53 @@ static void start_making(struct ask *ask)
 		refuse(ask, "no thread for it");
 }
 
-bool parts_await(struct parts *parts, struct serving *s, struct grpc_call *call,
-		 const V1beta1__ContainerAllocateRequest *said)
+void parts_want(struct parts *parts, struct parts_ask *ask)
 {
-	struct ask *ask;
-	bool any = false;
-
-	for (size_t i = 0; parts && i < said->n_devices_ids; i++)
-		any |= mig_place_is_name(said->devices_ids[i]);
-	if (!any || !parts_is_on(parts))
-		return false;
-	ask = said->n_devices_ids <= PARTS_WANTS ? calloc(1, sizeof(*ask)) : NULL;
-	if (!ask) {
-		grpc_end(call, GRPC_RESOURCE_EXHAUSTED,
-			 "out of memory, or more parts than a container may have");
-		return true;
-	}
-	*ask = (struct ask){.parts = parts, .call = call, .serving = s};
-	for (; ask->count < said->n_devices_ids; ask->count++)
-		snprintf(ask->id[ask->count], IDS_BYTES, "%.63s", said->devices_ids[ask->count]);
-	grpc_call_keep(call, ask);
+	ask->parts = parts;
+	ask->tries = 0;
+	ask->made = false;
 	list_append(&parts->asks, &ask->link);
 	go_on(parts);
-	return true;
 }
 
-void parts_call_gone(struct grpc_call *call)
+void parts_unwant(struct parts_ask *ask)
 {
-	struct ask *ask = grpc_call_kept(call);
-	struct parts *parts;
+	struct parts *parts = ask->parts;
 
-	if (!ask)
-		return;
-	parts = ask->parts;
-	leave(ask);
-	go_on(parts);
-}
-
-void parts_abandon(struct parts *parts, const struct serving *s)
-{
 	if (!parts)
 		return;
-	list_for_each(link, &parts->asks)
-	{
-		struct ask *ask = list_entry(link, struct ask, link);
-		struct grpc_call *call = ask->call;
-
-		if (s && ask->serving != s)
-			continue;
-		leave(ask);
-		grpc_end(call, GRPC_UNAVAILABLE, "meted is stopping");
-	}
+	parts_forget(ask);
+	go_on(parts);
 }
 
 /* ---- from one to the next ------------------------------------------------------------------- */
 
-static struct ask *first(struct parts *parts)
+static struct parts_ask *first(struct parts *parts)
 {
-	return list_empty(&parts->asks) ? NULL : list_entry(parts->asks.next, struct ask, link);
+	return list_empty(&parts->asks) ? NULL
+					: list_entry(parts->asks.next, struct parts_ask, link);
+}
+
+/* With claims no name depends on what the driver says: it is asked by the first look. */
+static bool may_begin(const struct parts *parts)
+{
+	const struct plugin *p = parts->plugin;
+
+	return p->settled && p->config->has_mete && !p->host->mig_config;
 }
 
 static bool has_work(const struct parts *parts)
 {
-	return parts_is_on(parts) ? parts->begun : (parts->begun || parts->late) && parts->now.rows;
+	return parts_is_on(parts) ? parts->begun || may_begin(parts)
+				  : (parts->begun || parts->late) && parts->now.rows;
 }
 
 static void go_on(struct parts *parts)
 {
-	struct ask *ask;
+	struct parts_ask *ask;
 
 	while (!parts->work.busy && (ask = first(parts)) && !ask->made) {
-		start_making(ask);
+		start_making(parts, ask);
 		if (parts->work.busy)
 			return;
 	}
@@ -356,7 +339,7 @@ static void follow_names(struct parts *parts)
 
 static void finish_ask(struct parts *parts)
 {
-	struct ask *ask = take(parts->making);
+	struct parts_ask *ask = take(parts->making);
 
 	/* It was a look, or its caller has left. */
 	if (!ask)
@@ -366,12 +349,7 @@ static void finish_ask(struct parts *parts)
 		return;
 	}
 	ask->made = true;
-	for (uint32_t i = 0; i < ask->count; i++) {
-		struct parts_row *row = parts_row(&parts->now, ask->id[i]);
-
-		if (row)
-			row->given_ns = loop_now_ns();
-	}
+	mark_given(ask);
 	try_answer(ask);
 }
 
@@ -419,7 +397,7 @@ void parts_look(struct parts *parts)
 
 void parts_divided(struct parts *parts)
 {
-	struct ask *ask;
+	struct parts_ask *ask;
 
 	if (!parts)
 		return;
@@ -468,13 +446,15 @@ int parts_begin(struct parts *parts, struct fault *why)
 	return 0;
 }
 
-int parts_open(struct plugin *p, struct parts **ret_parts, struct fault *why)
+int parts_open(struct plugin *p, parts_each_claimed *claimed, struct parts **ret_parts,
+	       struct fault *why)
 {
 	struct parts *parts = calloc(1, sizeof(*parts));
 
 	if (!parts)
 		return fault_set(why, -ENOMEM, "out of memory");
 	parts->plugin = p;
+	parts->claimed = claimed;
 	parts->job.driver_folder = p->host->driver_folder;
 	list_init(&parts->asks);
 	snprintf(parts->job.record, PARTS_PATH, "%s/parts", p->host->place);
@@ -488,6 +468,8 @@ void parts_close(struct parts *parts)
 	if (!parts)
 		return;
 	parts_abandon(parts, NULL);
+	while (first(parts))
+		refuse(first(parts), "meted is stopping");
 	/* A driver that hangs must not keep a meted that ends. */
 	if (parts->work.busy)
 		parts->left = true;

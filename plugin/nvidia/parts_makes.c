@@ -18,8 +18,8 @@ static bool file_makes(const char *path)
 	size_t size;
 
 	return file_slurp(path, FILE_MOST, &text, &size) == 0 &&
-	       config_parse_at(path, text, size, &place, &config, &why) == 0 && !config->has_mete &&
-	       config->as_nvidia.mig == CONFIG_MIG_DYNAMIC;
+	       config_parse_at(path, text, size, &place, &config, &why) == 0 &&
+	       config_makes_parts(config);
 }
 
 bool parts_makes(const char *config)

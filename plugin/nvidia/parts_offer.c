@@ -30,17 +30,22 @@ bool parts_hides(const struct parts *parts, uint32_t device)
 	const struct host_device *info = parts ? &parts->plugin->host->device[device] : NULL;
 	const struct mig_gpu *gpu;
 	const struct mig_part *part;
-	char id[IDS_BYTES];
 
 	if (!info || info->gpu_instance < 0 || !parts->begun ||
 	    (!parts_is_on(parts) && !parts->now.rows))
 		return false;
 	part = part_of(parts, info->uuid, &gpu);
-	for (uint32_t k = 0; part && k < gpu->profile[part->profile].places; k++)
-		if (gpu->profile[part->profile].place[k].start == part->place.start)
-			return mig_place_name(gpu, part->profile, k, id, sizeof(id)) == 0 &&
-			       parts_row((struct parts_state *)&parts->now, id);
-	return true;
+	return !part || parts_row_of(&parts->now, gpu, part);
+}
+
+const char *parts_place_of(const struct parts *parts, uint32_t device)
+{
+	const struct mig_gpu *gpu;
+	const struct mig_part *part =
+		parts ? part_of(parts, parts->plugin->host->device[device].uuid, &gpu) : NULL;
+	const struct parts_row *row = part ? parts_row_of(&parts->now, gpu, part) : NULL;
+
+	return row ? row->id : NULL;
 }
 
 /* The part of ours that is there; NULL: there is none. */

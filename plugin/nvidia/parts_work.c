@@ -78,20 +78,24 @@ static void strike(struct parts_job *job, struct parts_row *row)
 
 /* ---- what is there -------------------------------------------------------------------------- */
 
+const struct parts_row *parts_row_of(const struct parts_state *state, const struct mig_gpu *gpu,
+				     const struct mig_part *part)
+{
+	char id[IDS_BYTES];
+
+	for (uint32_t k = 0; k < gpu->profile[part->profile].places; k++)
+		if (gpu->profile[part->profile].place[k].start == part->place.start &&
+		    mig_place_name(gpu, part->profile, k, id, sizeof(id)) == 0)
+			return parts_row((struct parts_state *)state, id);
+	return NULL;
+}
+
 bool parts_goes(const struct parts_state *state, const struct mig_gpu *gpu,
 		const struct mig_part *part)
 {
-	char id[IDS_BYTES];
-	const struct parts_row *row;
+	const struct parts_row *row = parts_row_of(state, gpu, part);
 
-	for (uint32_t k = 0; k < gpu->profile[part->profile].places; k++) {
-		if (gpu->profile[part->profile].place[k].start != part->place.start ||
-		    mig_place_name(gpu, part->profile, k, id, sizeof(id)) < 0)
-			continue;
-		row = parts_row((struct parts_state *)state, id);
-		return row && !row->busy && !row->stays;
-	}
-	return false;
+	return row && !row->busy && !row->stays;
 }
 
 void parts_find_going(const struct parts_state *state, const struct mig_gpu *gpu,

@@ -15,7 +15,6 @@
 enum {
 	PARTS_ROWS = 64,
 	PARTS_PATH = 512,
-	PARTS_WANTS = 16, /* of one Allocate */
 };
 
 struct parts_row {
@@ -52,6 +51,10 @@ void parts_work(struct parts_job *job);
 
 /* The row of that place; NULL: the part is not ours. */
 struct parts_row *parts_row(struct parts_state *state, const char *id);
+
+/* Likewise, of a part that is there. */
+const struct parts_row *parts_row_of(const struct parts_state *state, const struct mig_gpu *gpu,
+				     const struct mig_part *part);
 
 /* Of a part that is there: is it ours, has nobody got it, and can it be removed? */
 bool parts_goes(const struct parts_state *state, const struct mig_gpu *gpu,

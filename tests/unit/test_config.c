@@ -137,6 +137,27 @@ TEST(counted_amounts_are_picked_by_meted_and_need_not_all_fit)
 		       "most all of it");
 }
 
+TEST(parts_are_made_for_claims)
+{
+	owned(config_free) struct config *config = parse("mete: {dra: on, mig: dynamic}");
+	owned(config_free) struct config *found = parse("mete: {mig: found}");
+	owned(config_free) struct config *other = parse("mete: {dra: on}");
+	owned(config_free) struct config *flags =
+		parse("flags: {migStrategy: dynamic}\nmete: {dra: on}");
+
+	expect(config_makes_parts(config));
+	expect(!config_makes_parts(found) && !config_makes_parts(other));
+	/* Of NVIDIA's flags nothing counts beside `mete`. */
+	expect(!config_makes_parts(flags));
+	expect_refused("mete: {mig: dynamic}",
+		       "f:1: mete.mig: 'dynamic' makes parts for claims, and the devices are given "
+		       "out by slots; accepted: 'dra: on', or no such key");
+	expect_refused(
+		"mete: {mig: mixed}",
+		"f:1: mete.mig: 'mixed' is not understood; accepted: found (parts that there "
+		"are) or dynamic (parts that are made for claims)");
+}
+
 TEST(the_first_rule_that_matches_counts)
 {
 	owned(config_free) struct config *config =

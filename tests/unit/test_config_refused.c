@@ -33,7 +33,8 @@ TEST(a_key_that_is_not_known_is_refused_with_the_nearest_one)
 		{"mete: {<<: {slots: 3}}",
 		 "f:1: mete: there is no key '<<'; accepted: resource, domain, ids, counted, "
 		 "gpu-milli, slots, share, most, "
-		 "overcommit, park-after, park-delay, dra, feature-labels, devices, profiles, "
+		 "overcommit, park-after, park-delay, dra, mig, feature-labels, devices, "
+		 "profiles, "
 		 "nodes, unannounced, cdi, driver-files, "
 		 "cdi-folder, "
 		 "kubelet-folder, driver-root, host-driver-root, libraries, host-prefix, metrics, "

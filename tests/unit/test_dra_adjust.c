@@ -6,7 +6,7 @@
 
 #define GIB (UINT64_C(1) << 30)
 
-static struct claim_device device = {"GPU-a", 16 * GIB, false};
+static struct claim_device device = {.uuid = "GPU-a", .total_bytes = 16 * GIB};
 static struct config_share portion, most_;
 static struct claim_place place = {"gpu.mete.dev", "n-mete", &device, 1, &portion, &most_};
 

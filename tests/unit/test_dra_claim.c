@@ -21,7 +21,8 @@ static struct claim_place place;
 static void begin(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
-		devices[i] = (struct claim_device){i ? B : A, 16 * GIB + (1 << 19), false};
+		devices[i] = (struct claim_device){.uuid = i ? B : A,
+						   .total_bytes = 16 * GIB + (1 << 19)};
 	portion = most_ = (struct config_share){.texts = {NULL}};
 	place = (struct claim_place){"gpu.mete.dev", "n-mete", devices, 2, &portion, &most_};
 }

@@ -31,7 +31,11 @@ static struct slices_device part(uint32_t gpu, uint32_t first, uint32_t memory, 
 
 	d.is_part = true;
 	d.uuid = "MIG-1";
-	d.slices = (struct slices_of_gpu){first, memory, compute, 8, 7};
+	d.slices = (struct slices_of_gpu){.memory_first = first,
+					  .memory = memory,
+					  .compute = compute,
+					  .gpu_memory = 8,
+					  .gpu_compute = 7};
 	return d;
 }
 
@@ -127,6 +131,32 @@ TEST(a_part_consumes_no_counter_that_its_set_does_not_have)
 	expect_json(consumed(list, 0),
 		    "[{\"counterSet\":\"gpu-0\",\"counters\":{\"compute-slices\":"
 		    "{\"value\":\"7\"},\"memory-slice-7\":{\"value\":\"1\"}}}]");
+}
+
+TEST(a_place_consumes_engines_and_says_how_many_the_gpu_has)
+{
+	struct slices_device d[] = {part(0, 0, 1, 1), part(0, 1, 1, 1)};
+	owned(cJSON_Delete) cJSON *list = NULL;
+	const cJSON *counters;
+
+	d[1].is_place = true;
+	d[1].uuid = "GPU-1:1g.10gb+me:1";
+	d[1].slices.engines[MIG_ENGINE_OFA] = d[1].slices.gpu_engines[MIG_ENGINE_OFA] = 1;
+	d[1].slices.engines[MIG_ENGINE_COPY] = 1;
+	d[1].slices.gpu_engines[MIG_ENGINE_COPY] = 8;
+	list = slices_describe(&pool, d, ARRAY_SIZE(d));
+	/* What a part that is there has of them is not known. */
+	expect_json(consumed(list, 0),
+		    "[{\"counterSet\":\"gpu-0\",\"counters\":{\"compute-slices\":{\"value\":\"1\"},"
+		    "\"memory-slice-0\":{\"value\":\"1\"}}}]");
+	expect_json(consumed(list, 1),
+		    "[{\"counterSet\":\"gpu-0\",\"counters\":{\"compute-slices\":{\"value\":\"1\"},"
+		    "\"memory-slice-1\":{\"value\":\"1\"},\"copy-engines\":{\"value\":\"1\"},"
+		    "\"ofa-engines\":{\"value\":\"1\"}}}]");
+	counters = member(cJSON_GetArrayItem(member(spec_of(list, 1), "sharedCounters"), 0),
+			  "counters");
+	expect_str(json_text(member(counters, "copy-engines"), "value"), "8");
+	expect_str(json_text(member(counters, "ofa-engines"), "value"), "1");
 }
 
 /* Seven parts of each GPU. */

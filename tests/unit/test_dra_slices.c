@@ -343,3 +343,34 @@ TEST(what_is_no_amount_is_refused)
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		expect_eq(quantity_read_up(texts[i], &value), -EINVAL);
 }
+
+TEST(a_place_is_called_by_its_gpu_profile_and_start)
+{
+	char name[SLICES_NAME];
+
+	slices_device_name(GPU ":1g.10gb:4", name);
+	expect_str(name, "gpu-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c-1g-10gb-4");
+	/* Profiles that differ by a sign have different names, and the longest fits. */
+	slices_device_name(GPU ":1g.24gb-me:0", name);
+	expect_str(name, "gpu-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c-1g-24gb-me-0");
+	slices_device_name(GPU ":1g.24gb+me.all:11", name);
+	expect_str(name, "gpu-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c-1g-24gb-plus-me-all-11");
+}
+
+TEST(a_place_has_no_uuid_and_says_its_profile_and_gpu)
+{
+	struct slices_device d = usual();
+	owned(cJSON_Delete) cJSON *list = NULL;
+	const cJSON *attributes;
+
+	d.uuid = GPU ":1g.18gb:4";
+	d.is_part = d.is_place = true;
+	d.profile = "1g.18gb";
+	d.parent = GPU;
+	list = describe(&d, 1);
+	attributes = at(list, "0 spec devices 0 attributes");
+	expect(!cJSON_GetObjectItemCaseSensitive(attributes, "uuid"));
+	expect_str(text_at(attributes, "profile string"), "1g.18gb");
+	expect_str(text_at(attributes, "parentUUID string"), GPU);
+	expect_str(text_at(attributes, "type string"), "mig");
+}

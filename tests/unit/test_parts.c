@@ -27,8 +27,9 @@ static struct {
 	struct loop_work *work; /* that has begun; NULL: none */
 	/* The kubelet's record. */
 	const char *given;
-	bool unread;
+	int unread; /* -errno */
 	bool pods_known;
+	const char *claimed; /* a device that a prepared claim has; NULL: none */
 	uint32_t looks;	     /* at the driver's devices, that were asked for */
 	const char *unnamed; /* why names for profiles are not followed; "": they are */
 } others;
@@ -56,10 +57,18 @@ int allocated_known(const struct plugin *p, allocated_found *found, void *owner)
 {
 	(void)p;
 	if (others.unread)
-		return -EINVAL;
+		return others.unread;
 	if (others.given)
 		found(owner, NULL, "uid", others.given);
 	return 0;
+}
+
+static void each_claimed(const struct plugin *p, void (*each)(void *owner, const char *device),
+			 void *owner)
+{
+	(void)p;
+	if (others.claimed)
+		each(owner, others.claimed);
 }
 
 bool pods_known(const struct pods *pods)
@@ -171,7 +180,7 @@ static void begin(enum config_mig mig, const char *recorded)
 
 		expect(out && fputs(recorded, out) >= 0 && fclose(out) == 0);
 	}
-	expect_eq(parts_open(&plugin, &parts, &why), 0);
+	expect_eq(parts_open(&plugin, each_claimed, &parts, &why), 0);
 }
 
 static void end(void)
@@ -289,12 +298,173 @@ TEST(nothing_is_removed_while_the_record_cannot_be_read)
 	start();
 	give(ID "2");
 	others.now_ns += 100 * S;
-	others.unread = true;
+	others.unread = -EINVAL;
 	do_look();
 	expect_eq(there(), 1);
-	others.unread = false;
+	others.unread = 0;
 	do_look();
 	expect_eq(there(), 0);
+	end();
+}
+
+/* With the key `mete`, and claims. */
+static void begin_claims(void)
+{
+	begin(CONFIG_MIG_NONE, NULL);
+	config.has_mete = config.dra = config.makes_parts = true;
+	others.unread = -ENOENT; /* nobody has a slot */
+	start();
+}
+
+struct claimed {
+	struct parts_ask ask;
+	uint32_t done;
+	char problem[200];
+};
+
+static void on_done(struct parts_ask *ask, const char *problem)
+{
+	struct claimed *c = container_of(ask, struct claimed, ask);
+
+	c->done++;
+	snprintf(c->problem, sizeof(c->problem), "%s", problem ? problem : "");
+}
+
+static void want(struct claimed *c, const char *id)
+{
+	*c = (struct claimed){.ask = {.count = 1, .done = on_done}};
+	snprintf(c->ask.id[0], sizeof(c->ask.id[0]), "%s", id);
+	parts_want(parts, &c->ask);
+}
+
+TEST(what_a_claim_has_stays_until_the_claim_is_gone)
+{
+	struct claimed claim;
+
+	begin_claims();
+	want(&claim, ID "2");
+	finish();
+	expect_eq(claim.done, 0); /* it is no device of meted yet */
+	divided();
+	expect(claim.done == 1 && !*claim.problem);
+	others.claimed = "gpu-1-1g-10gb-2";
+	others.now_ns += 100 * S;
+	do_look();
+	expect_eq(there(), 1);
+	expect_str(parts_place_of(parts, 0), ID "2");
+	others.claimed = NULL;
+	do_look();
+	expect_eq(there(), 0);
+	end();
+}
+
+TEST(a_claim_that_is_gone_at_once_leaves_its_part_to_the_next_look)
+{
+	struct claimed claim;
+
+	begin_claims();
+	want(&claim, ID "2");
+	finish();
+	divided();
+	expect_eq(there(), 1);
+	do_look(); /* no time has passed: the kubelet writes nothing of claims */
+	expect_eq(there(), 0);
+	end();
+}
+
+TEST(a_record_of_the_kubelet_that_is_there_and_cannot_be_read_keeps_all_parts)
+{
+	struct claimed claim;
+
+	begin_claims();
+	want(&claim, ID "2");
+	finish();
+	divided();
+	others.unread = -EINVAL;
+	others.now_ns += 100 * S;
+	do_look();
+	expect_eq(there(), 1);
+	end();
+}
+
+TEST(a_claim_that_is_not_wanted_any_more_leaves_nothing)
+{
+	struct claimed first, second;
+
+	begin_claims();
+	want(&first, ID "0");
+	want(&second, ID "1");
+	parts_unwant(&first.ask);
+	parts_unwant(&first.ask);
+	finish();
+	finish();
+	divided();
+	expect(first.done == 0 && second.done == 1 && !*second.problem);
+	others.claimed = "gpu-1-1g-10gb-1";
+	do_look();
+	expect_eq(there(), 1);
+	end();
+}
+
+TEST(a_part_that_is_not_made_is_said_to_the_claim)
+{
+	struct claimed claim;
+
+	begin_claims();
+	mig_driver.broken = 4;
+	want(&claim, ID "4");
+	finish();
+	expect(claim.done == 1 && strstr(claim.problem, "no compute instance"));
+	end();
+}
+
+TEST(who_waits_for_a_part_is_told_that_meted_ends)
+{
+	struct claimed claim;
+
+	begin_claims();
+	want(&claim, ID "4");
+	parts_close(parts);
+	expect(claim.done == 1 && strstr(claim.problem, "stopping"));
+	finish();
+	parts = NULL;
+	end();
+}
+
+static void list_place(void *owner, const struct parts_place *at)
+{
+	char *said = owner;
+
+	snprintf(said + strlen(said), 64, "%s%u%s", *said ? " " : "", at->at.start,
+		 at->device >= 0 ? "!" : "");
+}
+
+static const char *published(void)
+{
+	static char said[256];
+
+	*said = '\0';
+	parts_each_place(parts, list_place, said);
+	return said;
+}
+
+TEST(places_are_published_where_nothing_of_others_lies)
+{
+	struct claimed claim;
+
+	begin_claims();
+	expect_str(published(), "0 1 2 3 4 5 6");
+	/* A part of ours changes nothing, whoever has it. */
+	want(&claim, ID "2");
+	finish();
+	divided();
+	others.claimed = "gpu-1-1g-10gb-2";
+	expect_str(published(), "0 1 2! 3 4 5 6");
+	/* One that somebody else makes does. */
+	expect_eq(mig_make(&mig_driver, &mig_driver.gpu, 0, 5, NULL), 0);
+	do_look();
+	divided();
+	expect_str(published(), "0 1 2! 3 4 6");
 	end();
 }
 
