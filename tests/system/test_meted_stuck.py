@@ -297,36 +297,9 @@ def test_who_only_waits_for_its_memory_is_told_who_does_not_make_room():
         meted.ends()
 
 
-def spins(nice):
-    """Does not return: wants the first processor for ever."""
-    os.nice(nice)
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    while True:
-        pass
-
-
-def busy():
-    pid = os.fork()
-    if pid == 0:
-        spins(5)
-    return pid
-
-
-class Starved(Seat):
-    """Its process always wants the processor that others have."""
-
-    @staticmethod
-    def serve(fd):
-        os.closerange(4, 1 << 20)
-        orders = socket.socket(fileno=fd)
-        Seat.hand_out(orders, orders.recv(200))
-        spins(15)
-
-
 def test_who_has_no_processor_is_not_stuck_when_who_is_stopped_is():
     """Neither moves what it was told to. Decision 151."""
-    others = [busy(), busy()]
-    with Node() as meted:
+    with others_spin(), Node() as meted:
         starved, stopped = meted.mover("starved", 7 * CHUNK, seat=Starved()), meted.mover("stopped", 7 * CHUNK)
         for mover in (starved, stopped):
             mover.obeys = False
@@ -343,9 +316,6 @@ def test_who_has_no_processor_is_not_stuck_when_who_is_stopped_is():
         log = meted.log()
         assert f"tenant.stuck tenant={stopped.made.tenant}" in log and f"tenant.stuck tenant={starved.made.tenant}" not in log, log
         meted.ends()
-    for pid in others:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":
