@@ -92,8 +92,8 @@ void module_came(int device)
 	driver_lock_give(&loading, mine);
 }
 
-/* Before the first code: what contexts take is learnt where there is nothing else, and most programs
- * load code as soon as they have one. */
+/* Before the first code: what contexts take is learnt where there is nothing else, and most
+ * programs load code as soon as they have one. */
 static void measure_contexts(int device)
 {
 	struct wire_message answer;
