@@ -27,7 +27,7 @@ must_check uint32_t flight_period(int device);
  * meanwhile; check the gate and call it again. */
 must_check bool flight_wait(struct presence_slot *slot, int device, CUstream stream);
 
-/* The slow path ends: the call is about to submit. */
+/* The slow path ends: the call is about to submit. Or others may have, until now. */
 void flight_passes(void);
 
 /* The bound has changed. */
