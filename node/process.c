@@ -92,35 +92,59 @@ uint64_t process_parse_queued(const char *schedstat)
 	return end != schedstat && *end == ' ' ? strtoull(end, NULL, 10) : 0;
 }
 
-static uint64_t thread_queued_ns(pid_t pid, const char *thread)
+static void add_thread(pid_t pid, const char *thread, struct process_load *sum)
 {
 	owned(free) char *text = NULL;
 	char path[300];
 	size_t size;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", (int)pid, thread);
-	return file_slurp(path, 256, &text, &size) < 0 ? 0 : process_parse_queued(text);
+	if (file_slurp(path, 256, &text, &size) < 0)
+		return;
+	sum->ran_ns += strtoull(text, NULL, 10);
+	sum->queued_ns += process_parse_queued(text);
 }
 
-uint64_t process_queued_ns(pid_t pid, unsigned *threads)
+/* Each thread of at most *threads. */
+static void each_thread(pid_t pid, unsigned *threads, struct process_load *sum,
+			void (*add)(pid_t pid, const char *thread, struct process_load *sum))
 {
 	const struct dirent *each;
 	char path[64];
-	uint64_t all = 0;
 	DIR *folder;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	folder = opendir(path);
 	if (!folder)
-		return 0;
+		return;
 	while (*threads && (each = readdir(folder))) {
 		if (each->d_name[0] == '.')
 			continue;
-		all += thread_queued_ns(pid, each->d_name);
+		add(pid, each->d_name, sum);
 		--*threads;
 	}
 	closedir(folder);
-	return all;
+}
+
+uint64_t process_queued_ns(pid_t pid, unsigned *threads)
+{
+	struct process_load sum = {0};
+
+	each_thread(pid, threads, &sum, add_thread);
+	return sum.queued_ns;
+}
+
+static void add_state(pid_t pid, const char *thread, struct process_load *sum)
+{
+	/* The folder of a thread is there by its number as well. */
+	sum->runnable |= read_stat((pid_t)strtol(thread, NULL, 10)).state == 'R';
+	add_thread(pid, thread, sum);
+}
+
+void process_load(pid_t pid, unsigned *threads, struct process_load *ret_load)
+{
+	*ret_load = (struct process_load){0};
+	each_thread(pid, threads, ret_load, add_state);
 }
 
 bool process_is_kernels(pid_t pid)

@@ -43,6 +43,14 @@ bool process_is_stopped(pid_t pid);
  * have any number; those that were read are taken off. 0: /proc does not show it. */
 uint64_t process_queued_ns(pid_t pid, unsigned *threads);
 
+/* What its threads had of the processors, in all, and how long they waited for one; see
+ * process_queued_ns(). */
+struct process_load {
+	uint64_t ran_ns, queued_ns;
+	bool runnable; /* one of them runs, or waits to */
+};
+void process_load(pid_t pid, unsigned *threads, struct process_load *ret_load);
+
 /* The second figure of a schedstat file: time on a run queue, in ns. 0: there is none. */
 uint64_t process_parse_queued(const char *schedstat);
 

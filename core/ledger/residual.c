@@ -95,6 +95,21 @@ static unsigned learn(struct residual *r, const struct residual_moment *now, uin
 	return r->sample ? RESIDUAL_SAMPLE : 0;
 }
 
+/* Who asks for its first memory is not quiet: a change has begun. But nothing has been granted to
+ * it, so it holds nothing but contexts, and none of them has come or gone. */
+static unsigned learn_ungranted(struct residual *r, const struct residual_moment *now,
+				uint64_t used)
+{
+	const struct residual_moment *then = &r->first;
+
+	if (r->most_granted || then->allocated || now->allocated || then->evicted || now->evicted)
+		return 0;
+	if (then->changes == RESIDUAL_CHANGING || now->changes == RESIDUAL_CHANGING ||
+	    then->contexts != now->contexts || r->reserved != r->settled_first)
+		return 0;
+	return learn(r, now, used);
+}
+
 static unsigned ends_exactly(struct residual *r, const struct residual_moment *now, uint64_t used)
 {
 	uint64_t held = least(resident(&r->first), resident(now)), doubt = in_doubt(now);
@@ -124,7 +139,10 @@ static unsigned ends(struct residual *r, const struct residual_moment *now, uint
 		return 0; /* it was of before an inventory */
 	r->used = used;
 	r->most_granted = most(r->most_granted, now->granted);
-	todo = stood_still(r, now) ? ends_exactly(r, now, used) : ends_between(r, now, used);
+	if (stood_still(r, now))
+		todo = ends_exactly(r, now, used);
+	else
+		todo = learn_ungranted(r, now, used) | ends_between(r, now, used);
 	r->measuring = RESIDUAL_NO;
 	r->telling = false;
 	return todo | (r->wanted ? RESIDUAL_MEASURE : 0);

@@ -33,7 +33,8 @@
  *  4. evicted memory hides nothing: only resident memory is compared;
  *  5. every request ends: after RESIDUAL_ROUNDS measurements no immediate one is wanted, whatever
  *     the guest does, and a check is answered exactly once;
- *  6. the price of a context is learnt only if there was nothing but contexts at both moments;
+ *  6. the price of a context is learnt only if there was nothing but contexts at both moments, or
+ *     memory that is known to the byte;
  *  7. memory that a pool may have released, and that the guest has not noticed, hides nothing that
  *     was known;
  *  8. what a guest has reported is owed until a measurement that began after the report has ended

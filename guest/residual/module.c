@@ -92,6 +92,17 @@ void module_came(int device)
 	driver_lock_give(&loading, mine);
 }
 
+/* Before the first code: what contexts take is learnt where there is nothing else, and most
+ * programs load code as soon as they have one. */
+static void measure_contexts(int device)
+{
+	struct wire_message answer;
+
+	if (device >= 0 && atomic_load(&state.device[device].others) == 0 &&
+	    atomic_load(&state.device[device].contexts) != 0)
+		best_effort(within_limit(device, LINK_AT_ONCE, &answer));
+}
+
 struct load {
 	int device; /* -1: a call from inside the driver, or no device of the tenant */
 	bool mine;
@@ -106,6 +117,7 @@ static CUresult begin(struct load *ret_load, bool nested)
 	if (r != CUDA_SUCCESS || nested || !state_joined())
 		return r;
 	ret_load->device = devices_current();
+	measure_contexts(ret_load->device);
 	changes_other(ret_load->device);
 	if (ret_load->device >= 0)
 		ret_load->mine = driver_lock_take(&loading);

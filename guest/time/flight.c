@@ -13,23 +13,23 @@
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/gate.h"
+#include "guest/time/marks.h"
 #include "guest/time/want.h"
 
 enum {
 	CONTEXTS = 16, /* that have marks; work in further contexts has no bound */
-	SUMS = 8,      /* after so many times between marks the sums are halved */
-	MARKS = 4,     /* two that may not be reached yet, and two whose times are known */
 	DEPTH = 3,     /* how many periods may be under way at most */
 	SKIPS = 2,     /* how many times with a pause are ignored in a row */
 	PERIOD_LAST = 1 << 16,
-	PERIOD_MANY = 16, /* of calls whose device is not known */
-	PERIOD_SUSPENDED = 1024,
+	PERIOD_MANY = 16,	 /* of calls whose device is not known */
 	PATIENCE_MS = 100,	 /* of one wait, or four times the last time between marks, at most
 				    PATIENCE_LAST_MS */
 	PATIENCE_COUPLED_MS = 2, /* if the daemon has found that work waits for threads */
 	PATIENCE_LAST_MS = 2000,
-	IN_VAIN = 4,	     /* after so many waits in vain there is no bound */
-	SUSPENDED_MS = 1000, /* for this time, which doubles up to SUSPENDED_LAST_MS */
+	PATIENCE_LONG = 6, /* times what ended by itself may last again, as others run beside it, */
+	PATIENCE_LONG_MS = 5000, /* at most */
+	IN_VAIN = 4,		 /* after so many waits in vain there is no bound */
+	SUSPENDED_MS = 1000,	 /* for this time, which doubles up to SUSPENDED_LAST_MS */
 	SUSPENDED_LAST_MS = 16000,
 	LOCKED_MS = 10, /* how long a thread waits for the marks at most */
 	NAP_FIRST_US = 50,
@@ -39,28 +39,12 @@ enum {
 
 static const uint64_t ms = 1000000;
 
-/* The marks of a context. The n-th mark is the event n % MARKS. */
-struct marks {
-	CUcontext context;
-	CUevent event[MARKS];  /* die with the context */
-	uint32_t calls[MARKS]; /* of the thread that left the mark, before it */
-	bool dry[MARKS];       /* nothing may have been under way just before the mark */
-	uint64_t count;	       /* marks that were left, */
-	uint64_t left_ns;      /* the last one at this time */
-	uint64_t waits;	       /* waits at gates until then */
-	uint64_t apart_ns;     /* between the last two that are known to be reached, */
-	/* and in sum, of late. Threads share the marks, so two of them may be close to each other.
-	 */
-	uint64_t sum_apart_ns, sum_calls;
-	uint32_t sums, skipped;
-	struct presence_vain vain;
-};
-
 static struct {
 	struct futex_lock lock; /* of the marks, with all signals blocked */
 	struct marks marks[CONTEXTS];
 	_Atomic uint32_t period[STATE_DEVICES];
 	_Atomic uint32_t dither;
+	_Atomic uint64_t passed_ns; /* when a thread last went on to submit, after a sample */
 } flight;
 
 static uint64_t bound_ns(int device)
@@ -141,22 +125,6 @@ static CUcontext context_of(CUstream stream)
 	return r == CUDA_SUCCESS ? context : NULL;
 }
 
-static bool make_events(struct marks *m)
-{
-	CUcontext popped;
-	int made = 0;
-
-	if (real(cuCtxPushCurrent_v2)(m->context) != CUDA_SUCCESS)
-		return false;
-	while (made < MARKS &&
-	       real(cuEventCreate)(&m->event[made], CU_EVENT_DEFAULT) == CUDA_SUCCESS)
-		made++;
-	while (made < MARKS && made > 0)
-		best_effort(real(cuEventDestroy_v2)(m->event[--made]));
-	best_effort(real(cuCtxPopCurrent_v2)(&popped));
-	return made == MARKS;
-}
-
 /* With the lock held. NULL: there is no room for this context. */
 static struct marks *marks_of(CUcontext context)
 {
@@ -170,28 +138,7 @@ static struct marks *marks_of(CUcontext context)
 	}
 	if (!free_)
 		return NULL;
-	*free_ = (struct marks){.context = context};
-	if (make_events(free_))
-		return free_;
-	free_->context = NULL;
-	return NULL;
-}
-
-static CUevent mark_at(const struct marks *m, uint64_t n)
-{
-	return m->event[n % MARKS];
-}
-
-static void add_time(struct marks *m, uint64_t apart_ns, uint64_t calls)
-{
-	m->apart_ns = apart_ns;
-	m->sum_apart_ns += apart_ns;
-	m->sum_calls += calls;
-	if (++m->sums >= SUMS) {
-		m->sums /= 2;
-		m->sum_apart_ns /= 2;
-		m->sum_calls /= 2;
-	}
+	return marks_make(free_, context) ? free_ : NULL;
 }
 
 /* Called when the last mark but one, and all before it, are known to be reached. */
@@ -199,24 +146,21 @@ static void measure(struct marks *m, int device)
 {
 	uint64_t period = atomic_load(&flight.period[device]), best;
 	uint64_t want = bound_ns(device) / DEPTH, least = want / 64 + 1, apart, calls;
-	float apart_ms = 0;
 	bool dry;
 
 	if (m->count < 3)
 		return;
-	dry = m->dry[(m->count - 2) % MARKS];
-	calls = m->calls[(m->count - 2) % MARKS];
+	dry = m->mark[(m->count - 2) % MARKS].dry;
+	calls = m->mark[(m->count - 2) % MARKS].calls;
 	/* A time with a pause in it tells little. If there are no others it has to suffice for the
 	 * period, but it does not tell how long a call takes. */
 	if (dry && m->skipped++ < SKIPS)
 		return;
 	m->skipped = 0;
-	if (real(cuEventElapsedTime)(&apart_ms, mark_at(m, m->count - 3),
-				     mark_at(m, m->count - 2)) != CUDA_SUCCESS)
+	if (!marks_apart(m, m->count - 2, &apart))
 		return;
-	apart = apart_ms > 0 ? (uint64_t)(apart_ms * 1e6f) : 0;
 	if (!dry) {
-		add_time(m, apart, calls);
+		marks_add_time(m, apart, calls);
 		apart = m->sum_apart_ns;
 		calls = m->sum_calls;
 	}
@@ -237,15 +181,20 @@ static bool is_coupled(int device)
 	       WIRE_COUPLED;
 }
 
+static uint64_t at_most(uint64_t ns, uint64_t most_ms)
+{
+	return ns < most_ms * ms ? ns : most_ms * ms;
+}
+
 static uint64_t patience_ns(const struct marks *m, int device)
 {
-	uint64_t patience = m->apart_ns * 4;
-
+	if (lasts_by_itself(&m->lasts) && m->apart_ns * PATIENCE_LONG > PATIENCE_MS * ms)
+		return at_most(m->apart_ns * PATIENCE_LONG, PATIENCE_LONG_MS);
 	if (is_coupled(device))
 		return PATIENCE_COUPLED_MS * ms;
-	if (patience < PATIENCE_MS * ms)
-		patience = PATIENCE_MS * ms;
-	return patience < PATIENCE_LAST_MS * ms ? patience : PATIENCE_LAST_MS * ms;
+	if (m->apart_ns * 4 < PATIENCE_MS * ms)
+		return PATIENCE_MS * ms;
+	return at_most(m->apart_ns * 4, PATIENCE_LAST_MS);
 }
 
 /* The mark was not reached in time: perhaps it waits for this thread. */
@@ -294,24 +243,19 @@ enum sample {
 };
 
 /* How many periods may be under way: fewer if a single call takes longer than its part of the
- * bound. */
+ * bound. The first one may be of any length. */
 static uint64_t depth(const struct marks *m, int device)
 {
 	uint64_t one = m->sum_apart_ns / (m->sum_calls ? m->sum_calls : 1);
-	uint64_t n = one ? bound_ns(device) / one : DEPTH;
+	uint64_t n = one ? bound_ns(device) / one : m->sum_calls ? (uint64_t)DEPTH : 1;
 
 	return n < 1 ? 1 : n < DEPTH ? n : DEPTH;
-}
-
-static bool reached(const struct marks *m, uint64_t n)
-{
-	return m->count < n || real(cuEventQuery)(mark_at(m, m->count - n)) != CUDA_ERROR_NOT_READY;
 }
 
 /* May one more period be under way? Marks are left before their calls. */
 static bool marks_fit(const struct marks *m, uint64_t depth_)
 {
-	return reached(m, 2) && (depth_ > 2 || reached(m, 1));
+	return marks_reached(m, 2) && (depth_ > 2 || marks_reached(m, 1));
 }
 
 /* If a single call exceeds the bound, its stream has to be empty; other streams' work may run
@@ -326,7 +270,7 @@ static bool stream_fits(const struct presence_slot *slot, uint64_t depth_, CUstr
  * shorter towards the expected end. */
 static uint64_t pause_us(const struct marks *m, uint64_t depth_)
 {
-	uint64_t end = m->left_ns + m->apart_ns, now = now_ns(), us, least = NAP_FIRST_US;
+	uint64_t end = marks_left_ns(m) + m->apart_ns, now = now_ns(), us, least = NAP_FIRST_US;
 
 	us = m->apart_ns / 8000;
 	if (depth_ == 1) {
@@ -338,42 +282,45 @@ static uint64_t pause_us(const struct marks *m, uint64_t depth_)
 	return us < NAP_LAST_US ? us : NAP_LAST_US;
 }
 
-static void leave_mark(struct marks *m, struct presence_slot *slot, CUstream stream)
+/* With the lock held. */
+static enum sample waits_for(struct marks *m, struct presence_slot *slot, int device,
+			     CUstream stream, uint64_t *ret_pause_us)
 {
-	uint64_t waits = gate_waits();
-	uint32_t i = m->count % MARKS;
+	uint64_t depth_ = depth(m, device);
+	bool marks = marks_fit(m, depth_);
 
-	m->dry[i] = waits != m->waits || (!slot->waits_since_ns && reached(m, 1));
-	m->calls[i] = slot->sampled ? slot->sampled : 1;
-	if (real(cuEventRecord)(mark_at(m, m->count), stream) != CUDA_SUCCESS)
-		return;
-	m->count++;
-	m->left_ns = now_ns();
-	m->waits = waits;
+	if (m->vain.until_ns > now_ns())
+		return GOES_ON;
+	if (marks && stream_fits(slot, depth_, stream)) {
+		if (slot->waits_since_ns)
+			*(slot->waits_for_stream ? &slot->vain : &m->vain) =
+				(struct presence_vain){.count = 0};
+		return GOES_ON;
+	}
+	*ret_pause_us = pause_us(m, depth_);
+	slot->waits_for_stream = marks;
+	/* Counts only the wait for this mark, as another thread may have left it. A wait for a
+	 * stream is the thread's alone, and counts from its beginning. */
+	if (waited_ns(slot, marks ? 0 : marks_left_ns(m)) < patience_ns(m, device))
+		return WAITS;
+	lasts_in_vain(&m->lasts);
+	give_up(marks ? &slot->vain : &m->vain, now_ns());
+	return GOES_ON;
 }
 
 /* With the lock held. */
 static enum sample take_sample(struct marks *m, struct presence_slot *slot, int device,
 			       CUstream stream, uint64_t *ret_pause_us)
 {
-	uint64_t depth_ = depth(m, device);
-	bool marks = marks_fit(m, depth_);
-
-	if (!marks || !stream_fits(slot, depth_, stream)) {
-		*ret_pause_us = pause_us(m, depth_);
-		slot->waits_for_stream = marks;
-		/* Counts only the wait for this mark, as another thread may have left it. A wait
-		 * for a stream is the thread's alone, and counts from its beginning. */
-		if (waited_ns(slot, marks ? 0 : m->left_ns) < patience_ns(m, device))
-			return WAITS;
-		give_up(marks ? &slot->vain : &m->vain, now_ns());
+	/* If some calls are no samples, it is not known who submitted what. */
+	marks_judge(m, presence_all_sampled() ? atomic_load(&flight.passed_ns) : UINT64_MAX);
+	if (waits_for(m, slot, device, stream, ret_pause_us) == WAITS)
+		return WAITS;
+	/* Also after a wait in vain, so that it is known how long that lasted. */
+	if (!marks_reached(m, 2))
 		return GOES_ON;
-	}
-	if (slot->waits_since_ns)
-		*(slot->waits_for_stream ? &slot->vain : &m->vain) =
-			(struct presence_vain){.count = 0};
 	measure(m, device);
-	leave_mark(m, slot, stream);
+	marks_leave(m, stream, slot->sampled, slot->waits_since_ns != 0);
 	show(device, depth(m, device) * m->apart_ns);
 	return GOES_ON;
 }
@@ -397,9 +344,7 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 	if (atomic_compare_exchange_strong(&flight.lock.word, &was, 1)) {
 		m = marks_of(context);
 		slot->locked_since_ns = 0;
-		if (m && m->vain.until_ns > now_ns())
-			presence_refill(slot, PERIOD_SUSPENDED);
-		else if (m)
+		if (m)
 			result = take_sample(m, slot, device, stream, ret_pause_us);
 		futex_lock_give(&flight.lock);
 	} else if (locked_ns(slot) < LOCKED_MS * ms) {
@@ -440,6 +385,11 @@ bool flight_wait(struct presence_slot *slot, int device, CUstream stream)
 	else
 		slot->waits_since_ns = 0;
 	return result == WAITS;
+}
+
+void flight_passes(void)
+{
+	atomic_store(&flight.passed_ns, now_ns());
 }
 
 void flight_context_leaves(CUcontext context)

@@ -8,7 +8,8 @@
  *
  * The bound is rough, applies only to our own work, and does not affect charges. Nothing waits
  * while a capture is open. A wait is short if the mark may itself wait for this thread: after a few
- * waits in vain there is no bound for a while.
+ * waits in vain there is no bound for a while. Unless such work was seen to end by itself
+ * (guest/time/lasts.h): then it is waited for.
  */
 #pragma once
 
@@ -25,6 +26,9 @@ must_check uint32_t flight_period(int device);
 /* Takes a sample before its call submits to `stream`. True: it has waited, and was not present
  * meanwhile; check the gate and call it again. */
 must_check bool flight_wait(struct presence_slot *slot, int device, CUstream stream);
+
+/* The slow path ends: the call is about to submit. Or others may have, until now. */
+void flight_passes(void);
 
 /* The bound has changed. */
 void flight_bound(int device, uint64_t before_ns, uint64_t now_ns);

@@ -91,6 +91,7 @@ static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint
 				return answer;
 		}
 	} while (due && has_stream && flight_wait(slot, device, stream));
+	flight_passes();
 	want_stir(device);
 	return 0;
 }

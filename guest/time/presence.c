@@ -332,6 +332,15 @@ void presence_sample_soon(void)
 			set_countdown(&slots_of(chunk)[i], 1);
 }
 
+bool presence_all_sampled(void)
+{
+	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
+		for (unsigned i = 0; i < count_of(chunk); i++)
+			if (__atomic_load_n(&slots_of(chunk)[i].period, __ATOMIC_RELAXED) > 1)
+				return false;
+	return true;
+}
+
 bool presence_is_still(void)
 {
 	presence_barrier();

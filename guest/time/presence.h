@@ -89,6 +89,9 @@ struct presence_snapshot {
 };
 void presence_snapshot(struct presence_snapshot *ret_snapshot);
 
+/* Does each call of each thread take the slow path, as it has since the thread's last one? */
+bool presence_all_sampled(void);
+
 /* Called by the agent while no walk is in progress and no capture is open: each thread's next
  * submitting call takes the slow path. */
 void presence_sample_soon(void);

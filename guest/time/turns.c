@@ -42,6 +42,13 @@ static bool has_submitted(struct watch *w)
 	return !same;
 }
 
+/* What threads have submitted until then was no sample. */
+static void sample_soon(void)
+{
+	presence_sample_soon();
+	flight_passes();
+}
+
 static bool is_busy(int device)
 {
 	bool busy;
@@ -62,7 +69,7 @@ static bool tell_idle(struct watch *w, int device)
 
 	want_arm(device);
 	if (capture_keep_out()) {
-		presence_sample_soon();
+		sample_soon();
 		still = presence_is_still();
 		capture_let_in();
 	}
@@ -88,7 +95,7 @@ static int check_flight(uint32_t wire_device, int device, struct watch *w, bool 
 		if (walking || !capture_keep_out())
 			return CHECK_ALONE_US;
 		flight_bound(device, w->flight_ns, flight_ns);
-		presence_sample_soon();
+		sample_soon();
 		capture_let_in();
 	}
 	w->flight_ns = flight_ns;

@@ -41,6 +41,7 @@ struct tenant_device {
 	uint64_t closing_ns;	   /* since when the gate is closing, if it is */
 	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
 	enum gate_test test;
+	struct late late;
 	bool logged_beside; /* in the log */
 	bool seated;	    /* it takes part in turns: it has guests */
 	struct turns_seat seat;

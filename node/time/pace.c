@@ -91,5 +91,7 @@ bool pace_is_coupled(const struct tenant_device *at)
 {
 	enum turns_bond bond = at->tenant->turns.bond;
 
-	return at->seated && (bond == TURNS_STEPPED || bond == TURNS_STAYED);
+	/* Where no gate is to close, it says only what once was. */
+	return at->seated && at->seat.device->governed &&
+	       (bond == TURNS_STEPPED || bond == TURNS_STAYED);
 }

@@ -8,12 +8,14 @@
 
 #include <string.h>
 
+#include "base/least.h"
 #include "node/daemon.h"
 #include "node/move/move.h"
 #include "node/tenants/guest_send.h"
 #include "node/tenants/nested.h"
 #include "node/time/gate.h"
 #include "node/time/hang.h"
+#include "node/time/late.h"
 #include "node/time/pace.h"
 #include "node/time/samples.h"
 #include "node/time/schedule_now.h"
@@ -105,6 +107,12 @@ static void log_beside(struct tenant_device *at)
 	at->logged_beside = true;
 }
 
+static void judge_late(struct tenant_device *at, uint64_t now)
+{
+	if (!late_is_excused(at, now))
+		turns_late(&at->seat, stands(at), now);
+}
+
 static void act(const struct turns_action *action, uint64_t now)
 {
 	struct tenant_device *at = owner_of(action->seat);
@@ -120,9 +128,10 @@ static void act(const struct turns_action *action, uint64_t now)
 		break;
 	case TURNS_CLOSE:
 		apply(at);
+		late_begins(at);
 		break;
 	case TURNS_LATE:
-		turns_late(&at->seat, stands(at), now);
+		judge_late(at, now);
 		break;
 	case TURNS_COUPLED:
 		hang_log(at, "tenant.coupled");
@@ -183,7 +192,7 @@ static void pump(struct daemon *d, uint64_t now)
 		if (d->device[i].turns.holder)
 			pace_show(owner_of(d->device[i].turns.holder), true);
 	d->schedule.pumping = false;
-	deadline = turns_deadline(&d->schedule.turns);
+	deadline = least(turns_deadline(&d->schedule.turns), d->schedule.again_ns);
 	if (move_deadline(d) < deadline)
 		deadline = move_deadline(d);
 	if (samples_deadline(d) < deadline)
@@ -199,6 +208,7 @@ static void on_alarm(struct loop_alarm *alarm)
 	uint64_t now = schedule_now(d);
 
 	turns_tick(&d->schedule.turns, now);
+	late_tick(d, now, judge_late);
 	move_tick(d, now);
 	samples_tick(d, now);
 	pump(d, now);
@@ -232,6 +242,7 @@ void schedule_listen(struct tenant_device *at, uint64_t now)
 int schedule_open(struct daemon *d)
 {
 	turns_init(&d->schedule.turns, &turns_usual);
+	d->schedule.again_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < d->places; i++) {
 		uint32_t order = i < d->devices ? 0 : i; /* later devices are behind */
 

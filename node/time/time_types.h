@@ -39,8 +39,16 @@ struct gates {
 	bool checking;		 /* it is armed */
 };
 
+/* late.h */
+struct late {
+	uint64_t since_ns; /* since when the gate closes, if that is watched */
+	uint64_t ran_ns, queued_ns;
+	uint64_t again_ns; /* when it is looked again, by the clock of turns; 0: not */
+};
+
 struct schedule {
 	struct turns turns;
+	uint64_t again_ns; /* the first of all `again_ns`; UINT64_MAX: none */
 	struct loop_alarm alarm;
 	bool pumping; /* the machines' actions are being fetched */
 };

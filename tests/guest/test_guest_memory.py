@@ -425,6 +425,33 @@ def test_who_took_memory_past_mete_is_refused_more_and_its_neighbours_see_it():
         node.nothing_left()
 
 
+# Loads code and asks for memory as soon as it has a context: it is never quiet with nothing but that.
+AT_ONCE = r'''
+import ctypes as c, sys
+cuda = c.CDLL("libcuda.so.1")
+context, address, module = c.c_void_p(), c.c_uint64(), c.c_void_p()
+allocate = cuda.cuMemAlloc_v2
+assert cuda.cuInit(0) == cuda.cuCtxCreate_v2(c.byref(context), 0, 0) == 0
+assert cuda.cuModuleLoadData(c.byref(module), b".version 6.5\n.target sm_70\n.address_size 64\n.visible .entry k() { ret; }\n") == 0
+assert allocate(c.byref(address), c.c_size_t(32 << 20)) == 0
+print("ready", flush=True)
+sys.stdin.read()
+'''
+
+
+def test_what_a_context_takes_is_learnt_of_programs_that_go_on_at_once():
+    with Node("1GiB", METE_SIM_CONTEXT_MEMORY="100M", METE_SIM_ANSWER_COST="20ms") as node:
+        tenants = [node.admin.tenant("1GiB") for _ in range(2)]
+        programs = [subprocess.Popen([sys.executable, "-c", AT_ONCE], env=node.guest_environment(tenant), text=True,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE) for tenant in tenants]
+        for program in programs:
+            assert program.stdout.readline() == "ready\n"
+        assert Guest(node.tenant.socket).ask("residual_ask", device=0, bytes=0).value == 100 * MIB
+        for program in programs:
+            program.communicate()
+            assert program.returncode == 0
+
+
 def test_a_killed_guest_leaves_nothing():
     with Node() as node:
         for _ in range(20 * SCALE):

@@ -179,11 +179,15 @@ class Seat:
         os.closerange(4, 1 << 20)  # connections of others must not stay open because of us
         orders = socket.socket(fileno=fd)
         while path := orders.recv(200):
-            made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            error = made.connect_ex(path)
-            orders.sendmsg([struct.pack("<I", error)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", made.fileno()))])
-            made.close()
+            Seat.hand_out(orders, path)
         os._exit(0)
+
+    @staticmethod
+    def hand_out(orders, path):
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        error = made.connect_ex(path)
+        orders.sendmsg([struct.pack("<I", error)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", made.fileno()))])
+        made.close()
 
     def connect(self, path):
         self.socket.send(path.encode())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests whose memory moves, as the real library does it: blocks that are on the device, in the store, or both."""
+import contextlib
 import mmap
 import os
 import select
@@ -226,6 +227,40 @@ def play(movers, until_, otherwise=None):
         for mover in movers:
             if mover.socket in ready:
                 mover.hears(mover.receive_any())
+
+
+def spins(nice):
+    """Does not return: wants the first processor for ever."""
+    os.nice(nice)
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    while True:
+        pass
+
+
+class Starved(Seat):
+    """Its process always wants the processor that others_spin() has."""
+
+    @staticmethod
+    def serve(fd):
+        os.closerange(4, 1 << 20)
+        orders = socket.socket(fileno=fd)
+        Seat.hand_out(orders, orders.recv(200))
+        spins(15)
+
+
+@contextlib.contextmanager
+def others_spin():
+    pids = []
+    for _ in range(2):
+        pids.append(os.fork())
+        if pids[-1] == 0:
+            spins(5)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 class Node(Daemon):

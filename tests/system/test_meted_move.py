@@ -113,6 +113,32 @@ def test_suspend_frees_the_device_and_resume_brings_all_back():
         meted.ends()
 
 
+def test_who_was_coupled_once_is_not_called_so_where_its_gate_is_not_to_close():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        a.drains = False
+        a.waits(1)
+        meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=1)
+        meted.play(lambda: meted.row(a).coupled)
+        meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=0)
+        a.waits(0)
+        meted.play(lambda: a.runs())
+        assert not meted.row(a).coupled, meted.row(a)
+
+
+def test_who_gets_no_processor_is_not_called_coupled_as_its_memory_is_to_leave():
+    """Of two that do not drain, and have a thread at the gate, the one that was told first has no processor."""
+    with others_spin(), Node() as meted:
+        starved, other = meted.mover("starved", CHUNK, seat=Starved()), meted.mover("other", CHUNK)
+        for mover in (starved, other):
+            mover.drains = False
+            mover.waits(1)
+            meted.admin.ask("tenant_suspend", tenant=mover.made.tenant, name="", suspends=1)
+        meted.play(lambda: meted.row(other).coupled)
+        log = meted.log()
+        assert f"tenant.coupled tenant={other.made.tenant}" in log and f"tenant.coupled tenant={starved.made.tenant}" not in log, log
+
+
 def suspends(meted, mover, admin=None, wait=3600 * 10 ** 9):
     """Asks, and hears the answer later."""
     admin = admin or meted.admin

@@ -297,5 +297,26 @@ def test_who_only_waits_for_its_memory_is_told_who_does_not_make_room():
         meted.ends()
 
 
+def test_who_has_no_processor_is_not_stuck_when_who_is_stopped_is():
+    """Neither moves what it was told to. Decision 151."""
+    with others_spin(), Node() as meted:
+        starved, stopped = meted.mover("starved", 7 * CHUNK, seat=Starved()), meted.mover("stopped", 7 * CHUNK)
+        for mover in (starved, stopped):
+            mover.obeys = False
+            mover.idle()
+        b = meted.mover("b")
+        b.allocate(14 * CHUNK)
+        meted.play(lambda: starved.order["leave"] and stopped.order["leave"])
+        stopped.seat.signal(signal.SIGSTOP)
+        meted.play(lambda: meted.row(stopped).stuck)
+        assert not meted.row(starved).stuck, meted.log()
+        stopped.seat.signal(signal.SIGCONT)
+        starved.obeys = stopped.obeys = True
+        meted.play(lambda: not b.asked)
+        log = meted.log()
+        assert f"tenant.stuck tenant={stopped.made.tenant}" in log and f"tenant.stuck tenant={starved.made.tenant}" not in log, log
+        meted.ends()
+
+
 if __name__ == "__main__":
     run(globals())

@@ -279,6 +279,45 @@ TEST(what_contexts_take_is_learnt_where_they_were_alone)
 	expect(!(measured(220) & RESIDUAL_SAMPLE));
 }
 
+/* It began to ask, and waits: nothing is granted while a report is owed. */
+static unsigned asks_meanwhile(uint64_t used)
+{
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	page.changes++;
+	return step(RESIDUAL_ENDS, used);
+}
+
+TEST(what_contexts_take_is_learnt_of_who_asks_for_its_first_memory_at_once)
+{
+	given(0, 0);
+	page.contexts = 2;
+	expect_eq(reserve_and_settle(80), RESIDUAL_MEASURE);
+	expect(asks_meanwhile(120) & RESIDUAL_SAMPLE);
+	expect_eq(r.sample, 60);
+}
+
+TEST(nothing_is_learnt_of_who_may_hold_more_than_contexts_while_it_moves)
+{
+	given(0, 0);
+	page.contexts = 1;
+	expect_eq(reserve_and_settle(80), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_RESERVED, 80), 0); /* a second context is on its way */
+	expect(!(asks_meanwhile(120) & RESIDUAL_SAMPLE));
+	given(0, 0);
+	page.contexts = 1;
+	expect_eq(reserve_and_settle(80), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_GRANTED, 1000), 0);
+	page.changes++;
+	expect(!(step(RESIDUAL_ENDS, 1060) & RESIDUAL_SAMPLE));
+	given(0, 0);
+	page.contexts = 1;
+	expect_eq(reserve_and_settle(80), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	page.changes = RESIDUAL_CHANGING; /* a context is ending, say */
+	expect(!(step(RESIDUAL_ENDS, 60) & RESIDUAL_SAMPLE));
+}
+
 TEST(a_tenant_expects_what_it_had_and_a_neighbour_what_two_agree_upon)
 {
 	struct residual_price p = {0};
