@@ -260,6 +260,20 @@ def rows(build):
                   set_shares(("memory", "100MiB"), ("memory", "400MiB"), ("memory", "512MiB")))
     for name in ("both_lent_forked_died", "both_opened_out", "both_expandable", "both_event_waits", "moves_taken", "turns_children"):
         movable(name + "/suspended_set", f"{name} while it is suspended and resumed, and its share is changed in between", suspend_and_set)
+    for name in ("both_barrier", "both_halves", "both_updated", "both_thread_stopped"):
+        movable(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, kills=True, slow_s=RESTART_S)
+    for name in ("both_barrier", "both_batched", "both_stop_storm"):
+        movable(name + "/suspended_set", f"{name} while it is suspended and resumed, and its share is changed in between", suspend_and_set)
+    for name in ("both_barrier", "both_trimmed"):
+        movable(name + "/parked", f"{name} while it is parked whenever it is idle for a moment", set_shares(
+            ("idle", "park:50ms"), ("weight", "10000"), ("idle", "keep"), ("weight", "1")))
+    for name in ("both_updated", "both_trimmed", "both_halves"):
+        movable(name + "/limit_set", f"{name} while its limit is set up and down, below what it holds",
+                set_shares(("memory", "20MiB"), ("memory", "400MiB"), ("memory", "512MiB")))
+    for name in ("turns_capture_execs", "own_clock", "threads_end"):
+        movable(name + "/suspended", f"{name} while it is suspended and resumed", suspend)
+    for name in ("interrupted", "own_clock", "own_numbers", "calls_refused"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("both_lent_forked_died", "both_opened_out", "both_recalled_killed"):
         disturbed(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, kills=True, slow_s=RESTART_S)
     for name, error, what in (("moves_taken", errno.ENOSPC, "full"), ("lends_many", errno.ENOMEM, "full"), ("both_lent_forked_died", errno.ENOSPC, "full"),
