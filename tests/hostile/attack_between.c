@@ -39,11 +39,11 @@ static CUgraph graph_that_sets(CUdeviceptr address, unsigned value)
 /* Says so aloud where world.py hears it: what was written is not there. */
 static void check_words(CUdeviceptr address, unsigned value)
 {
-	static _Thread_local unsigned word[PIECE / 4];
+	owned(free) unsigned *word = malloc(PIECE);
 
-	if (CALL(cuMemcpyDtoH_v2)(word, address, PIECE) != CUDA_SUCCESS)
+	if (!word || CALL(cuMemcpyDtoH_v2)(word, address, PIECE) != CUDA_SUCCESS)
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(word); i++)
+	for (size_t i = 0; i < PIECE / sizeof(*word); i++)
 		if (word[i] != value) {
 			printf("was shown %x in the place of %x\n", word[i], value);
 			fflush(stdout);
@@ -173,6 +173,7 @@ static void batch(void)
 	if (g.cuMemAlloc_v2(&word, PIECE) != CUDA_SUCCESS)
 		return;
 	CALL(cuMemsetD8_v2)(word, 0, PIECE);
+	g.cuCtxSynchronize();
 	for (unsigned n = 1; until(&t, WHILE_MS); n++) {
 		CUstreamBatchMemOpParams op[2] = {{0}};
 
