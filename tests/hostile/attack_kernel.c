@@ -174,7 +174,7 @@ void attack_calls_refused(void)
 
 	g.cuMemAlloc_v2(&address, 64 * MIB);
 	refuse_calls(ENOSYS);
-	alarm(20);
+	alarm(3);
 	in_threads(4, take_and_free);
 	take_everything();
 	alarm(0);
@@ -183,7 +183,7 @@ void attack_calls_refused(void)
 void attack_calls_refused_early(void)
 {
 	refuse_calls(EPERM);
-	alarm(20);
+	alarm(3);
 	start_and_take();
 	alarm(0);
 }
