@@ -22,6 +22,8 @@ MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modul
 MOVED = ("moves_", "lends_", "both_")
 # Their memory can move.
 MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_filled", "store_locked", "descriptors_passed"}
+# While meted is told to end, in `make test`.
+ENDED = {"take-linear", "store_held"}
 CAPPED = ("--cap", "20%", "--weight", "1000")
 # What they forge is believed only of who takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
@@ -40,6 +42,18 @@ def kill_meted(times, pause_s=0.15):
             pid = wait_for(world.daemon_pid, 10)
             if pid:
                 os.kill(pid, signal.SIGKILL)
+        wait_for(world.daemon_pid, 20)
+    return disturb
+
+
+def end_meted(times, pause_s=0.2):
+    """In an orderly way, as an update does. World.ends has how long each took."""
+    def disturb(world, running):
+        for _ in range(times):
+            time.sleep(pause_s)
+            pid = wait_for(world.daemon_pid, 10)
+            if pid:
+                world.end_meted(pid)
         wait_for(world.daemon_pid, 20)
     return disturb
 
@@ -212,6 +226,9 @@ def rows(build):
 
     for name in ("take-linear", "take-async", "threads_race", "contexts_churn", "page_scribbled", "ask_return_storm", "other_user"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    for name in ("take-linear", "moves_taken", "lends_freed", "turns_coupled", "turns_spinning", "both_barrier", "both_thread_stopped", "store_held", "store_locked",
+                 "own_clock"):
+        disturbed(name + "/meted_ended", f"{name} while meted is told to end three times", end_meted(3), kills=True, slow_s=RESTART_S, quick=name in ENDED)
     for name in ("segments_churned", "inventory_out", "store_punched"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("moves_taken", "moves_mapped", "lends_freed", "lends_killed", "exports_posted", "graph_updates", "turns_coupled"):
