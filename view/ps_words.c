@@ -234,7 +234,9 @@ static void say_movement(struct words *words, const struct ps_rows *rows,
 	uint64_t fixed = here - (t->movable < here ? t->movable : here);
 	const char *why = unmovable(t->unmovable);
 
-	if (t->stuck)
+	if (t->unmovable & WIRE_UNMOVABLE_HOST)
+		say(words, 2, "the host has no memory for what is to leave");
+	else if (t->stuck)
 		say(words, 2, "its memory does not move as it was told");
 	if (t->kept)
 		say(words, 2, "it keeps %s %s of the store that it was told to give back",
@@ -288,9 +290,12 @@ static void say_wait(struct words *words, const struct ps_rows *rows,
 	if (!t->behind)
 		return say(words, 0, "%s%s", gate_words(GATE_MEMORY),
 			   for_how_long(t->lasting).text);
-	say(words, 2, "%s%s: tenant %u%s%.60s%s does not make room", gate_words(GATE_MEMORY),
+	say(words, 2, "%s%s: tenant %u%s%.60s%s %s", gate_words(GATE_MEMORY),
 	    for_how_long(t->lasting).text, t->behind, by ? " (" : "", by ? by->name.text : "",
-	    by ? ")" : "");
+	    by ? ")" : "",
+	    by && (by->unmovable & WIRE_UNMOVABLE_HOST)
+		    ? "cannot make room, as the host has no memory"
+		    : "does not make room");
 }
 
 /* "parked: a higher class needs the room for 12 s: train" */

@@ -111,6 +111,8 @@ enum wire_unmovable {
 	WIRE_UNMOVABLE_DEVICES = 1 << 8, /* its tenant has several devices */
 	WIRE_UNMOVABLE_DRIVER = 1 << 9,	 /* the driver lacks the functions */
 	WIRE_UNMOVABLE_STORE = 1 << 10,	 /* meted has no store; only meted says so */
+	WIRE_UNMOVABLE_HOST = 1 << 11,	 /* the host has no memory for it now; likewise */
+	WIRE_UNMOVABLE_DAEMONS = WIRE_UNMOVABLE_STORE | WIRE_UNMOVABLE_HOST,
 	WIRE_UNMOVABLE_ALL = WIRE_UNMOVABLE_PROCESS | WIRE_UNMOVABLE_DEVICES |
 			     WIRE_UNMOVABLE_DRIVER | WIRE_UNMOVABLE_STORE,
 };

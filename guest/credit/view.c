@@ -33,6 +33,20 @@ static uint64_t idle_bytes(int device, uint64_t granted, bool looked)
 	return looked && all > own && state_page(device, guests) > 1 ? all : own;
 }
 
+/* What was used when it was looked at last with a daemon. The next daemon's page shows none of it
+ * until it has heard what we hold. */
+static _Atomic uint64_t used_before[STATE_DEVICES];
+
+static uint64_t with_former(int device, uint64_t used)
+{
+	uint64_t before = atomic_load_explicit(&used_before[device], memory_order_relaxed);
+
+	if (atomic_load(&state.lost))
+		return used > before ? used : before;
+	atomic_store_explicit(&used_before[device], used, memory_order_relaxed);
+	return used;
+}
+
 static uint64_t free_bytes(int device, uint64_t total, bool looked)
 {
 	uint64_t lent = (uint64_t)state_page(device, lent_mib) << 20;
@@ -46,6 +60,7 @@ static uint64_t free_bytes(int device, uint64_t total, bool looked)
 		used = state_page(device, used_bytes);
 	if (used < credit_allocated(device))
 		used = credit_allocated(device);
+	used = with_former(device, used);
 	return least(used < total ? total - used : 0, room + idle);
 }
 

@@ -178,6 +178,25 @@ static void log_of(const struct tenant_device *at, const char *event, uint64_t b
 		    log_text(at->tenant->name).text, at->index, bytes);
 }
 
+/* Others do without its room, whoever is to blame. Nobody is killed for the host's want of memory.
+ */
+static void on_stuck(struct tenant_device *at, uint64_t bytes)
+{
+	int no_host = move_host_error(at);
+
+	if (no_host == 0) {
+		log_of(at, "tenant.stuck", bytes);
+		hang_stuck(at);
+	} else {
+		log_warning("tenant.unhoused",
+			    "tenant=%u name=%s device=%u bytes=%" PRIu64
+			    " reason=\"the host has no memory for what is to leave: %s\"",
+			    at->tenant->id, log_text(at->tenant->name).text, at->index, bytes,
+			    strerror(-no_host));
+	}
+	move_check_later(at->tenant->daemon);
+}
+
 static void act(const struct residency_action *action)
 {
 	struct tenant_device *at = action->member->owner;
@@ -200,9 +219,7 @@ static void act(const struct residency_action *action)
 			  at->tenant->id, at->index, action->bytes);
 		break;
 	case RESIDENCY_STUCK:
-		log_of(at, "tenant.stuck", action->bytes);
-		hang_stuck(at);
-		move_check_later(at->tenant->daemon);
+		on_stuck(at, action->bytes);
 		break;
 	}
 }
@@ -400,7 +417,9 @@ static void add_guest(const struct guest *g, uint32_t device, struct wire_tenant
 	row->out += m->out;
 	row->stored += m->segment_bytes;
 	row->saved += m->saved + m->left - m->copied;
-	row->unmovable |= (uint32_t)__atomic_load_n(&own->why, __ATOMIC_RELAXED);
+	row->unmovable |= (uint32_t)__atomic_load_n(&own->why, __ATOMIC_RELAXED) &
+			  ~(uint32_t)WIRE_UNMOVABLE_DAEMONS;
+	row->unmovable |= m->host_error ? WIRE_UNMOVABLE_HOST : 0;
 	row->oversize += __atomic_load_n(&g->own->oversize_bytes[device], __ATOMIC_RELAXED);
 }
 

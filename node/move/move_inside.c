@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/move/move_inside.h"
 
+#include <string.h>
+
 #include "base/least.h"
 #include "base/text.h"
 #include "node/daemon.h"
@@ -31,12 +33,33 @@ bool move_listens(const struct tenant_device *at)
 	return at->joined && (at->seat.device->tenants > 1 || at->tenant->share.park_ns);
 }
 
+int move_host_error(const struct tenant_device *of)
+{
+	list_for_each(link, (struct list *)&of->tenant->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+		int r = g->device[tenant_index(of)].move.host_error;
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 struct move_words move_hindrance(const struct residency_member *by)
 {
 	const struct tenant_device *of = by->owner;
+	int no_host = move_host_error(of);
 	struct move_words ret;
 
-	if (by->kept_bytes)
+	if (no_host < 0 && !by->kept_bytes)
+		snprintf(ret.text, sizeof(ret.text),
+			 "the host has no memory for what tenant %u (%.60s), which has %s of the "
+			 "device, is to move there: %s",
+			 of->tenant->id, of->tenant->name,
+			 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text,
+			 strerror(-no_host));
+	else if (by->kept_bytes)
 		snprintf(ret.text, sizeof(ret.text),
 			 "tenant %u (%.60s) keeps %s of the store, which it was told to give back",
 			 of->tenant->id, of->tenant->name, text_mib(by->kept_bytes, TEXT_UP).text);

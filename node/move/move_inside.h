@@ -39,6 +39,9 @@ struct move_words {
 	char text[WIRE_TEXT_MAX + 1];
 };
 
+/* Why the host has no memory for what the tenant is to move out, which is not the tenant's fault:
+ * -errno; 0: it has. */
+int move_host_error(const struct tenant_device *of);
 /* "tenant 3 (x), which has 1GiB of the device, is stuck: ..."; of residency_hindrance(). */
 struct move_words move_hindrance(const struct residency_member *by);
 

@@ -149,6 +149,7 @@ static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 	const struct store_part *part = &part_under(at)->store;
 
 	lacks(at, r == STORE_BUDGET ? bytes : 0);
+	at->move.host_error = r < 0 && r != -EBUSY ? r : 0;
 	if (!list_linked(&at->move.in_want))
 		list_append(&at->guest->tenant->daemon->move.in_want, &at->move.in_want);
 	if (r == BEYOND_NEED)
@@ -176,8 +177,9 @@ static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 			     "the segment was not prepared within %d s",
 			     STORE_LATE_MS / 1000);
 	else
-		guest_refuse(at->guest, id, WIRE_REFUSED_FULL, "the store has no memory: %s",
-			     strerror(-r));
+		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
+			     "the host has no memory for %s in the store: %s",
+			     text_mib(bytes, TEXT_UP).text, strerror(-r));
 }
 
 static void on_ready(struct store_segment *segment, int error)
@@ -191,6 +193,7 @@ static void on_ready(struct store_segment *segment, int error)
 		refuse(at, segment->id, segment->bytes, error);
 		return;
 	}
+	at->move.host_error = 0;
 	/* A guest that asked on an earlier connection does not know about it. */
 	if (!at->move.can || !at->guest->caller) {
 		release(segment);
@@ -440,6 +443,7 @@ void move_segments_forget(struct guest_device *at)
 	struct move_guest *m = &at->move;
 
 	lacks(at, 0);
+	m->host_error = 0;
 	list_remove(&m->in_want);
 	while (!list_empty(&m->waits))
 		drop_wait(list_entry(m->waits.next, struct wait, own));

@@ -40,6 +40,7 @@ struct move_guest {
 	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
 	uint32_t behind;	/* of its tenant, as it was told */
 	uint64_t lacks_bytes;	/* the store is full for this ask of it */
+	int host_error;		/* the host had no memory for its last ask; 0: it had */
 
 	/* Its orders of this generation, and its reports of them. */
 	uint32_t generation;

@@ -4,6 +4,12 @@
 #include "node/daemon.h"
 #include "node/state/recorder.h"
 
+/* At our end tenants are taken apart, and guests go on by what they were last told: see stop(). */
+static bool is_over(const struct tenant *t)
+{
+	return t->daemon->stopping;
+}
+
 static void show_room(struct tenant_device *at, uint64_t credit)
 {
 	struct tenant *t = at->tenant;
@@ -18,6 +24,8 @@ static void show_room(struct tenant_device *at, uint64_t credit)
 
 void tenant_show_room(struct tenant_device *at, uint64_t credit)
 {
+	if (is_over(at->tenant))
+		return;
 	show_room(at, credit);
 	__atomic_fetch_add(&at->tenant->shown->epoch, 1, __ATOMIC_RELEASE);
 }
@@ -29,6 +37,8 @@ void tenant_show(struct tenant *t, uint32_t device)
 	struct ledger_sums own;
 	bool lowered;
 
+	if (is_over(t))
+		return;
 	ledger_account_sums(at->account, &own);
 	lowered = own.highest_limit > own.limit && own.highest_limit > at->highest_limit;
 	if (own.booked + own.evicted > at->most_bytes || lowered)

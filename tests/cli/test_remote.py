@@ -169,6 +169,27 @@ def test_why_set_suspend_and_resume_mean_the_nodes_tenants():
         refused(far.mete("set", "--node", "n1", "default/train/c", "weight=400"), "kubectl annotate failed", "orbidden", status=1)
 
 
+def test_who_may_only_look_is_refused_by_every_verb_and_changes_nothing():
+    """Who may list pods, as by Kubernetes's role `view`, but not run commands in mete's: nothing is seen, and nothing changed. Who may run them, and patch no pod,
+    sees all and changes no pod's share."""
+    with cluster() as (node, api, far):
+        At(node, "--memory", "1G", "--swap", "auto", "--name", "default/train/c", "--device", "0")
+        At(node, "--name", "plain", "--device", "1")
+        before = [(row["fields"], row["suspended"], row["limit_bytes"]) for row in node.ps()["tenants"]]
+        api.forbidden = [("GET", "/exec"), ("POST", "/exec"), ("PATCH", "/")]
+        for words in (("ps",), ("why",), ("set", "default/train/c", "weight=7"), ("set", "plain", "escalate=kill"), ("suspend", "default/train/c"), ("resume", "plain")):
+            done = far.mete(words[0], "--node", "n1", *words[1:])
+            refused(done, "node n1: ", "orbidden", status=1)
+            assert done.stdout == "" and done.stderr.count("\n") == 1, (words, done)
+        with screen(far, columns=120) as top:
+            top.wait("orbidden", "^status=1")
+        assert not api.commands and not api.patches, (api.commands, api.patches)
+        api.forbidden = [("PATCH", "/")]
+        done = far.mete("set", "--node", "n1", "default/train/c", "weight=7")
+        refused(done, "kubectl annotate failed", "orbidden", status=1)
+        assert [(row["fields"], row["suspended"], row["limit_bytes"]) for row in node.ps()["tenants"]] == before and not api.patches
+
+
 def test_what_the_verbs_refuse_is_said_with_the_node():
     with cluster() as (node, api, far):
         refused(far.mete("set", "--node", "n1", "one", "wieght=1"), "did you mean 'weight'", status=2)

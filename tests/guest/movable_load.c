@@ -9,6 +9,7 @@
  *	lend I (answers a handle)		borrow I HANDLE BYTES		return I
  *	range I (where its allocation begins, from I, and its size)
  *	context (a new one instead)		capture		end-capture
+ *	info (how much is free)
  *	fork		jump (out of a copy that waits at the gate)		storm N
  */
 #include <dlfcn.h>
@@ -39,6 +40,7 @@ enum { MOST = 64 };
 	F(cuMemFreeAsync)                                                                          \
 	F(cuMemcpyHtoD_v2)                                                                         \
 	F(cuMemcpyDtoH_v2)                                                                         \
+	F(cuMemGetInfo_v2)                                                                         \
 	F(cuMemGetAddressRange_v2)                                                                 \
 	F(cuMemAdvise)                                                                             \
 	F(cuIpcCloseMemHandle)                                                                     \
@@ -273,6 +275,14 @@ static void range(int i)
 	printf("%d %zu\n", (int)(base - g.at[i]), bytes);
 }
 
+static void info(void)
+{
+	size_t available, total;
+
+	ok(g.cuMemGetInfo_v2(&available, &total));
+	printf("%zu\n", available);
+}
+
 static void allocated(int i, CUresult r, size_t bytes)
 {
 	g.bytes[i] = r == CUDA_SUCCESS ? bytes : 0;
@@ -310,6 +320,8 @@ static void obey(const char *verb, int i, uint64_t a, uint64_t b)
 		printf("%d\n", (int)g.cuIpcCloseMemHandle(g.at[i]));
 	} else if (!strcmp(verb, "range")) {
 		range(i);
+	} else if (!strcmp(verb, "info")) {
+		info();
 	} else if (!strcmp(verb, "context")) {
 		context();
 	} else if (!strcmp(verb, "capture")) {

@@ -86,6 +86,7 @@ class FakeMeted:
         self.refuse_segments = False
         self.forgets = False  # what guests say that they have out
         self.recalls = False  # before each grant
+        self.mute = False  # it does not answer an inventory
         self.libc = ctypes.CDLL(None)
         self.guests, self.wrong = [], []
         self.changed = threading.Condition()
@@ -126,6 +127,12 @@ class FakeMeted:
         self.kill()
         if kind is None:
             assert not self.wrong, self.wrong
+
+    def show(self, used):
+        """In the tenant's page: so much of a limit of 1 GiB."""
+        with self.changed:
+            struct.pack_into("<QQ", self.page, DEVICE_AT + 24, 1 << 30, used)
+            struct.pack_into("<Q", self.page, DEVICE_AT + 64, used)
 
     # ---- the thread
 
@@ -175,6 +182,8 @@ class FakeMeted:
 
     def on_inventory_end(self, guest, m):
         guest.stated = True
+        if self.mute:
+            return
         guest.say("done", m.id, value=0 if self.forgets else guest.stated_out)
 
     def on_credit_ask(self, guest, m):

@@ -317,6 +317,23 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_everybody_what_is_where():
             load.check(0, 1, 2)
 
 
+def test_a_daemon_that_has_not_heard_what_is_held_does_not_make_it_free():
+    """A context is in no figure of the program's own: its page, which is new, says only later what that has."""
+    with Machine() as machine:
+        fake, load = machine.fake, Load(machine)
+        fake.show(300 * MIB)
+        free = int(load.ask("info"))
+        assert free < 1 << 30, "none of it is used"
+        fake.kill()
+        fake.mute = True
+        fake.start()
+        fake.show(0)
+        fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
+        assert int(load.ask("info")) == free
+        load.process.kill()
+        load.process.wait()
+
+
 def test_a_daemon_that_does_not_know_what_is_out_opens_no_gate():
     """It has lost its journal, and says so by what it counts. Whether its page says open from the beginning, or only later."""
     for early in True, False:

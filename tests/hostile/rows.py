@@ -22,6 +22,8 @@ MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modul
 MOVED = ("moves_", "lends_", "both_")
 # Their memory can move.
 MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_filled", "store_locked", "descriptors_passed"}
+# While meted is told to end, in `make test`.
+ENDED = {"take-linear", "store_held"}
 CAPPED = ("--cap", "20%", "--weight", "1000")
 # What they forge is believed only of who takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
@@ -40,6 +42,18 @@ def kill_meted(times, pause_s=0.15):
             pid = wait_for(world.daemon_pid, 10)
             if pid:
                 os.kill(pid, signal.SIGKILL)
+        wait_for(world.daemon_pid, 20)
+    return disturb
+
+
+def end_meted(times, pause_s=0.2):
+    """In an orderly way, as an update does. World.ends has how long each took."""
+    def disturb(world, running):
+        for _ in range(times):
+            time.sleep(pause_s)
+            pid = wait_for(world.daemon_pid, 10)
+            if pid:
+                world.end_meted(pid)
         wait_for(world.daemon_pid, 20)
     return disturb
 
@@ -212,6 +226,9 @@ def rows(build):
 
     for name in ("take-linear", "take-async", "threads_race", "contexts_churn", "page_scribbled", "ask_return_storm", "other_user"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    for name in ("take-linear", "moves_taken", "lends_freed", "turns_coupled", "turns_spinning", "both_barrier", "both_thread_stopped", "store_held", "store_locked",
+                 "own_clock"):
+        disturbed(name + "/meted_ended", f"{name} while meted is told to end three times", end_meted(3), kills=True, slow_s=RESTART_S, quick=name in ENDED)
     for name in ("segments_churned", "inventory_out", "store_punched"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("moves_taken", "moves_mapped", "lends_freed", "lends_killed", "exports_posted", "graph_updates", "turns_coupled"):
@@ -260,6 +277,20 @@ def rows(build):
                   set_shares(("memory", "100MiB"), ("memory", "400MiB"), ("memory", "512MiB")))
     for name in ("both_lent_forked_died", "both_opened_out", "both_expandable", "both_event_waits", "moves_taken", "turns_children"):
         movable(name + "/suspended_set", f"{name} while it is suspended and resumed, and its share is changed in between", suspend_and_set)
+    for name in ("both_barrier", "both_halves", "both_updated", "both_thread_stopped"):
+        movable(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, kills=True, slow_s=RESTART_S)
+    for name in ("both_barrier", "both_batched", "both_stop_storm"):
+        movable(name + "/suspended_set", f"{name} while it is suspended and resumed, and its share is changed in between", suspend_and_set)
+    for name in ("both_barrier", "both_trimmed"):
+        movable(name + "/parked", f"{name} while it is parked whenever it is idle for a moment", set_shares(
+            ("idle", "park:50ms"), ("weight", "10000"), ("idle", "keep"), ("weight", "1")))
+    for name in ("both_updated", "both_trimmed", "both_halves"):
+        movable(name + "/limit_set", f"{name} while its limit is set up and down, below what it holds",
+                set_shares(("memory", "20MiB"), ("memory", "400MiB"), ("memory", "512MiB")))
+    for name in ("turns_capture_execs", "own_clock", "threads_end"):
+        movable(name + "/suspended", f"{name} while it is suspended and resumed", suspend)
+    for name in ("interrupted", "own_clock", "own_numbers", "calls_refused"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("both_lent_forked_died", "both_opened_out", "both_recalled_killed"):
         disturbed(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, kills=True, slow_s=RESTART_S)
     for name, error, what in (("moves_taken", errno.ENOSPC, "full"), ("lends_many", errno.ENOMEM, "full"), ("both_lent_forked_died", errno.ENOSPC, "full"),

@@ -6,8 +6,10 @@ driver's (witness.c), the neighbour's (neighbour.c) and meted's (its admin socke
 """
 import ctypes
 import http.client
+import math
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -25,6 +27,7 @@ from meted import MIB, PATIENCE, Admin, Gone, Refused, run  # noqa: E402,F401
 
 LIMIT, NEIGHBOUR = 512 * MIB, 256 * MIB  # of a device of 1 GiB: an escape of a quarter harms the neighbour
 GRACE_S = 2.0  # what only measuring can tell is in the book after that
+END_S = 2.0  # meted ends within that, whatever others do
 SLOW_S = 2.0   # the neighbour's longest round: three allocations, two of them beyond its credit
 BOOKED = LIMIT - MIB  # so much in meted's book: nothing more is granted
 SCRAPE_S, SCRAPE_PATIENCE_S = 1.0, 10  # a reader at a door; Prometheus's usual patience
@@ -125,7 +128,7 @@ class World:
     def __init__(self, build, devices=1, daemon=None):
         # Who outlives its parents becomes our child: nothing gets away.
         ctypes.CDLL(None).prctl(36, 1)
-        self.build, self.devices, self.daemon, self.scrapers, self.doors = build, devices, daemon, [], ""
+        self.build, self.devices, self.daemon, self.scrapers, self.doors, self.ends = build, devices, daemon, [], "", []
         self.folder = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
         os.mkdir(self.folder + "/sim")
         os.chmod(self.folder, 0o755)
@@ -165,6 +168,13 @@ class World:
         self.start_meted("--page", f"127.0.0.1:{page}", "--page-token", token, "--metrics", f"127.0.0.1:{metrics}", "--tls-cert", certificate, "--tls-key", key)
         self.doors = f"{page} {metrics}"
         self.scrapers = [Scraper(page, "/v1/node", certificate, {"Authorization": "Bearer " + word}), Scraper(metrics, "/metrics", certificate, {})]
+
+    def end_meted(self, pid):
+        with open(os.pidfd_open(pid)) as ending:
+            began = time.monotonic()
+            os.kill(pid, signal.SIGTERM)
+            ended = select.select([ending], [], [], PATIENCE)[0]
+        self.ends.append(time.monotonic() - began if ended else math.inf)
 
     def refuse_room(self, error):
         """From now on, until `error` is None."""
@@ -395,6 +405,9 @@ class Attack:
             harmed = "the neighbour stands still"
         if not harmed and left:
             harmed = "in meted's book is left: " + left
+        if not harmed and max(world.ends, default=0) > (END_S if judge_time else PATIENCE):
+            harmed = f"meted took {max(world.ends):.2f} s to end"
+        world.ends.clear()
         for scraper in world.scrapers:
             harmed = harmed or scraper.harmed(since, judge_time)
         shown = [line for _, line in running.lines if "was shown" in line]

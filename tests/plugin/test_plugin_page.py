@@ -4,6 +4,7 @@
 no other one by any URL, header or stream."""
 import queue
 import time
+import urllib.parse
 
 from node import *
 from meted import run
@@ -136,6 +137,27 @@ def test_a_word_is_believed_for_a_while_and_asked_once_for_all():
         for _ in range(5):
             assert node.names("team") == {mine.title()}
         assert cluster.count("tokenreviews") == before, cluster.asked
+
+
+def test_who_may_look_changes_nothing_by_any_verb():
+    """Neither who sees one tenant nor who sees all of the node: there are no words for it, by whatever name they are tried."""
+    cluster = Cluster(admin={NODE_RIGHT}, team={pods("a")})
+    with Page(cluster) as node:
+        mine, _ = two(node)
+        name = urllib.parse.quote(mine.title(), safe="")
+        before = node.said_by("admin").json
+        for user in ("team", "admin"):
+            node.names(user)
+            for verb in ("POST", "PUT", "PATCH", "DELETE"):
+                for path in (f"/v1/tenants/{name}", f"/v1/tenants/{name}/suspend", "/v1/node", "/v1/devices/0", "/v1/devices/0/cordon"):
+                    said = web.ask(node.at, path + "?memory=1MiB&weight=1&suspends=1", verb=verb, headers=(*as_user(user), "Content-Length: 0"))
+                    assert said.status == 405, (user, verb, path, said.status, said.body)
+            for header in ("X-HTTP-Method-Override: PATCH", "X-Method-Override: DELETE"):
+                said = node.said_by(user, f"/v1/tenants/{name}?_method=PATCH&memory=1MiB&suspends=1", header)
+                assert said.status == 200 and said.json["tenants"][0]["name"] == mine.title(), said.body
+        after = node.said_by("admin").json
+        for key in ("limit_bytes", "fields", "suspended"):
+            assert [row[key] for row in before["tenants"]] == [row[key] for row in after["tenants"]], key
 
 
 # What somebody may say who sees `a` and wants to see `b`: a path, and headers besides his own. {}: the name of b's tenant, escaped.

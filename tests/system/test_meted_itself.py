@@ -287,6 +287,23 @@ def test_a_signal_that_comes_while_it_ends_does_not_end_it_otherwise():
             assert not os.path.exists(mark), "SIGTERM has its default action again"
 
 
+def test_at_its_end_nobody_is_told_that_what_he_holds_is_free():
+    """Programs go on, by what they were last told: of their own memory, their siblings' and others' on the device."""
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, other = admin.tenant("1GiB"), admin.tenant("1GiB", name="other")
+        guests = [Guest(made.socket), Guest(made.socket), Guest(other.socket)]
+        for guest in guests:
+            guest.credit(100 * MIB)
+        before = [guest.shown() for guest in guests]
+        assert [one["granted"] for one in before] == [200 * MIB, 200 * MIB, 100 * MIB], before
+        meted.process.terminate()
+        assert meted.wait() == 0
+        for guest, was in zip(guests, before):
+            now = guest.shown()
+            assert all(now[key] == was[key] for key in ("limit", "used", "granted", "room", "lent_mib", "rivals")), (was, now)
+
+
 def test_no_timer_runs_while_guests_are_silent():
     """The loop sleeps without a time-out: its fourth argument is -1."""
     with Daemon() as meted:
