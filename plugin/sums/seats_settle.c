@@ -32,7 +32,7 @@ void seats_node(const struct plugin *p, struct seating_node *ret_node)
 		struct share slot;
 
 		*it = (struct seating_device){
-			.memory_bytes = total,
+			.memory_bytes = p->offer[i].shared ? total : 0,
 			.promised_bytes = config_promised(p->config, total),
 			.numa = p->offer[i].numa > 0 ? (uint8_t)p->offer[i].numa : 0,
 			.closed = true,

@@ -129,6 +129,20 @@ def test_a_cordoned_gpu_counts_for_nobody_new():
         assert devices_of(node, third) == [0]
 
 
+def test_a_gpu_that_is_out_of_service_is_no_reason_to_ask_for_less():
+    with amounts(devices="1xSIM,1xT4") as node:
+        cordon(node, 1)
+        large = asks(node, "large", container(memory="8Gi"))
+        assert "1 GPU with 8GiB or more of memory, and 0 such GPUs of this node are in service" in until(large.refusal)
+        wide = asks(node, "wide", container(gpus=2, memory="2Gi"))
+        assert "2 GPUs with 1GiB or more of memory, and 1 such GPU of this node is in service" in wide.refusal()
+        again = large.begin()
+        cordon(node, 1, 0)
+        node.kubelet.answer(again)
+        wide.start()
+        assert devices_of(node, large) == [1] and devices_of(node, wide) == [0, 1]
+
+
 def test_of_several_that_wait_the_more_important_comes_first():
     with amounts(devices="1xSIM") as node:
         first = asks(node, "first", container(memory="4Gi")).start()

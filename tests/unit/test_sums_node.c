@@ -66,8 +66,10 @@ TEST(devices_beyond_those_that_seats_are_for_are_left_out)
 		struct seating_device beyond[TOO_MANY - SEATING_DEVICES];
 	} is;
 
-	for (uint32_t i = 0; i < TOO_MANY; i++)
+	for (uint32_t i = 0; i < TOO_MANY; i++) {
 		device[i].total_bytes = i + 1;
+		plugin.offer[i].shared = true;
+	}
 	seats_node(&plugin, &is.node);
 	expect_eq(is.node.devices, SEATING_DEVICES);
 	expect_eq(is.node.device[SEATING_DEVICES - 1].memory_bytes, SEATING_DEVICES);
