@@ -56,6 +56,13 @@ static bool has(const struct binding *b, const char *id)
 	return false;
 }
 
+/* The same container with other ids: a kubelet that has lost its record gives it new ones. */
+static bool is_same_container(const struct binding *a, const struct binding *b)
+{
+	return a != b && *a->uid && strcmp(a->uid, b->uid) == 0 &&
+	       strcmp(a->container, b->container) == 0;
+}
+
 /* The kubelet gives an id to one container at a time. Another container that had one has ended,
  * though nobody has told us yet; or it is an init container, which had more of them than its
  * successor. */
@@ -64,7 +71,7 @@ static void drop_former(struct plugin *p, const struct binding *now)
 	list_for_each(link, &p->bindings.all)
 	{
 		struct binding *b = list_entry(link, struct binding, link);
-		bool overlaps = false;
+		bool overlaps = is_same_container(b, now);
 
 		if (strcmp(b->resource, now->resource) != 0)
 			continue;

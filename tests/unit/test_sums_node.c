@@ -45,6 +45,19 @@ bool seats_are_of(const struct binding *b, const struct seat *seat)
 	return false;
 }
 
+void seats_reread(const struct plugin *p, struct seat *seat)
+{
+	(void)p;
+	(void)seat;
+}
+
+const struct binding *neighbours_owner(const struct plugin *p, uint32_t device)
+{
+	(void)p;
+	(void)device;
+	return NULL;
+}
+
 bool seats_cover(const struct seats *seats, const struct binding *b)
 {
 	(void)seats;
