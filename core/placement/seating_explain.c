@@ -192,6 +192,7 @@ static void find_container(const struct seating_books *books, const struct seati
 {
 	const struct placement_request all = seating_request(pod);
 
+	*ret_found = (struct placement_refusal){.reason = PLACEMENT_NO_PACKING};
 	for (uint8_t c = 0; c < pod->containers; c++) {
 		struct placement_request one = all;
 
