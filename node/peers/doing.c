@@ -88,7 +88,7 @@ static uint64_t lasting_ns(const struct tenant_device *at, enum doing doing,
 		return row->wanting;
 	if ((doing == DOING_MEMORY || doing == DOING_YIELDS) && at->member.wants)
 		return since(at, at->member.wanted_ns);
-	if (is_of(doing, waiting, ARRAY_SIZE(waiting)) && at->tenant->turns.state != TURNS_AWAY)
+	if (is_of(doing, waiting, ARRAY_SIZE(waiting)) && at->tenant->turns.state != TURNS_IDLE)
 		return since(at, at->seat.wanted_ns);
 	return 0;
 }
