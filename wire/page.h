@@ -161,7 +161,7 @@ struct wire_own_page {
 	uint64_t outgoing_bytes[WIRE_DEVICES];
 	/* How often `submissions` was counted: on each PACE, and when a gate closes. 0: an older
 	 * guest, which counts it only at closes. */
-	uint64_t looks;
+	uint64_t counts;
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

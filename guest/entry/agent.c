@@ -80,7 +80,7 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 static void count_submissions(void)
 {
 	__atomic_store_n(&guest_own_page.submissions, presence_submissions(), __ATOMIC_RELAXED);
-	__atomic_fetch_add(&guest_own_page.looks, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&guest_own_page.counts, 1, __ATOMIC_RELEASE);
 }
 
 void agent_heard(const struct wire_message *message, int *fd)

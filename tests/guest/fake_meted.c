@@ -25,8 +25,8 @@ static void admit(struct fake *fake)
 
 	if (fd < 0)
 		return;
-	if (fake->fault == FAKE_TURNS_AWAY) {
-		fake_turn_away(fd);
+	if (fake->fault == FAKE_REFUSES_AT_ONCE) {
+		fake_refuse_at_once(fd);
 		return;
 	}
 	for (int i = 0; i < FAKE_GUESTS; i++) {
