@@ -241,7 +241,7 @@ static int watch(uint32_t wire_device)
 {
 	struct turns_closes closes = {agent.close[wire_device].phase != PHASE_NONE, walking()};
 
-	if (__atomic_load_n(&guest_tenant_page.turns[wire_device].say, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&guest_tenant_page.turns[wire_device].reports, __ATOMIC_RELAXED))
 		relax();
 	return turns_step(wire_device, state_of_wire(wire_device), &closes);
 }

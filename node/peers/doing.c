@@ -45,7 +45,7 @@ static struct doing_facts gather(const struct tenant_device *at, const struct wi
 		.reasons = row->reasons,
 		.present = row->guests,
 		.asks = row->waiting,
-		.says = at->seated && at->tenant->shown->turns[tenant_index(at)].say,
+		.says = at->seated && at->tenant->shown->turns[tenant_index(at)].reports,
 		.busy = schedule_is_busy(at),
 		.stands = stands(at),
 		.governed = at->seated && at->seat.device->governed,

@@ -29,7 +29,7 @@ static enum sight check(struct guest *g)
 static bool is_busy(const struct tenant *t)
 {
 	for (uint32_t i = 0; i < t->devices; i++)
-		if (t->shown->turns[i].say && schedule_is_busy(&t->device[i]))
+		if (t->shown->turns[i].reports && schedule_is_busy(&t->device[i]))
 			return true;
 	return false;
 }
