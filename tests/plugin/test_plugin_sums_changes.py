@@ -40,8 +40,9 @@ def test_a_pod_that_is_being_deleted_is_told_so():
         pod = asks(node, "pod", container(memory="1Gi"))
         pod.ending = {"deletionTimestamp": "2026-11-26T12:00:00Z"}
         pod.show()
-        until(lambda: "the pod is being deleted" in pod.refusal(), node.log)
-        assert devices_of(node, asks(node, "next", container(memory="4Gi")).start()) == [0]
+        other = asks(node, "other", container(memory="4Gi")).start()  # by then that has been seen
+        assert "the pod is being deleted" in pod.refusal()
+        assert devices_of(node, other) == [0] and not devices_of(node, pod)
 
 
 def test_a_container_that_has_not_started_has_room_elsewhere_when_its_gpu_is_lost():
