@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses a YAML (or JSON) text into a tree in which each node has the number of its text line. Size, depth and the
- * number of nodes are bounded. The tree gives only the structure of the text: the reader decides
- * what the words mean and whether a key may appear twice.
+ * Parses a YAML (or JSON) text into a tree in which each node has the number of its text line.
+ * Size, depth and the number of nodes are bounded. The tree gives only the structure of the text:
+ * the reader decides what the words mean and whether a key may appear twice.
  *
  * An alias shares the node that it refers to, which never contains the alias. The tree therefore
  * has no cycles, but a walk over all of it may visit one node many times.
