@@ -390,6 +390,29 @@ static void tell_absent(const struct binding *b)
 		b->missings ? log_text(b->missing[0]).text : "");
 }
 
+/* Earlier containers keep what they have, even if the resource has another name now. */
+static void restore(struct plugin *p, struct binding *b)
+{
+	if (b->lost || (!b->absent && !b->devices)) {
+		log_warning("container.lost", "pod=%s/%s container=%s tenant=%u", b->namespace,
+			    b->pod, b->container, b->tenant);
+		drop(p, b);
+		return;
+	}
+	if (b->absent) {
+		tell_absent(b);
+		return;
+	}
+	/* The record of an earlier meted does not tell where its file is. */
+	if (config_has_tenants(p->config) && !b->kind)
+		best_effort(slots_place(p, b, NULL));
+	if (containers_is_foreign(p, b))
+		log_info("container.kept",
+			 "pod=%s/%s container=%s resource=%s "
+			 "reason=\"its devices are given to others when it has ended\"",
+			 b->namespace, b->pod, b->container, b->resource);
+}
+
 int containers_open(struct plugin *p, struct fault *why)
 {
 	const struct pods_owner owner = {p, on_pod_changed, on_pod_gone, on_pods_listed,
@@ -399,32 +422,7 @@ int containers_open(struct plugin *p, struct fault *why)
 
 	if (r < 0)
 		return r;
-	list_for_each(link, &p->bindings.all)
-	{
-		struct binding *b = list_entry(link, struct binding, link);
-
-		/* Earlier containers keep what they have, even if the resource has another name
-		 * now. */
-		if (!b->lost && b->absent) {
-			tell_absent(b);
-			continue;
-		}
-		if (!b->lost && b->devices) {
-			/* The record of an earlier meted does not tell where its file is. */
-			if (config_has_tenants(p->config) && !b->kind)
-				best_effort(slots_place(p, b, NULL));
-			if (containers_is_foreign(p, b))
-				log_info("container.kept",
-					 "pod=%s/%s container=%s resource=%s "
-					 "reason=\"its devices are given to others when it has "
-					 "ended\"",
-					 b->namespace, b->pod, b->container, b->resource);
-			continue;
-		}
-		log_warning("container.lost", "pod=%s/%s container=%s tenant=%u", b->namespace,
-			    b->pod, b->container, b->tenant);
-		drop(p, b);
-	}
+	list_for_each(link, &p->bindings.all) restore(p, list_entry(link, struct binding, link));
 	if (config_has_tenants(p->config))
 		slots_restore(p);
 	else if (!p->bindings.count && !parts_asks_for_pods(p->parts) && !mps_asks_for_pods(p->mps))
