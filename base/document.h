@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses a YAML (or JSON) text into a tree in which each node has its line. Size, depth and the
- * number of nodes are bounded. The tree gives only the structure of the text: the reader decides
- * what the words mean and whether a key may appear twice.
+ * Parses a YAML (or JSON) text into a tree in which each node has the number of its text line.
+ * Size, depth and the number of nodes are bounded. The tree gives only the structure of the text:
+ * the reader decides what the words mean and whether a key may appear twice.
  *
  * An alias shares the node that it refers to, which never contains the alias. The tree therefore
  * has no cycles, but a walk over all of it may visit one node many times.
@@ -24,7 +24,7 @@ enum document_kind { DOCUMENT_TEXT, DOCUMENT_LIST, DOCUMENT_MAP };
 struct document_node {
 	enum document_kind kind;
 	bool plain;				  /* a text without quotes */
-	uint32_t line;				  /* from 1 */
+	uint32_t line;				  /* of text, from 1 */
 	const char *key;			  /* in a map; NULL in a list */
 	const char *text;			  /* of a DOCUMENT_TEXT */
 	const struct document_node *first, *next; /* children; siblings */

@@ -30,17 +30,18 @@ struct cli_note {
 extern const struct cli_note cli_statuses[], cli_examples[];
 extern const size_t cli_statuses_size, cli_examples_size;
 
-struct cli_line;
+struct cli_call;
 
 struct cli_command {
 	const char *verb;
 	const char *arguments;
 	const char *summary;
 	const char *description;
-	int (*main)(const struct cli_line *line);
+	int (*main)(const struct cli_call *call);
 };
 
-struct cli_line {
+/* What was typed. */
+struct cli_call {
 	const struct cli_command *command;
 	int argc; /* what follows the options */
 	char **argv;
@@ -53,11 +54,11 @@ extern const struct cli_option cli_options[];
 extern const size_t cli_options_size;
 
 /* What was given for an option ("" for a flag), or NULL. The name must be in the table. */
-const char *cli_value(const struct cli_line *line, const char *option);
+const char *cli_value(const struct cli_call *call, const char *option);
 
 /* Prints "mete VERB: SENTENCE" on stderr and returns `status`. */
-int cli_fail(const struct cli_line *line, int status, const struct fault *why);
-int cli_complain(const struct cli_line *line, int status, const char *format, ...)
+int cli_fail(const struct cli_call *call, int status, const struct fault *why);
+int cli_complain(const struct cli_call *call, int status, const char *format, ...)
 	printf_like(3, 4);
 
 /* `mete --complete tenants|devices|nodes|contexts [WORD]...`, of the shell's completion: one name
@@ -78,7 +79,7 @@ struct cli_dashed cli_dashed(const char *name);
 /* Options of a verb, in the table's order: the next one after `previous` (NULL: the first). */
 const struct cli_option *cli_next_option(const char *verb, const struct cli_option *previous);
 
-#define COMMAND(verb, arguments, summary, description) int verb##_main(const struct cli_line *line);
+#define COMMAND(verb, arguments, summary, description) int verb##_main(const struct cli_call *call);
 #define OPTION(verb, name, letter, argument, description)
 #include "cli/commands.def"
 #undef COMMAND

@@ -62,21 +62,21 @@ static uint32_t tenants_on(const struct ps_rows *rows, uint32_t device)
 	return count;
 }
 
-static int send(const struct cli_line *line, const char *verb, bool cordoned)
+static int send(const struct cli_call *call, const char *verb, bool cordoned)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
 	owned(ps_rows_free) struct ps_rows rows = {0};
 	struct fault why;
 	uint32_t index = 0, there;
 
-	if (line->argc != 1)
-		return cli_complain(line, CLI_USAGE, "expected one device, as in: mete %s 0", verb);
-	if (cordon_connect(&admin, line->argv[0], &why) < 0)
-		return cli_fail(line, 1, &why);
+	if (call->argc != 1)
+		return cli_complain(call, CLI_USAGE, "expected one device, as in: mete %s 0", verb);
+	if (cordon_connect(&admin, call->argv[0], &why) < 0)
+		return cli_fail(call, 1, &why);
 	admin_tell(&admin, verb);
-	if (cordon_send(&admin, line->argv[0], cordoned, &index, &why) < 0 ||
+	if (cordon_send(&admin, call->argv[0], cordoned, &index, &why) < 0 ||
 	    ps_fetch_rows(&admin, 0, &rows, &why) < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	there = tenants_on(&rows, index);
 	if (!cordoned)
 		printf("device %u takes new tenants\n", index);
@@ -90,12 +90,12 @@ static int send(const struct cli_line *line, const char *verb, bool cordoned)
 	return 0;
 }
 
-int cordon_main(const struct cli_line *line)
+int cordon_main(const struct cli_call *call)
 {
-	return send(line, "cordon", true);
+	return send(call, "cordon", true);
 }
 
-int uncordon_main(const struct cli_line *line)
+int uncordon_main(const struct cli_call *call)
 {
-	return send(line, "uncordon", false);
+	return send(call, "uncordon", false);
 }

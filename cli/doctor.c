@@ -341,15 +341,15 @@ static const struct {
 
 static const char *const verdict_names[] = {"ok", "note", "wrong"};
 
-int doctor_main(const struct cli_line *line)
+int doctor_main(const struct cli_call *call)
 {
 	owned(cJSON_Delete) cJSON *list = cJSON_CreateArray();
-	bool json = cli_value(line, "json"), wrong = false;
+	bool json = cli_value(call, "json"), wrong = false;
 	struct patient patient = {0};
 
-	if (line->argc)
-		return cli_complain(line, CLI_USAGE, "'%s': doctor takes no arguments",
-				    line->argv[0]);
+	if (call->argc)
+		return cli_complain(call, CLI_USAGE, "'%s': doctor takes no arguments",
+				    call->argv[0]);
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
 		struct finding finding = {0};
 		cJSON *row = cJSON_CreateObject();

@@ -237,10 +237,10 @@ static int wait_for_all(struct drain *d, struct fault *why)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
-static int read_class(const struct cli_line *line, const char *option, unsigned *ret_from,
+static int read_class(const struct cli_call *call, const char *option, unsigned *ret_from,
 		      struct fault *why)
 {
-	const char *text = cli_value(line, option);
+	const char *text = cli_value(call, option);
 	char typed[16];
 	struct share share;
 
@@ -255,20 +255,20 @@ static int read_class(const struct cli_line *line, const char *option, unsigned 
 	return 0;
 }
 
-static int read_line(const struct cli_line *line, struct drain *d, struct fault *why)
+static int read_line(const struct cli_call *call, struct drain *d, struct fault *why)
 {
-	int r = read_class(line, "park", &d->park_from, why);
+	int r = read_class(call, "park", &d->park_from, why);
 
 	d->grace_ns = 30ull * 1000000000;
 	d->timeout_ns = UINT64_MAX;
-	d->only_says = cli_value(line, "dry_run") != NULL;
+	d->only_says = cli_value(call, "dry_run") != NULL;
 	if (r == 0)
-		r = read_class(line, "end", &d->end_from, why);
+		r = read_class(call, "end", &d->end_from, why);
 	if (r == 0)
-		r = values_time(line, "grace", 0, day_ns, &d->grace_ns, why);
+		r = values_time(call, "grace", 0, day_ns, &d->grace_ns, why);
 	if (r == 0)
-		r = values_time(line, "timeout", 0, 365 * day_ns, &d->timeout_ns, why);
-	if (r == 0 && cli_value(line, "grace") && d->end_from == NOBODY)
+		r = values_time(call, "timeout", 0, 365 * day_ns, &d->timeout_ns, why);
+	if (r == 0 && cli_value(call, "grace") && d->end_from == NOBODY)
 		r = fault_set(
 			why, -EINVAL,
 			"--grace is the time that ended tenants have to exit: it needs --end");
@@ -303,23 +303,23 @@ static int find_device(struct drain *d, struct fault *why)
 	return r;
 }
 
-int drain_main(const struct cli_line *line)
+int drain_main(const struct cli_call *call)
 {
 	owned(drain_done) struct drain d = {.admin = {.fd = -1}};
 	struct fault why;
 	int r;
 
-	if (line->argc != 1)
-		return cli_complain(line, CLI_USAGE, "expected one device, as in: mete drain 0");
-	d.name = line->argv[0];
-	if (read_line(line, &d, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
+	if (call->argc != 1)
+		return cli_complain(call, CLI_USAGE, "expected one device, as in: mete drain 0");
+	d.name = call->argv[0];
+	if (read_line(call, &d, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
 	if (cordon_connect(&d.admin, d.name, &why) < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	admin_tell(&d.admin, "drain");
 	r = d.only_says ? find_device(&d, &why)
 			: cordon_send(&d.admin, d.name, true, &d.device, &why);
 	if (r == 0)
 		r = wait_for_all(&d, &why);
-	return r < 0 ? cli_fail(line, 1, &why) : 0;
+	return r < 0 ? cli_fail(call, 1, &why) : 0;
 }

@@ -8,16 +8,16 @@
 #include "cli/cli.h"
 #include "cli/relay.h"
 
-int cli_fail(const struct cli_line *line, int status, const struct fault *why)
+int cli_fail(const struct cli_call *call, int status, const struct fault *why)
 {
 	struct fault said = *why;
 
 	text_make_plain(said.text); /* it may quote what was typed, or a path */
-	fprintf(stderr, "mete %s: %s\n", line->command->verb, said.text);
+	fprintf(stderr, "mete %s: %s\n", call->command->verb, said.text);
 	return status;
 }
 
-int cli_complain(const struct cli_line *line, int status, const char *format, ...)
+int cli_complain(const struct cli_call *call, int status, const char *format, ...)
 {
 	struct fault why;
 	va_list arguments;
@@ -25,16 +25,16 @@ int cli_complain(const struct cli_line *line, int status, const char *format, ..
 	va_start(arguments, format);
 	vsnprintf(why.text, sizeof(why.text), format, arguments);
 	va_end(arguments);
-	return cli_fail(line, status, &why);
+	return cli_fail(call, status, &why);
 }
 
-const char *cli_value(const struct cli_line *line, const char *name)
+const char *cli_value(const struct cli_call *call, const char *name)
 {
 	const struct cli_option *option = NULL;
 
-	for (int i = 0; (option = cli_next_option(line->command->verb, option)); i++)
+	for (int i = 0; (option = cli_next_option(call->command->verb, option)); i++)
 		if (strcmp(option->name, name) == 0)
-			return line->value[i];
+			return call->value[i];
 	abort(); /* a name that is not in the table: a bug that any run of the verb shows */
 }
 
@@ -78,7 +78,7 @@ struct meant {
 };
 
 /* "; did you mean '--memory'?", of --memroy or --memroy=4G; "" if no option is similar. */
-static struct meant meant_option(const struct cli_line *line, const char *typed)
+static struct meant meant_option(const struct cli_call *call, const char *typed)
 {
 	const struct cli_option *option = NULL;
 	const char *name[CLI_OPTIONS], *nearest;
@@ -88,7 +88,7 @@ static struct meant meant_option(const struct cli_line *line, const char *typed)
 
 	if (strncmp(typed, "--", 2) != 0)
 		return said;
-	while ((option = cli_next_option(line->command->verb, option)) != NULL && n < CLI_OPTIONS)
+	while ((option = cli_next_option(call->command->verb, option)) != NULL && n < CLI_OPTIONS)
 		name[n++] = option->name;
 	snprintf(word, sizeof(word), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
 	nearest = words_nearest(word, name, n);
@@ -113,53 +113,53 @@ static struct meant meant_verb(const char *typed)
 }
 
 /* The option that getopt_long() rejected: a letter, perhaps among others, or a word. */
-static int complain(const struct cli_line *line, const struct parser *parser, const char *word,
+static int complain(const struct cli_call *call, const struct parser *parser, const char *word,
 		    bool misses_value)
 {
 	char letter[3] = {'-', (char)optopt, '\0'};
 	struct meant meant;
 
 	if (misses_value)
-		return cli_complain(line, CLI_USAGE, "option '%s' needs a value",
+		return cli_complain(call, CLI_USAGE, "option '%s' needs a value",
 				    optopt < 256 ? letter : word);
 	if (optopt >= 256)
-		return cli_complain(line, CLI_USAGE, "option '--%s' takes no value",
+		return cli_complain(call, CLI_USAGE, "option '--%s' takes no value",
 				    parser->options[optopt - 256].name);
-	meant = meant_option(line, word);
-	return cli_complain(line, CLI_USAGE, "unknown option '%s'%s%s `mete %s --help` lists them",
+	meant = meant_option(call, word);
+	return cli_complain(call, CLI_USAGE, "unknown option '%s'%s%s `mete %s --help` lists them",
 			    optopt && optopt != 'h' ? letter : word, meant.text,
-			    meant.text[0] ? "" : ";", line->command->verb);
+			    meant.text[0] ? "" : ";", call->command->verb);
 }
 
 /* 0, or the exit status + 1 with which to end. */
-static int parse(struct cli_line *line, int argc, char **argv)
+static int parse(struct cli_call *call, int argc, char **argv)
 {
 	struct parser parser = {0};
 	int found;
 
-	parser_init(&parser, line->command);
+	parser_init(&parser, call->command);
 	opterr = 0;
 	while ((found = getopt_long(argc, argv, parser.letters, parser.options, NULL)) != -1) {
 		switch (found) {
 		case 'h':
-			cli_print_help(stdout, line->command);
+			cli_print_help(stdout, call->command);
 			return 1;
 		case ':':
 		case '?':
-			return 1 + complain(line, &parser, argv[optind - 1], found == ':');
+			return 1 + complain(call, &parser, argv[optind - 1], found == ':');
 		default:
 			if (found < 256)
 				found = 256 + parser.row_of_letter[found & 127];
 			/* In `--memory -- ./train` getopt takes the dashes for the value. */
 			if (optarg && strcmp(optarg, "--") == 0)
-				return 1 + cli_complain(line, CLI_USAGE,
+				return 1 + cli_complain(call, CLI_USAGE,
 							"option '--%s' needs a value",
 							parser.options[found - 256].name);
-			line->value[found - 256] = optarg ? optarg : "";
+			call->value[found - 256] = optarg ? optarg : "";
 		}
 	}
-	line->argc = argc - optind;
-	line->argv = argv + optind;
+	call->argc = argc - optind;
+	call->argv = argv + optind;
 	return 0;
 }
 
@@ -214,7 +214,7 @@ static int finish(const char *verb, int status)
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
-	struct cli_line line = {0};
+	struct cli_call call = {0};
 	char name[32];
 	int status;
 
@@ -228,11 +228,11 @@ int main(int argc, char **argv)
 		return cli_relay();
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0)
 		return finish("", help(argc - 2, argv + 2));
-	line.command = find(verb);
-	if (!line.command)
+	call.command = find(verb);
+	if (!call.command)
 		return unknown(verb);
-	status = parse(&line, argc - 1, argv + 1);
-	status = status ? status - 1 : line.command->main(&line);
-	snprintf(name, sizeof(name), " %s", line.command->verb);
+	status = parse(&call, argc - 1, argv + 1);
+	status = status ? status - 1 : call.command->main(&call);
+	snprintf(name, sizeof(name), " %s", call.command->verb);
 	return finish(name, status);
 }

@@ -17,24 +17,24 @@
 #include "mig/export.h"
 
 /* A switch that mig-parted's environment may also give. */
-static bool is_on(const struct cli_line *line, const char *option, const char *variable)
+static bool is_on(const struct cli_call *call, const char *option, const char *variable)
 {
 	const char *text = getenv(variable);
 
-	return cli_value(line, option) ||
+	return cli_value(call, option) ||
 	       (text && (strcmp(text, "true") == 0 || strcmp(text, "1") == 0));
 }
 
-static const char *value_of(const struct cli_line *line, const char *option, const char *variable)
+static const char *value_of(const struct cli_call *call, const char *option, const char *variable)
 {
-	const char *text = cli_value(line, option);
+	const char *text = cli_value(call, option);
 
 	return text ? text : getenv(variable);
 }
 
-static int read_spec(const struct cli_line *line, struct mig_spec *ret_spec, struct fault *why)
+static int read_spec(const struct cli_call *call, struct mig_spec *ret_spec, struct fault *why)
 {
-	const char *path = value_of(line, "config_file", "MIG_PARTED_CONFIG_FILE");
+	const char *path = value_of(call, "config_file", "MIG_PARTED_CONFIG_FILE");
 	owned(free) char *text = NULL;
 	owned(close) int file = -1;
 	size_t size = 0;
@@ -53,7 +53,7 @@ static int read_spec(const struct cli_line *line, struct mig_spec *ret_spec, str
 	if (r < 0)
 		return fault_set(why, r, "%s: %s", path, strerror(-r));
 	return mig_spec_parse(path, text, size,
-			      value_of(line, "selected_config", "MIG_PARTED_SELECTED_CONFIG"),
+			      value_of(call, "selected_config", "MIG_PARTED_SELECTED_CONFIG"),
 			      ret_spec, why);
 }
 
@@ -100,7 +100,7 @@ static int find_tenants(struct tenants *tenants, struct fault *why)
 
 /* ---- the three ------------------------------------------------------------------------------ */
 
-static int apply(const struct cli_line *line, const struct mig_nvml *nvml,
+static int apply(const struct cli_call *call, const struct mig_nvml *nvml,
 		 const struct mig_spec *spec, bool mode_only)
 {
 	struct tenants tenants = {0};
@@ -112,48 +112,48 @@ static int apply(const struct cli_line *line, const struct mig_nvml *nvml,
 		r = mig_apply(nvml, spec, mode_only, &asked, &why);
 	ps_rows_free(&tenants.rows);
 	if (r < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	printf("%s is applied%s\n", spec->name, mode_only ? ", as far as it says modes" : "");
 	return 0;
 }
 
-static int assert_that(const struct cli_line *line, const struct mig_nvml *nvml,
+static int assert_that(const struct cli_call *call, const struct mig_nvml *nvml,
 		       const struct mig_spec *spec, bool mode_only)
 {
 	struct fault why;
 
 	if (mig_assert(nvml, spec, mode_only, &why) != 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	printf("%s is applied now%s\n", spec->name, mode_only ? ", as far as it says modes" : "");
 	return 0;
 }
 
-static int export_all(const struct cli_line *line, const char *folder)
+static int export_all(const struct cli_call *call, const char *folder)
 {
-	const char *format = value_of(line, "output_format", "MIG_PARTED_OUTPUT_FORMAT");
-	const char *label = value_of(line, "config_label", "MIG_PARTED_CONFIG_LABEL");
+	const char *format = value_of(call, "output_format", "MIG_PARTED_OUTPUT_FORMAT");
+	const char *label = value_of(call, "config_label", "MIG_PARTED_CONFIG_LABEL");
 	owned(mig_close) struct mig_nvml *nvml = NULL;
 	struct fault why;
 	bool json = format && strcmp(format, "json") == 0;
 
 	if (format && !json && strcmp(format, "yaml") != 0)
-		return cli_complain(line, CLI_USAGE, "--output-format '%s': accepted: yaml, json",
+		return cli_complain(call, CLI_USAGE, "--output-format '%s': accepted: yaml, json",
 				    format);
 	/* The text is written into both as it is. */
 	if (label &&
 	    (!*label || strspn(label, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789-_.") != strlen(label)))
-		return cli_complain(line, CLI_USAGE,
+		return cli_complain(call, CLI_USAGE,
 				    "--config-label '%s': accepted: letters, digits, - _ and .",
 				    label);
 	if (mig_open(folder, &nvml, &why) < 0 ||
 	    mig_export(nvml, stdout, label ? label : "current", json, &why) < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	return 0;
 }
 
 /* Options that belong to another of the three. */
-static int check_options(const struct cli_line *line, const char *act, struct fault *why)
+static int check_options(const struct cli_call *call, const char *act, struct fault *why)
 {
 	static const struct {
 		const char *option, *acts;
@@ -165,42 +165,42 @@ static int check_options(const struct cli_line *line, const char *act, struct fa
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (cli_value(line, rows[i].option) && !strstr(rows[i].acts, act))
+		if (cli_value(call, rows[i].option) && !strstr(rows[i].acts, act))
 			return fault_set(why, -EINVAL, "--%s is not an option of `mete mig %s`",
 					 cli_dashed(rows[i].option).text, act);
 	return 0;
 }
 
-int mig_main(const struct cli_line *line)
+int mig_main(const struct cli_call *call)
 {
-	const char *act = line->argc == 1 ? line->argv[0] : "", *folder = getenv("METE_DRIVER");
+	const char *act = call->argc == 1 ? call->argv[0] : "", *folder = getenv("METE_DRIVER");
 	owned(mig_spec_done) struct mig_spec spec = {0};
 	owned(mig_close) struct mig_nvml *nvml = NULL;
-	bool mode_only = is_on(line, "mode_only", "MIG_PARTED_MODE_CHANGE_ONLY");
+	bool mode_only = is_on(call, "mode_only", "MIG_PARTED_MODE_CHANGE_ONLY");
 	struct fault why;
 	int r;
 
 	if (strcmp(act, "apply") != 0 && strcmp(act, "assert") != 0 && strcmp(act, "export") != 0)
 		return cli_complain(
-			line, CLI_USAGE,
+			call, CLI_USAGE,
 			"expected one of apply, assert and export, as in: mete mig export");
-	if (check_options(line, act, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
+	if (check_options(call, act, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
 	if (strcmp(act, "export") == 0)
-		return export_all(line, folder);
-	r = read_spec(line, &spec, &why);
+		return export_all(call, folder);
+	r = read_spec(call, &spec, &why);
 	if (r < 0)
 		return cli_fail(
-			line,
-			r == -EINVAL && !value_of(line, "config_file", "MIG_PARTED_CONFIG_FILE")
+			call,
+			r == -EINVAL && !value_of(call, "config_file", "MIG_PARTED_CONFIG_FILE")
 				? CLI_USAGE
 				: 1,
 			&why);
-	if (strcmp(act, "assert") == 0 && is_on(line, "valid_config", "MIG_PARTED_VALID_CONFIG")) {
+	if (strcmp(act, "assert") == 0 && is_on(call, "valid_config", "MIG_PARTED_VALID_CONFIG")) {
 		printf("%s can be applied, as far as the file goes\n", spec.name);
 		return 0;
 	}
 	if (mig_open(folder, &nvml, &why) < 0)
-		return cli_fail(line, 1, &why);
-	return (strcmp(act, "apply") == 0 ? apply : assert_that)(line, nvml, &spec, mode_only);
+		return cli_fail(call, 1, &why);
+	return (strcmp(act, "apply") == 0 ? apply : assert_that)(call, nvml, &spec, mode_only);
 }

@@ -210,17 +210,17 @@ static bool check_all(const struct migrate_objects *objects, const struct docume
 	return good;
 }
 
-static int read_all(const struct cli_line *line, struct migrate_objects *objects, struct fault *why)
+static int read_all(const struct cli_call *call, struct migrate_objects *objects, struct fault *why)
 {
-	int r = line->argc ? 0 : migrate_read_cluster(objects, why);
+	int r = call->argc ? 0 : migrate_read_cluster(objects, why);
 
-	for (int i = 0; i < line->argc && r == 0; i++)
-		r = migrate_read_file(objects, line->argv[i], why);
+	for (int i = 0; i < call->argc && r == 0; i++)
+		r = migrate_read_file(objects, call->argv[i], why);
 	if (r == 0 && !objects->plugin)
 		r = fault_set(why, -ENOENT,
 			      "there is no DaemonSet of NVIDIA's device plugin (an image called "
 			      "k8s-device-plugin) %s",
-			      line->argc ? "in these files" : "in the cluster");
+			      call->argc ? "in these files" : "in the cluster");
 	return r;
 }
 
@@ -245,32 +245,32 @@ static int find_data(const struct migrate_objects *objects, const struct documen
 	return 0;
 }
 
-int migrate_main(const struct cli_line *line)
+int migrate_main(const struct cli_call *call)
 {
 	owned(migrate_objects_free) struct migrate_objects *objects = calloc(1, sizeof(*objects));
 	owned(migrate_said_done) struct migrate_said said = {0};
-	const char *from = cli_value(line, "from"), *base = cli_value(line, "base");
+	const char *from = cli_value(call, "from"), *base = cli_value(call, "base");
 	const struct document_node *data = NULL;
 	struct fault why;
 	bool good;
 	int r;
 
 	if (!objects)
-		return cli_complain(line, 1, "out of memory");
+		return cli_complain(call, 1, "out of memory");
 	if (!from || strcmp(from, "nvidia") != 0)
-		return cli_complain(line, CLI_USAGE, "--from '%s': accepted: nvidia",
+		return cli_complain(call, CLI_USAGE, "--from '%s': accepted: nvidia",
 				    from ? from : "");
-	r = read_all(line, objects, &why);
+	r = read_all(call, objects, &why);
 	if (r == 0)
 		r = take_settings(objects, &said, &why);
 	if (r == 0)
 		r = find_data(objects, &data, &why);
 	if (r < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	good = check_all(objects, data, &said);
 	if (said.failed)
-		return cli_complain(line, 1, "out of memory");
+		return cli_complain(call, 1, "out of memory");
 	migrate_print(objects, data, &arg_settings, &said, base ? base : "deploy/base");
 	return good ? 0
-		    : cli_complain(line, 1, "meted would not start with this: see `refused` above");
+		    : cli_complain(call, 1, "meted would not start with this: see `refused` above");
 }

@@ -165,7 +165,7 @@ static int leave_keeper(struct admin *admin, struct fault *why)
 	return 0;
 }
 
-static int become(const struct cli_line *line, struct admin *admin, const struct choice *choice)
+static int become(const struct cli_call *call, struct admin *admin, const struct choice *choice)
 {
 	char ids[PICK_GPUS * 100];
 	struct fault why;
@@ -173,17 +173,17 @@ static int become(const struct cli_line *line, struct admin *admin, const struct
 
 	print_ids(ids, sizeof(ids), choice, false);
 	if (setenv("CUDA_VISIBLE_DEVICES", ids, 1) != 0)
-		return cli_complain(line, 125, "out of memory");
+		return cli_complain(call, 125, "out of memory");
 	if (admin->fd >= 0 && leave_keeper(admin, &why) < 0)
-		return cli_fail(line, 125, &why);
-	execvp(line->argv[0], line->argv);
+		return cli_fail(call, 125, &why);
+	execvp(call->argv[0], call->argv);
 	error = errno;
-	return cli_complain(line, error == ENOENT ? 127 : 126, "%s: %s", line->argv[0],
+	return cli_complain(call, error == ENOENT ? 127 : 126, "%s: %s", call->argv[0],
 			    error == ENOENT ? "no such program" : strerror(error));
 }
 
 /* The GPUs whose ids were printed, for the time until a program with them has started. */
-static int hold(const struct cli_line *line, struct admin *admin, const struct choice *choice,
+static int hold(const struct cli_call *call, struct admin *admin, const struct choice *choice,
 		uint64_t hold_ns)
 {
 	struct fault why;
@@ -193,14 +193,14 @@ static int hold(const struct cli_line *line, struct admin *admin, const struct c
 		r = reserve(admin, choice->gpu[i], hold_ns, &why);
 	if (r == 0)
 		return 0;
-	return cli_complain(line, 1, "nothing is reserved any more: %s",
+	return cli_complain(call, 1, "nothing is reserved any more: %s",
 			    r < 0 ? why.text : "meted does not allow it");
 }
 
-static int count(const struct cli_line *line, const char *option, unsigned long most,
+static int count(const struct cli_call *call, const char *option, unsigned long most,
 		 unsigned long *value, struct fault *why)
 {
-	const char *text = cli_value(line, option);
+	const char *text = cli_value(call, option);
 	unsigned long given;
 	char *end;
 
@@ -216,15 +216,15 @@ static int count(const struct cli_line *line, const char *option, unsigned long 
 }
 
 /* A number, or all GPUs. */
-static int parse_limit(const struct cli_line *line, unsigned *ret_limit, struct fault *why)
+static int parse_limit(const struct cli_call *call, unsigned *ret_limit, struct fault *why)
 {
-	const char *text = cli_value(line, "limit");
+	const char *text = cli_value(call, "limit");
 	unsigned long limit = 1;
 	struct fault general;
 
 	if (text && strcmp(text, "all") == 0)
 		limit = 0;
-	else if (count(line, "limit", PICK_GPUS, &limit, &general) < 0)
+	else if (count(call, "limit", PICK_GPUS, &limit, &general) < 0)
 		return fault_set(
 			why, -EINVAL,
 			"--limit '%s': a whole number from 1 to %d is accepted, or all (as 0)",
@@ -234,44 +234,44 @@ static int parse_limit(const struct cli_line *line, unsigned *ret_limit, struct 
 }
 
 /* "Less than 100%" would leave out full GPUs, so 100% is no bound. */
-static int parse_most(const struct cli_line *line, const char *option, double *ret_most,
+static int parse_most(const struct cli_call *call, const char *option, double *ret_most,
 		      struct fault *why)
 {
 	uint32_t milli = 500;
-	int r = values_part(line, option, 0, 1000, &milli, why);
+	int r = values_part(call, option, 0, 1000, &milli, why);
 
 	*ret_most = milli == 1000 ? INFINITY : milli / 1000.0;
 	return r;
 }
 
-static int parse(const struct cli_line *line, struct wish *wish, struct fault *why)
+static int parse(const struct cli_call *call, struct wish *wish, struct fault *why)
 {
-	const char *order = cli_value(line, "order");
+	const char *order = cli_value(call, "order");
 	int r = order ? pick_parse_order(order, &wish->criteria.order, why) : 0;
 
-	wish->criteria.include_nan = cli_value(line, "include_nan");
-	wish->criteria.exclude = cli_value(line, "exclude");
-	wish->indices = cli_value(line, "index");
+	wish->criteria.include_nan = cli_value(call, "include_nan");
+	wish->criteria.exclude = cli_value(call, "exclude");
+	wish->indices = cli_value(call, "index");
 	wish->attempts = 1;
 	wish->interval_ns = 900 * second_ns;
 	wish->hold_ns = 30 * second_ns;
 	if (r == 0)
-		r = parse_limit(line, &wish->criteria.limit, why);
+		r = parse_limit(call, &wish->criteria.limit, why);
 	if (r == 0)
-		r = values_amount(line, "memory_free", &wish->criteria.memory_free, why);
+		r = values_amount(call, "memory_free", &wish->criteria.memory_free, why);
 	if (r == 0)
-		r = parse_most(line, "max_load", &wish->criteria.max_load, why);
+		r = parse_most(call, "max_load", &wish->criteria.max_load, why);
 	if (r == 0)
-		r = parse_most(line, "max_memory", &wish->criteria.max_memory, why);
+		r = parse_most(call, "max_memory", &wish->criteria.max_memory, why);
 	if (r == 0)
-		r = count(line, "attempts", 1000000000, &wish->attempts, why);
+		r = count(call, "attempts", 1000000000, &wish->attempts, why);
 	if (r == 0 && !wish->attempts)
 		r = fault_set(why, -EINVAL, "--attempts '0': at least 1 is accepted");
 	if (r == 0)
-		r = values_time(line, "interval", 0, 100 * 86400 * second_ns, &wish->interval_ns,
+		r = values_time(call, "interval", 0, 100 * 86400 * second_ns, &wish->interval_ns,
 				why);
 	if (r == 0)
-		r = values_time(line, "hold", 0, 86400 * second_ns, &wish->hold_ns, why);
+		r = values_time(call, "hold", 0, 86400 * second_ns, &wish->hold_ns, why);
 	return r;
 }
 
@@ -335,7 +335,7 @@ static int start_meted(struct admin *admin, struct fault *why)
 /* Between two attempts meted may have started, ended or been replaced: each attempt connects anew.
  * If meted may not be asked, or does not start, NVML alone decides, and `why` says why nothing is
  * reserved. */
-static int find_meted(const struct cli_line *line, struct admin *admin, struct fault *why)
+static int find_meted(const struct cli_call *call, struct admin *admin, struct fault *why)
 {
 	char place[PLACE_MAX];
 	int r;
@@ -344,7 +344,7 @@ static int find_meted(const struct cli_line *line, struct admin *admin, struct f
 	r = admin_connect_any(admin, place, why);
 	if (r == 0)
 		return sim_node_same(admin->daemon.pid, why);
-	if (r == ADMIN_ABSENT && line->argc)
+	if (r == ADMIN_ABSENT && call->argc)
 		r = start_meted(admin, why);
 	else if (r != ADMIN_ABSENT && r != -EACCES && r != -EPERM)
 		return r;
@@ -355,7 +355,7 @@ static int find_meted(const struct cli_line *line, struct admin *admin, struct f
 	return 0;
 }
 
-int pick_main(const struct cli_line *line)
+int pick_main(const struct cli_call *call)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
 	char ids[PICK_GPUS * 100];
@@ -366,30 +366,30 @@ int pick_main(const struct cli_line *line)
 	struct fault why, unreserved;
 	int r;
 
-	if (parse(line, &wish, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
+	if (parse(call, &wish, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
 	if (gpus_open(&nvml, &why) < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	for (unsigned long i = 0; i < wish.attempts && !choice.size; i++) {
 		if (i > 0)
 			wait_ns(wish.interval_ns);
-		r = find_meted(line, &admin, &unreserved);
+		r = find_meted(call, &admin, &unreserved);
 		if (r < 0)
-			return cli_fail(line, 1, &unreserved);
+			return cli_fail(call, 1, &unreserved);
 		r = try_once(nvml, &admin, &wish, gpus, &choice, &why);
 		if (r < 0)
-			return cli_fail(line, r == -EINVAL ? CLI_USAGE : 1, &why);
+			return cli_fail(call, r == -EINVAL ? CLI_USAGE : 1, &why);
 	}
 	if (!choice.size)
-		return cli_fail(line, 1, &why);
-	if (admin.fd < 0 && !cli_value(line, "quiet"))
-		best_effort(cli_complain(line, 0, "nothing is reserved: %s", unreserved.text));
-	if (line->argc)
-		return become(line, &admin, &choice);
+		return cli_fail(call, 1, &why);
+	if (admin.fd < 0 && !cli_value(call, "quiet"))
+		best_effort(cli_complain(call, 0, "nothing is reserved: %s", unreserved.text));
+	if (call->argc)
+		return become(call, &admin, &choice);
 	print_ids(ids, sizeof(ids), &choice, wish.indices);
 	puts(ids);
 	/* Nobody has them: main() says why, and the GPUs are free when this process has ended. */
 	if (fflush(stdout) != 0)
 		return 1;
-	return admin.fd >= 0 && wish.hold_ns ? hold(line, &admin, &choice, wish.hold_ns) : 0;
+	return admin.fd >= 0 && wish.hold_ns ? hold(call, &admin, &choice, wish.hold_ns) : 0;
 }

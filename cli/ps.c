@@ -343,7 +343,7 @@ static int print_once(struct order *order, struct fault *why)
 	return fflush(stdout) == 0 ? 0 : PS_UNWRITTEN;
 }
 
-static int read_format(const struct cli_line *line, struct order *order, struct fault *why)
+static int read_format(const struct cli_call *call, struct order *order, struct fault *why)
 {
 	static const struct {
 		const char *name;
@@ -354,9 +354,9 @@ static int read_format(const struct cli_line *line, struct order *order, struct 
 		{"csv", FORMAT_CSV},
 		{"csv,noheader", FORMAT_CSV_BARE},
 	};
-	const char *name = cli_value(line, "format");
+	const char *name = cli_value(call, "format");
 
-	order->format = cli_value(line, "json") ? FORMAT_JSON
+	order->format = cli_value(call, "json") ? FORMAT_JSON
 			: order->queried	? FORMAT_CSV
 						: FORMAT_TABLE;
 	if (!name)
@@ -374,38 +374,38 @@ static int read_format(const struct cli_line *line, struct order *order, struct 
 			 order->queried ? "with --query " : "table, ");
 }
 
-static int read_order(const struct cli_line *line, struct order *order, struct fault *why)
+static int read_order(const struct cli_call *call, struct order *order, struct fault *why)
 {
-	const char *filter = cli_value(line, "filter"), *query = cli_value(line, "query");
-	int r = remote_read(&order->remote, line, why);
+	const char *filter = cli_value(call, "filter"), *query = cli_value(call, "query");
+	int r = remote_read(&order->remote, call, why);
 
 	if (r == 0)
-		r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns,
+		r = values_seconds(call, "interval", second_ns / 10, 3600 * second_ns,
 				   &order->interval_ns, why);
-	order->watch = cli_value(line, "watch") || cli_value(line, "interval");
-	order->processes = cli_value(line, "processes") != NULL;
+	order->watch = cli_value(call, "watch") || cli_value(call, "interval");
+	order->processes = cli_value(call, "processes") != NULL;
 	order->queried = query != NULL;
 	if (r == 0 && filter)
 		r = ps_filter_read(&order->filter, filter, why);
 	if (r == 0)
 		r = ps_query_read(&order->query, query, why);
-	return r < 0 ? r : read_format(line, order, why);
+	return r < 0 ? r : read_format(call, order, why);
 }
 
-int ps_main(const struct cli_line *line)
+int ps_main(const struct cli_call *call)
 {
 	owned(order_done) struct order order = {.interval_ns = second_ns};
 	struct fault why;
 	int r;
 
-	if (line->argc)
-		return cli_complain(line, CLI_USAGE, "'%s': ps takes no arguments", line->argv[0]);
-	if (read_order(line, &order, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
+	if (call->argc)
+		return cli_complain(call, CLI_USAGE, "'%s': ps takes no arguments", call->argv[0]);
+	if (read_order(call, &order, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
 	do {
 		r = print_once(&order, &why);
 		if (r != 0)
-			return r < 0 ? cli_fail(line, 1, &why) : 1;
+			return r < 0 ? cli_fail(call, 1, &why) : 1;
 	} while (order.watch &&
 		 (poll(NULL, 0, (int)(order.interval_ns / 1000000)) == 0 || errno == EINTR));
 	return 0;

@@ -26,7 +26,7 @@ struct remote {
 
 /* From the options --node, --context and --mete-namespace of the verb. Without --node it is this
  * machine: remote->node is NULL. -EINVAL with a sentence. */
-must_check int remote_read(struct remote *remote, const struct cli_line *line, struct fault *why);
+must_check int remote_read(struct remote *remote, const struct cli_call *call, struct fault *why);
 /* From what was typed for the three, each NULL where it was not. */
 must_check int remote_name(struct remote *remote, const char *node, const char *context,
 			   const char *space, struct fault *why);

@@ -14,10 +14,10 @@ static bool is_name(const char *text)
 	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-") == n;
 }
 
-int remote_read(struct remote *remote, const struct cli_line *line, struct fault *why)
+int remote_read(struct remote *remote, const struct cli_call *call, struct fault *why)
 {
-	return remote_name(remote, cli_value(line, "node"), cli_value(line, "context"),
-			   cli_value(line, "mete_namespace"), why);
+	return remote_name(remote, cli_value(call, "node"), cli_value(call, "context"),
+			   cli_value(call, "mete_namespace"), why);
 }
 
 int remote_name(struct remote *remote, const char *node, const char *context, const char *space,

@@ -29,24 +29,24 @@ static int thousandths(const char *option, const char *text, uint32_t least, uin
 	return 0;
 }
 
-static int parse_departures(const struct cli_line *line, struct replay_job *job, struct fault *why)
+static int parse_departures(const struct cli_call *call, struct replay_job *job, struct fault *why)
 {
-	const char *length = cli_value(line, "lifetimes");
+	const char *length = cli_value(call, "lifetimes");
 	uint32_t load = 900, lifetimes = 15000, warm_up = 5000;
 	int r;
 
-	job->departures = cli_value(line, "departures");
-	if (!job->departures && (cli_value(line, "load") || length || cli_value(line, "warm_up") ||
-				 cli_value(line, "recorded") || cli_value(line, "stated")))
+	job->departures = cli_value(call, "departures");
+	if (!job->departures && (cli_value(call, "load") || length || cli_value(call, "warm_up") ||
+				 cli_value(call, "recorded") || cli_value(call, "stated")))
 		return fault_set(why, -EINVAL,
 				 "--load, --lifetimes, --warm-up, --recorded and --stated need "
 				 "--departures");
 
-	r = values_part(line, "load", 10, 10000, &load, why);
+	r = values_part(call, "load", 10, 10000, &load, why);
 	if (r == 0)
 		r = thousandths("lifetimes", length, 100, 1000000, &lifetimes, why);
 	if (r == 0)
-		r = thousandths("warm-up", cli_value(line, "warm_up"), 0, 1000000, &warm_up, why);
+		r = thousandths("warm-up", cli_value(call, "warm_up"), 0, 1000000, &warm_up, why);
 	if (r == 0 && warm_up >= lifetimes)
 		r = fault_set(why, -EINVAL,
 			      "the warm-up takes %g lifetimes and the whole run %g: nothing would "
@@ -55,39 +55,39 @@ static int parse_departures(const struct cli_line *line, struct replay_job *job,
 	job->living = (struct departures_run){.load_milli = load,
 					      .lifetimes = lifetimes / 1000.0,
 					      .warm_up = warm_up / 1000.0,
-					      .recorded = cli_value(line, "recorded"),
-					      .stated = cli_value(line, "stated"),
+					      .recorded = cli_value(call, "recorded"),
+					      .stated = cli_value(call, "stated"),
 					      .windows = 60};
 	return r;
 }
 
-static int parse(const struct cli_line *line, struct replay_job *job, struct fault *why)
+static int parse(const struct cli_call *call, struct replay_job *job, struct fault *why)
 {
-	const char *lists = cli_value(line, "lists"), *seeds = cli_value(line, "seeds");
-	const char *ties = cli_value(line, "ties");
+	const char *lists = cli_value(call, "lists"), *seeds = cli_value(call, "seeds");
+	const char *ties = cli_value(call, "ties");
 	int r;
 
-	if (!cli_value(line, "placement"))
+	if (!cli_value(call, "placement"))
 		return fault_set(why, -EINVAL,
 				 "say what to replay: --placement, --time or --memory");
-	if (line->argc != 1)
+	if (call->argc != 1)
 		return fault_set(
 			why, -EINVAL,
 			"one folder is needed: the one that holds openb_node_list_gpu_node.csv");
-	job->folder = line->argv[0];
+	job->folder = call->argv[0];
 	job->how.overcommit_milli = 1000;
-	if (values_part(line, "overcommit", 1000, 4000, &job->how.overcommit_milli, why) < 0)
+	if (values_part(call, "overcommit", 1000, 4000, &job->how.overcommit_milli, why) < 0)
 		return -EINVAL;
 	if (ties && strcmp(ties, "random") != 0 && strcmp(ties, "file") != 0)
 		return fault_set(why, -EINVAL, "--ties '%s': random or file is accepted", ties);
 	job->how.trace_order = ties && strcmp(ties, "file") == 0;
-	job->how.no_memory = cli_value(line, "no_host_memory");
-	r = parse_departures(line, job, why);
+	job->how.no_memory = cli_value(call, "no_host_memory");
+	r = parse_departures(call, job, why);
 	if (r < 0)
 		return r;
 	r = replay_job_lists(job, lists ? lists : "default", why);
 	if (r == 0)
-		r = replay_job_policies(job, cli_value(line, "policies"), why);
+		r = replay_job_policies(job, cli_value(call, "policies"), why);
 	if (r == 0)
 		r = replay_job_seeds(job, seeds ? seeds : "42-51", why);
 	return r;
@@ -147,9 +147,9 @@ static int write_output(const char *folder, const struct replay_results *results
 	return r;
 }
 
-static void print(const struct cli_line *line, const struct replay_results *results)
+static void print(const struct cli_call *call, const struct replay_results *results)
 {
-	bool json = cli_value(line, "json");
+	bool json = cli_value(call, "json");
 
 	if (json && results->outcomes)
 		departures_print_json(stdout, results);
@@ -161,30 +161,30 @@ static void print(const struct cli_line *line, const struct replay_results *resu
 		replay_print_tables(stdout, results);
 }
 
-int replay_main(const struct cli_line *line)
+int replay_main(const struct cli_call *call)
 {
 	owned(free) struct replay_job *job = calloc(1, sizeof(*job));
-	const char *output = cli_value(line, "output");
+	const char *output = cli_value(call, "output");
 	struct replay_results results;
 	struct fault why = {"out of memory"};
 	int r;
 
-	if (cli_value(line, "time"))
-		return replay_time_main(line);
-	if (cli_value(line, "memory"))
-		return replay_memory_main(line);
+	if (cli_value(call, "time"))
+		return replay_time_main(call);
+	if (cli_value(call, "memory"))
+		return replay_memory_main(call);
 	if (!job)
-		return cli_fail(line, 1, &why);
-	if (parse(line, job, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
+		return cli_fail(call, 1, &why);
+	if (parse(call, job, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
 	if (output && check_output(output, &why) < 0)
-		return cli_fail(line, 1, &why);
-	if (!cli_value(line, "quiet"))
+		return cli_fail(call, 1, &why);
+	if (!cli_value(call, "quiet"))
 		job->progress = stderr;
 	if (replay_job_run(job, &results, &why) < 0)
-		return cli_fail(line, 1, &why);
-	print(line, &results);
+		return cli_fail(call, 1, &why);
+	print(call, &results);
 	r = output ? write_output(output, &results, &why) : 0;
 	replay_results_done(&results);
-	return r < 0 ? cli_fail(line, 1, &why) : 0;
+	return r < 0 ? cli_fail(call, 1, &why) : 0;
 }

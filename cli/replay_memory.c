@@ -16,10 +16,10 @@ static int parse_load(const char *text, void *ret_load, uint32_t *ret_count, str
 	return memory_load_parse(text, ret_load, ret_count, why);
 }
 
-static int parse_bytes(const struct cli_line *line, const char *option, uint64_t *field,
+static int parse_bytes(const struct cli_call *call, const char *option, uint64_t *field,
 		       struct fault *why)
 {
-	const char *text = cli_value(line, option);
+	const char *text = cli_value(call, option);
 
 	if (text && memory_load_bytes(text, field) < 0)
 		return fault_set(why, -EINVAL,
@@ -29,9 +29,9 @@ static int parse_bytes(const struct cli_line *line, const char *option, uint64_t
 }
 
 /* "12", or "26:18.6" */
-static int parse_link(const struct cli_line *line, struct memory_setup *setup, struct fault *why)
+static int parse_link(const struct cli_call *call, struct memory_setup *setup, struct fault *why)
 {
-	const char *text = cli_value(line, "link");
+	const char *text = cli_value(call, "link");
 	char *end;
 
 	if (!text)
@@ -46,30 +46,30 @@ static int parse_link(const struct cli_line *line, struct memory_setup *setup, s
 		return fault_set(why, -EINVAL,
 				 "--link '%s': accepted: GB/s each way, as in 12, or as in 26:18.6 "
 				 "where each way is slower while both are busy",
-				 cli_value(line, "link"));
+				 cli_value(call, "link"));
 	return 0;
 }
 
-static int parse(const struct cli_line *line, struct memory_setup *setup,
+static int parse(const struct cli_call *call, struct memory_setup *setup,
 		 struct replay_tenants *tenants, struct fault *why)
 {
-	int r = values_time(line, "length", 1, TIME_LOAD_MOST, &setup->length_ns, why);
+	int r = values_time(call, "length", 1, TIME_LOAD_MOST, &setup->length_ns, why);
 
 	if (r == 0)
-		r = values_time(line, "delay", 1, TIME_LOAD_MOST, &setup->delay_ns, why);
+		r = values_time(call, "delay", 1, TIME_LOAD_MOST, &setup->delay_ns, why);
 	if (r == 0)
-		r = values_time(line, "turn", 1, TIME_LOAD_MOST, &setup->residency.turn_ns, why);
+		r = values_time(call, "turn", 1, TIME_LOAD_MOST, &setup->residency.turn_ns, why);
 	if (r == 0)
-		r = parse_bytes(line, "device", &setup->device_bytes, why);
+		r = parse_bytes(call, "device", &setup->device_bytes, why);
 	if (r == 0)
-		r = parse_bytes(line, "store", &setup->store_bytes, why);
+		r = parse_bytes(call, "store", &setup->store_bytes, why);
 	if (r == 0)
-		r = parse_link(line, setup, why);
+		r = parse_link(call, setup, why);
 	if (r == 0)
-		r = values_part(line, "cost", 1, 1000, &setup->residency.cost_milli, why);
+		r = values_part(call, "cost", 1, 1000, &setup->residency.cost_milli, why);
 	if (r == 0)
-		r = replay_tenants_read(tenants, line, why);
-	if (r == 0 && cli_value(line, "managed") && cli_value(line, "pods"))
+		r = replay_tenants_read(tenants, call, why);
+	if (r == 0 && cli_value(call, "managed") && cli_value(call, "pods"))
 		r = fault_set(why, -EINVAL, "--managed is for tenants with jobs, not for --pods");
 	setup->loads = tenants->loads;
 	setup->tenants = tenants->size;
@@ -99,21 +99,21 @@ static int run_world(const struct memory_setup *setup, bool managed,
 	return memory_faults_run(setup, &faults, ret_outcome, why);
 }
 
-static int run_tenants(const struct cli_line *line, const struct memory_setup *setup,
+static int run_tenants(const struct cli_call *call, const struct memory_setup *setup,
 		       struct fault *why)
 {
-	const char *output = cli_value(line, "output");
+	const char *output = cli_value(call, "output");
 	struct memory_outcome outcome;
 	struct memory_report report = {
 		.setup = setup,
 		.outcome = &outcome,
 		.sequential_ns = memory_report_sequential(setup),
 	};
-	int r = run_world(setup, cli_value(line, "managed"), &outcome, why);
+	int r = run_world(setup, cli_value(call, "managed"), &outcome, why);
 
 	if (r < 0)
 		return r;
-	if (cli_value(line, "json"))
+	if (cli_value(call, "json"))
 		memory_report_json(stdout, &report);
 	else
 		memory_report_print(stdout, &report);
@@ -122,7 +122,7 @@ static int run_tenants(const struct cli_line *line, const struct memory_setup *s
 	return r;
 }
 
-static int run_pods(const struct cli_line *line, const struct memory_setup *setup,
+static int run_pods(const struct cli_call *call, const struct memory_setup *setup,
 		    struct fault *why)
 {
 	struct memory_pods_job job;
@@ -130,20 +130,20 @@ static int run_pods(const struct cli_line *line, const struct memory_setup *setu
 	int r;
 
 	memory_pods_init(&job);
-	job.path = cli_value(line, "pods");
+	job.path = cli_value(call, "pods");
 	job.setup = *setup;
-	job.progress = cli_value(line, "quiet") ? NULL : stderr;
+	job.progress = cli_value(call, "quiet") ? NULL : stderr;
 	r = memory_pods_run(&job, &sums, why);
 	if (r < 0)
 		return r;
-	if (cli_value(line, "json"))
+	if (cli_value(call, "json"))
 		memory_pods_json(stdout, &job, &sums);
 	else
 		memory_pods_print(stdout, &job, &sums);
 	return 0;
 }
 
-int replay_memory_main(const struct cli_line *line)
+int replay_memory_main(const struct cli_call *call)
 {
 	struct replay_tenants tenants = {
 		.most = TENANTS_MOST,
@@ -158,14 +158,14 @@ int replay_memory_main(const struct cli_line *line)
 	memory_setup_init(&setup);
 	setup.device_bytes = 16ull << 30;
 	setup.store_bytes = 64ull << 30;
-	if (cli_value(line, "pods"))
+	if (cli_value(call, "pods"))
 		memory_pods_setup(&setup);
-	r = parse(line, &setup, &tenants, &why);
+	r = parse(call, &setup, &tenants, &why);
 	if (r == 0) {
 		status = 1;
-		r = cli_value(line, "pods") ? run_pods(line, &setup, &why)
-					    : run_tenants(line, &setup, &why);
+		r = cli_value(call, "pods") ? run_pods(call, &setup, &why)
+					    : run_tenants(call, &setup, &why);
 	}
 	free(tenants.loads);
-	return r < 0 ? cli_fail(line, status, &why) : 0;
+	return r < 0 ? cli_fail(call, status, &why) : 0;
 }

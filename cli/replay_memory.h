@@ -4,4 +4,4 @@
 
 #include "cli/cli.h"
 
-int replay_memory_main(const struct cli_line *line);
+int replay_memory_main(const struct cli_call *call);

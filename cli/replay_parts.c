@@ -48,15 +48,15 @@ int replay_tenants_add(struct replay_tenants *all, const char *text, struct faul
 	return 0;
 }
 
-int replay_tenants_read(struct replay_tenants *all, const struct cli_line *line, struct fault *why)
+int replay_tenants_read(struct replay_tenants *all, const struct cli_call *call, struct fault *why)
 {
-	for (int i = 0; i < line->argc; i++) {
-		int r = replay_tenants_add(all, line->argv[i], why);
+	for (int i = 0; i < call->argc; i++) {
+		int r = replay_tenants_add(all, call->argv[i], why);
 
 		if (r < 0)
 			return r;
 	}
-	if (!all->size && !cli_value(line, "pods"))
+	if (!all->size && !cli_value(call, "pods"))
 		return fault_set(why, -EINVAL, "name the tenants that share the device, as in %s",
 				 all->example);
 	return 0;

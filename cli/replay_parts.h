@@ -26,7 +26,7 @@ struct replay_tenants {
 must_check int replay_tenants_add(struct replay_tenants *all, const char *text, struct fault *why);
 
 /* Appends those of the verb's arguments. -EINVAL also if there are none at all, without --pods. */
-must_check int replay_tenants_read(struct replay_tenants *all, const struct cli_line *line,
+must_check int replay_tenants_read(struct replay_tenants *all, const struct cli_call *call,
 				   struct fault *why);
 
 /* FOLDER/NAME.json and FOLDER/NAME.svg; the folder is made. */

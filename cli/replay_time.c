@@ -33,9 +33,9 @@ static int add_file(struct replay_tenants *all, const char *path, struct fault *
 	return 0;
 }
 
-static int parse_seed(const struct cli_line *line, uint64_t *field, struct fault *why)
+static int parse_seed(const struct cli_call *call, uint64_t *field, struct fault *why)
 {
-	const char *text = cli_value(line, "seeds");
+	const char *text = cli_value(call, "seeds");
 	char *end;
 
 	if (!text)
@@ -69,25 +69,25 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static int report(const struct cli_line *line, const struct time_report *r, struct fault *why)
+static int report(const struct cli_call *call, const struct time_report *r, struct fault *why)
 {
-	const char *output = cli_value(line, "output");
+	const char *output = cli_value(call, "output");
 
-	if (cli_value(line, "json"))
+	if (cli_value(call, "json"))
 		time_report_json(stdout, r);
 	else
 		time_report_print(stdout, r);
 	return output ? write_report(output, r, why) : 0;
 }
 
-static int run_tenants(const struct cli_line *line, struct time_setup *setup, struct fault *why)
+static int run_tenants(const struct cli_call *call, struct time_setup *setup, struct fault *why)
 {
 	struct time_outcome turns = {0}, plain = {0};
 	struct time_report r = {.setup = setup, .turns = &turns, .plain = &plain};
 	double began = seconds();
 	int error;
 
-	if (!cli_value(line, "quiet"))
+	if (!cli_value(call, "quiet"))
 		fprintf(stderr, "%u tenants, %.0f s\n", setup->tenants,
 			(double)setup->length_ns / 1e9);
 	error = time_world_run(setup, &turns, why);
@@ -97,7 +97,7 @@ static int run_tenants(const struct cli_line *line, struct time_setup *setup, st
 	setup->plain = false;
 	r.real_s = seconds() - began;
 	if (error == 0)
-		error = report(line, &r, why);
+		error = report(call, &r, why);
 	time_outcome_done(&turns, setup->tenants);
 	time_outcome_done(&plain, setup->tenants);
 	return error;
@@ -118,25 +118,25 @@ static int write_pods(const char *folder, const struct time_pods_job *job,
 	return replay_output_check(&output, why);
 }
 
-static int run_pods(const struct cli_line *line, const struct time_setup *setup, struct fault *why)
+static int run_pods(const struct cli_call *call, const struct time_setup *setup, struct fault *why)
 {
-	const char *output = cli_value(line, "output");
+	const char *output = cli_value(call, "output");
 	owned(free) struct time_pods_row *rows = NULL;
 	struct time_pods_job job;
 	size_t size = 0;
 	int r;
 
 	time_pods_init(&job);
-	job.path = cli_value(line, "pods");
+	job.path = cli_value(call, "pods");
 	job.seed = setup->seed;
 	job.length_ns = setup->length_ns;
-	job.progress = cli_value(line, "quiet") ? NULL : stderr;
-	r = values_time(line, "request", 1, TIME_LOAD_MOST, &job.request_ns, why);
+	job.progress = cli_value(call, "quiet") ? NULL : stderr;
+	r = values_time(call, "request", 1, TIME_LOAD_MOST, &job.request_ns, why);
 	if (r == 0)
 		r = time_pods_run(&job, &rows, &size, why);
 	if (r < 0)
 		return r;
-	if (cli_value(line, "json"))
+	if (cli_value(call, "json"))
 		time_pods_json(stdout, &job, rows, size);
 	else
 		time_pods_print(stdout, &job, rows, size);
@@ -145,26 +145,26 @@ static int run_pods(const struct cli_line *line, const struct time_setup *setup,
 
 /* ---------------------------------------------------------------------------------------------- */
 
-static int parse(const struct cli_line *line, struct time_setup *setup,
+static int parse(const struct cli_call *call, struct time_setup *setup,
 		 struct replay_tenants *tenants, struct fault *why)
 {
-	const char *file = cli_value(line, "tenants");
-	int r = values_time(line, "length", 100000000, TIME_LOAD_MOST, &setup->length_ns, why);
+	const char *file = cli_value(call, "tenants");
+	int r = values_time(call, "length", 100000000, TIME_LOAD_MOST, &setup->length_ns, why);
 
 	if (r == 0)
-		r = values_time(line, "delay", 0, TIME_LOAD_MOST, &setup->delay_ns, why);
+		r = values_time(call, "delay", 0, TIME_LOAD_MOST, &setup->delay_ns, why);
 	if (r == 0)
-		r = parse_seed(line, &setup->seed, why);
+		r = parse_seed(call, &setup->seed, why);
 	if (r == 0 && file)
 		r = add_file(tenants, file, why);
 	if (r == 0)
-		r = replay_tenants_read(tenants, line, why);
+		r = replay_tenants_read(tenants, call, why);
 	setup->loads = tenants->loads;
 	setup->tenants = tenants->size;
 	return r;
 }
 
-int replay_time_main(const struct cli_line *line)
+int replay_time_main(const struct cli_call *call)
 {
 	struct replay_tenants tenants = {
 		.most = TENANTS_MOST,
@@ -177,12 +177,12 @@ int replay_time_main(const struct cli_line *line)
 	int r, status = CLI_USAGE;
 
 	time_setup_init(&setup);
-	r = parse(line, &setup, &tenants, &why);
+	r = parse(call, &setup, &tenants, &why);
 	if (r == 0) {
 		status = 1;
-		r = cli_value(line, "pods") ? run_pods(line, &setup, &why)
-					    : run_tenants(line, &setup, &why);
+		r = cli_value(call, "pods") ? run_pods(call, &setup, &why)
+					    : run_tenants(call, &setup, &why);
 	}
 	free(tenants.loads);
-	return r < 0 ? cli_fail(line, status, &why) : 0;
+	return r < 0 ? cli_fail(call, status, &why) : 0;
 }

@@ -109,28 +109,28 @@ static bool has_empty_part(const char *list)
 /* The value of a field. A program without a limit may have all that it asks for: its memory moves
  * if others also need the room (decision 91). With a limit the device is divided, and memory need
  * not move; with --wait the program waits for room instead. */
-static const char *field_value(const struct cli_line *line, const char *field)
+static const char *field_value(const struct cli_call *call, const char *field)
 {
-	const char *value = cli_value(line, field);
+	const char *value = cli_value(call, field);
 
-	if (!value && strcmp(field, "swap") == 0 && !cli_value(line, "memory") &&
-	    !cli_value(line, "wait"))
+	if (!value && strcmp(field, "swap") == 0 && !cli_value(call, "memory") &&
+	    !cli_value(call, "wait"))
 		return "auto";
 	return value;
 }
 
 /* Faults that depend neither on meted nor on the device. */
-static int check_values(const struct cli_line *line, struct fault *why)
+static int check_values(const struct cli_call *call, struct fault *why)
 {
-	const char *name = cli_value(line, "name"), *device = cli_value(line, "device");
+	const char *name = cli_value(call, "name"), *device = cli_value(call, "device");
 	struct share share;
 	int r = name ? check_name(name, why) : 0;
 
 	if (r == 0)
-		r = run_cdi_check(line, why);
+		r = run_cdi_check(call, why);
 	share_init(&share);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(field_options); i++) {
-		const char *value = cli_value(line, field_options[i]);
+		const char *value = cli_value(call, field_options[i]);
 		char typed[40];
 
 		snprintf(typed, sizeof(typed), "--%s", cli_dashed(field_options[i]).text);
@@ -170,17 +170,17 @@ static const char *outer_socket(void)
 }
 
 /* The share, from the options. */
-static void fill_fields(const struct cli_line *line, struct wire_tenant_new *tenant)
+static void fill_fields(const struct cli_call *call, struct wire_tenant_new *tenant)
 {
 	wire_text *const fields[] = {
 #define FIELD(name) &tenant->name,
 		FIELD_OPTIONS(FIELD)
 #undef FIELD
 	};
-	const char *notices = cli_value(line, "notices");
+	const char *notices = cli_value(call, "notices");
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		const char *value = field_value(line, field_options[i]);
+		const char *value = field_value(call, field_options[i]);
 
 		wire_set_text(fields[i], value ? value : "");
 	}
@@ -188,18 +188,18 @@ static void fill_fields(const struct cli_line *line, struct wire_tenant_new *ten
 	tenant->quiet = strcmp(notices ? notices : "", "off") == 0;
 }
 
-static int make_tenant(const struct cli_line *line, struct admin *admin,
+static int make_tenant(const struct cli_call *call, struct admin *admin,
 		       struct wire_message *ret_made, struct fault *why)
 {
 	struct wire_message request = {.code = WIRE_tenant_new};
 	struct wire_tenant_new *tenant = &request.tenant_new;
-	const char *name = cli_value(line, "name"), *device = cli_value(line, "device");
-	const char *program = strrchr(line->argv[0], '/');
+	const char *name = cli_value(call, "name"), *device = cli_value(call, "device");
+	const char *program = strrchr(call->argv[0], '/');
 	const char *outer = outer_socket();
 	int r;
 
-	wire_set_text(&tenant->name, name ? name : program ? program + 1 : line->argv[0]);
-	fill_fields(line, tenant);
+	wire_set_text(&tenant->name, name ? name : program ? program + 1 : call->argv[0]);
+	fill_fields(call, tenant);
 	wire_set_text(&tenant->device, device ? device : visible_asked());
 	if (!device && strlen(visible_asked()) > WIRE_TEXT_MAX)
 		return fault_set(why, -EINVAL,
@@ -218,7 +218,7 @@ static int make_tenant(const struct cli_line *line, struct admin *admin,
 
 /* A daemon whose last tenant has just left may end between our greeting and our request, and any
  * daemon may be killed: then the next one is asked to make the tenant. */
-static int join(const struct cli_line *line, struct admin *admin, const struct driver *driver,
+static int join(const struct cli_call *call, struct admin *admin, const struct driver *driver,
 		struct wire_message *ret_made, struct fault *why)
 {
 	int r;
@@ -231,9 +231,9 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 		if (r == 0)
 			admin_tell(admin, "run");
 		if (r == 0)
-			r = make_tenant(line, admin, ret_made, why);
+			r = make_tenant(call, admin, ret_made, why);
 		if (r == 0)
-			r = visible_show(cli_value(line, "device"), admin, &ret_made->tenant_made,
+			r = visible_show(cli_value(call, "device"), admin, &ret_made->tenant_made,
 					 why);
 	} while (r == -ECONNRESET || r == -EPIPE);
 	return r;
@@ -241,7 +241,7 @@ static int join(const struct cli_line *line, struct admin *admin, const struct d
 
 /* Lists the options that are not honoured because the program runs in an existing share. `outside`:
  * that share is another meted's, which is not asked for a report either. */
-static void list_unheard(const struct cli_line *line, bool outside, char *text, size_t size)
+static void list_unheard(const struct cli_call *call, bool outside, char *text, size_t size)
 {
 	static const char *const more[] = {"name", "cdi", "report", "report_json"};
 	size_t n = 0;
@@ -252,7 +252,7 @@ static void list_unheard(const struct cli_line *line, bool outside, char *text, 
 					     ? field_options[i]
 					     : more[i - ARRAY_SIZE(field_options)];
 
-		if (!cli_value(line, option))
+		if (!cli_value(call, option))
 			continue;
 		if (!outside && (strcmp(option, "memory") == 0 || strcmp(option, "cdi") == 0 ||
 				 strncmp(option, "report", 6) == 0))
@@ -264,13 +264,13 @@ static void list_unheard(const struct cli_line *line, bool outside, char *text, 
 }
 
 /* The program runs in the outer tenant's share: no other was made. */
-static void say_joined(const struct cli_line *line, const struct wire_tenant_made *made)
+static void say_joined(const struct cli_call *call, const struct wire_tenant_made *made)
 {
 	char unheard[256];
 
 	if (!made->joined)
 		return;
-	list_unheard(line, false, unheard, sizeof(unheard));
+	list_unheard(call, false, unheard, sizeof(unheard));
 	if (*unheard)
 		fprintf(stderr,
 			"mete run: note: this runs in the share of tenant %u (%s): %s %s not "
@@ -281,34 +281,34 @@ static void say_joined(const struct cli_line *line, const struct wire_tenant_mad
 }
 
 /* Tells others about the share: the user, and container engines. */
-static int offer(const struct cli_line *line, const struct driver *driver,
+static int offer(const struct cli_call *call, const struct driver *driver,
 		 const struct wire_tenant_made *made, struct run_cdi *ret_cdi, struct fault *why)
 {
-	say_joined(line, made);
-	return run_cdi_write(line, driver, made, ret_cdi, why);
+	say_joined(call, made);
+	return run_cdi_write(call, driver, made, ret_cdi, why);
 }
 
 /* We run in a share of another meted than the one that was found. The program stays in that share.
  */
-static void noreturn_ run_in_outer(const struct cli_line *line)
+static void noreturn_ run_in_outer(const struct cli_call *call)
 {
 	char unheard[256];
 	int error;
 
-	list_unheard(line, true, unheard, sizeof(unheard));
+	list_unheard(call, true, unheard, sizeof(unheard));
 	fprintf(stderr,
 		"mete run: note: this runs within a share of another meted, which also applies to "
 		"%s; no other share was created%s%s\n",
-		line->argv[0], *unheard ? "; not honoured: " : "", unheard);
+		call->argv[0], *unheard ? "; not honoured: " : "", unheard);
 	fflush(NULL);
-	execvp(line->argv[0], line->argv);
+	execvp(call->argv[0], call->argv);
 	error = errno;
-	exit(cli_complain(line, error == ENOENT ? 127 : 126, "%s: %s", line->argv[0],
+	exit(cli_complain(call, error == ENOENT ? 127 : 126, "%s: %s", call->argv[0],
 			  error == ENOENT ? "no such program" : strerror(error)));
 }
 
 /* Waits until meted knows the program: if we were killed earlier, it would find no tenant. */
-static void noreturn_ become_program(const struct cli_line *line, const struct signals *before,
+static void noreturn_ become_program(const struct cli_call *call, const struct signals *before,
 				     int start)
 {
 	int error;
@@ -316,10 +316,10 @@ static void noreturn_ become_program(const struct cli_line *line, const struct s
 	if (read(start, &(char){0}, 1) != 1)
 		_exit(125);
 	signals_give_back(before);
-	execvp(line->argv[0], line->argv);
+	execvp(call->argv[0], call->argv);
 	error = errno;
 	/* exec failed: the program's settings must not apply to us. */
-	_exit(cli_complain(line, error == ENOENT ? 127 : 126, "%s: %s", line->argv[0],
+	_exit(cli_complain(call, error == ENOENT ? 127 : 126, "%s: %s", call->argv[0],
 			   error == ENOENT ? "no such program" : strerror(error)));
 }
 
@@ -420,7 +420,7 @@ static int pass_end_on(int status)
 	return 128 + WTERMSIG(status);
 }
 
-int run_main(const struct cli_line *line)
+int run_main(const struct cli_call *call)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
 	owned(run_report_close) struct run_report report = {0};
@@ -433,38 +433,38 @@ int run_main(const struct cli_line *line)
 	pid_t child;
 	int status, start[2];
 
-	if (line->argc == 0)
-		return cli_complain(line, CLI_USAGE,
+	if (call->argc == 0)
+		return cli_complain(call, CLI_USAGE,
 				    "no program given: mete run [OPTION]... -- PROGRAM");
-	if (check_values(line, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
-	status = run_report_open(line, &report, &why);
+	if (check_values(call, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
+	status = run_report_open(call, &report, &why);
 	if (status == 0)
 		status = driver_find(&driver, &why);
 	if (status == 0)
-		status = join(line, &admin, &driver, &made, &why);
+		status = join(call, &admin, &driver, &made, &why);
 	if (status == JOIN_OUTSIDE) {
 		admin_close(&admin);
-		run_in_outer(line);
+		run_in_outer(call);
 	}
 	if (made.tenant_made.note.text[0])
 		fprintf(stderr, "mete run: note: %s\n", made.tenant_made.note.text);
 	if (status == 0)
-		status = offer(line, &driver, &made.tenant_made, &cdi, &why);
+		status = offer(call, &driver, &made.tenant_made, &cdi, &why);
 	if (status < 0 || set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
-		return cli_fail(line, 125, &why);
+		return cli_fail(call, 125, &why);
 	fflush(NULL);
 	if (pipe2(start, O_CLOEXEC) != 0)
-		return cli_complain(line, 125, "cannot create a pipe: %s", strerror(errno));
+		return cli_complain(call, 125, "cannot create a pipe: %s", strerror(errno));
 	signals_take(&before);
 	child = fork();
 	if (child == 0) {
 		close(start[1]);
-		become_program(line, &before, start[0]);
+		become_program(call, &before, start[0]);
 	}
 	signals_release(&before, child);
 	if (child < 0)
-		return cli_complain(line, 125, "cannot start a process for %s: %s", line->argv[0],
+		return cli_complain(call, 125, "cannot start a process for %s: %s", call->argv[0],
 				    strerror(errno));
 	/* If meted has just ended, wait_for_program() tells the next one. */
 	best_effort(keep(&admin, made.tenant_made.tenant, child, &why));
@@ -479,13 +479,13 @@ int run_main(const struct cli_line *line)
 	wait_for_program(&kept);
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
-			return cli_complain(line, 125, "%s: %s", line->argv[0], strerror(errno));
+			return cli_complain(call, 125, "%s: %s", call->argv[0], strerror(errno));
 	signals_release(&before, 0);
 	run_cdi_remove(&cdi);
 	report.tenant = made.tenant_made.tenant;
 	report.name = made.tenant_made.name.text;
 	report.whole = kept.replaced == 0;
 	report.status = status;
-	run_report_say(line, &admin, &report);
+	run_report_say(call, &admin, &report);
 	return pass_end_on(status);
 }

@@ -20,19 +20,19 @@ struct nodes {
 	const char *visible; /* for devices without nodes; NULL: all have one */
 };
 
-static const char *folder_of(const struct cli_line *line)
+static const char *folder_of(const struct cli_call *call)
 {
-	const char *said = cli_value(line, "cdi_folder");
+	const char *said = cli_value(call, "cdi_folder");
 
 	return said ? said : USUAL_FOLDER;
 }
 
-int run_cdi_check(const struct cli_line *line, struct fault *why)
+int run_cdi_check(const struct cli_call *call, struct fault *why)
 {
-	const char *name = cli_value(line, "name"), *folder = cli_value(line, "cdi_folder");
+	const char *name = cli_value(call, "name"), *folder = cli_value(call, "cdi_folder");
 	char file[NAME_MAX + 1];
 
-	if (!cli_value(line, "cdi"))
+	if (!cli_value(call, "cdi"))
 		return folder ? fault_set(why, -EINVAL,
 					  "--cdi-folder says where --cdi writes: "
 					  "accepted: together with --cdi")
@@ -134,10 +134,10 @@ static int write_file(const char *folder, const struct inject_edits *edits,
 	return r;
 }
 
-int run_cdi_write(const struct cli_line *line, const struct driver *driver,
+int run_cdi_write(const struct cli_call *call, const struct driver *driver,
 		  const struct wire_tenant_made *made, struct run_cdi *ret_cdi, struct fault *why)
 {
-	const char *name = cli_value(line, "name"), *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const char *name = cli_value(call, "name"), *visible = getenv("CUDA_VISIBLE_DEVICES");
 	owned(inject_free) struct inject_edits *edits = NULL;
 	owned(free) char *place = strdup(made->socket.text);
 	char file[NAME_MAX + 1], path[PATH_MAX];
@@ -145,7 +145,7 @@ int run_cdi_write(const struct cli_line *line, const struct driver *driver,
 	struct inject_slot slot;
 	int r;
 
-	if (!cli_value(line, "cdi"))
+	if (!cli_value(call, "cdi"))
 		return 0;
 	if (!place)
 		return fault_set(why, -ENOMEM, "out of memory");
@@ -157,7 +157,7 @@ int run_cdi_write(const struct cli_line *line, const struct driver *driver,
 				 name);
 	/* If joined, meted does not keep the name unique: the file tells whether it is taken. */
 	if (made->joined && inject_cdi_file(KIND, name, file, sizeof(file)) == 0 &&
-	    snprintf(path, sizeof(path), "%s/%s", folder_of(line), file) < (int)sizeof(path) &&
+	    snprintf(path, sizeof(path), "%s/%s", folder_of(call), file) < (int)sizeof(path) &&
 	    access(path, F_OK) == 0)
 		return fault_set(why, -EEXIST, "--cdi: %s is there: choose another --name", path);
 	*strrchr(place, '/') = '\0';
@@ -172,9 +172,9 @@ int run_cdi_write(const struct cli_line *line, const struct driver *driver,
 				    .nodes = nodes.node,
 				    .node_count = nodes.count,
 				    .visible = nodes.visible};
-	r = write_file(folder_of(line), edits, &slot, why);
+	r = write_file(folder_of(call), edits, &slot, why);
 	if (r == 0)
-		*ret_cdi = (struct run_cdi){folder_of(line), name};
+		*ret_cdi = (struct run_cdi){folder_of(call), name};
 	return r;
 }
 

@@ -16,11 +16,11 @@ struct run_cdi {
 };
 
 /* Checks the options of the command line. Fails with a sentence about them. */
-must_check int run_cdi_check(const struct cli_line *line, struct fault *why);
+must_check int run_cdi_check(const struct cli_call *call, struct fault *why);
 
 /* Writes the file for the tenant that was made. Does nothing without --cdi. The tenant's devices
  * are those of CUDA_VISIBLE_DEVICES, which visible_show() has set. -errno: no file is there. */
-must_check int run_cdi_write(const struct cli_line *line, const struct driver *driver,
+must_check int run_cdi_write(const struct cli_call *call, const struct driver *driver,
 			     const struct wire_tenant_made *made, struct run_cdi *ret_cdi,
 			     struct fault *why);
 

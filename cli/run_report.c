@@ -8,9 +8,9 @@
 #include "cli/ps_json.h"
 #include "cli/ps_fetch.h"
 
-int run_report_open(const struct cli_line *line, struct run_report *ret_report, struct fault *why)
+int run_report_open(const struct cli_call *call, struct run_report *ret_report, struct fault *why)
 {
-	const char *path = cli_value(line, "report_json");
+	const char *path = cli_value(call, "report_json");
 
 	*ret_report = (struct run_report){.json = path ? fopen(path, "we") : NULL};
 	return path && !ret_report->json
@@ -77,7 +77,7 @@ static bool ran(int status)
 	return !WIFEXITED(status) || (WEXITSTATUS(status) != 126 && WEXITSTATUS(status) != 127);
 }
 
-static void write_json(const struct cli_line *line, const struct run_report *report,
+static void write_json(const struct cli_call *call, const struct run_report *report,
 		       const struct ps_rows *rows, bool joined, const char *trouble)
 {
 	struct ps_report said = {
@@ -91,14 +91,14 @@ static void write_json(const struct cli_line *line, const struct run_report *rep
 
 	ps_json_report(report->json, rows, &said);
 	if (fflush(report->json) != 0 || ferror(report->json))
-		best_effort(cli_complain(line, 0, "--report-json %.200s cannot be written: %s",
-					 cli_value(line, "report_json"), strerror(errno)));
+		best_effort(cli_complain(call, 0, "--report-json %.200s cannot be written: %s",
+					 cli_value(call, "report_json"), strerror(errno)));
 }
 
-void run_report_say(const struct cli_line *line, struct admin *admin,
+void run_report_say(const struct cli_call *call, struct admin *admin,
 		    const struct run_report *report)
 {
-	bool wanted = cli_value(line, "report") != NULL, quiet = cli_value(line, "quiet") != NULL;
+	bool wanted = cli_value(call, "report") != NULL, quiet = cli_value(call, "quiet") != NULL;
 	owned(ps_rows_free) struct ps_rows rows = {0};
 	struct fault why;
 	bool joined;
@@ -115,13 +115,13 @@ void run_report_say(const struct cli_line *line, struct admin *admin,
 	if (wanted)
 		say_lines(&rows, report->tenant);
 	if (report->json)
-		write_json(line, report, &rows, joined, why.text);
+		write_json(call, report, &rows, joined, why.text);
 	if (r == 0 && !joined && !quiet && ran(report->status))
 		fprintf(stderr,
 			"mete run: no process of %s joined mete: if it used a GPU, nothing was "
 			"limited (static programs, a cleared environment and a driver opened by "
 			"its absolute path bypass mete)\n",
-			line->argv[0]);
+			call->argv[0]);
 	if (r < 0 && wanted)
-		best_effort(cli_complain(line, 0, "no report: %s", why.text));
+		best_effort(cli_complain(call, 0, "no report: %s", why.text));
 }

@@ -17,10 +17,10 @@ struct run_report {
 };
 
 /* Opens the file that --report-json names, before the program runs. */
-must_check int run_report_open(const struct cli_line *line, struct run_report *ret_report,
+must_check int run_report_open(const struct cli_call *call, struct run_report *ret_report,
 			       struct fault *why);
 /* To be called while the admin connection keeps the tenant. */
-void run_report_say(const struct cli_line *line, struct admin *admin,
+void run_report_say(const struct cli_call *call, struct admin *admin,
 		    const struct run_report *report);
 void run_report_close(struct run_report *report);
 static inline void run_report_close_owned(struct run_report *report)

@@ -186,44 +186,44 @@ static int annotate(const struct remote *remote, const struct wire_tenant_row *t
 	return r;
 }
 
-static int set_and_show(const struct cli_line *line, struct remote *remote,
+static int set_and_show(const struct cli_call *call, struct remote *remote,
 			const struct assignment *wanted, int count, struct fault *why)
 {
 	struct wire_tenant_row before = {0}, after = {0};
 	struct admin *admin = &remote->admin;
-	int r = fetch_row(admin, line->argv[0], &before, why);
+	int r = fetch_row(admin, call->argv[0], &before, why);
 
 	if (r == 0 && remote->node && remote_is_pods(&before))
-		return annotate(remote, &before, line->argv + 1, count, why);
+		return annotate(remote, &before, call->argv + 1, count, why);
 	/* If there is no such tenant, meted's answer says so. */
 	if (r >= 0)
-		r = ask(admin, line->argv[0], wanted, count, why);
+		r = ask(admin, call->argv[0], wanted, count, why);
 	if (r == 0)
-		r = fetch_row(admin, line->argv[0], &after, why);
+		r = fetch_row(admin, call->argv[0], &after, why);
 	if (r == 0 && after.tenant)
 		print_change(&before, &after, wanted, count);
 	return r < 0 ? remote_check(remote, r, why) : 0;
 }
 
-int set_main(const struct cli_line *line)
+int set_main(const struct cli_call *call)
 {
 	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
-	int count = line->argc - 1;
+	int count = call->argc - 1;
 	struct assignment wanted[SHARE_FIELDS] = {0};
 	struct fault why;
 
-	if (line->argc < 2)
+	if (call->argc < 2)
 		return cli_complain(
-			line, CLI_USAGE,
+			call, CLI_USAGE,
 			"expected a tenant and KEY=VALUE, as in: mete set 1 memory=4GiB");
-	if (remote_read(&remote, line, &why) < 0 ||
-	    read_all(line->argv + 1, count, wanted, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
-	if (remote_reach(&remote, line->argv[0], &why) < 0)
-		return cli_fail(line, 1, &why);
+	if (remote_read(&remote, call, &why) < 0 ||
+	    read_all(call->argv + 1, count, wanted, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
+	if (remote_reach(&remote, call->argv[0], &why) < 0)
+		return cli_fail(call, 1, &why);
 	admin_tell(&remote.admin, "set");
 	/* The tenant exists nevertheless. */
 	if (!remote.node && sim_node_same(remote.admin.daemon.pid, &why) < 0)
 		fprintf(stderr, "mete set: note: %s\n", why.text);
-	return set_and_show(line, &remote, wanted, count, &why) < 0 ? cli_fail(line, 1, &why) : 0;
+	return set_and_show(call, &remote, wanted, count, &why) < 0 ? cli_fail(call, 1, &why) : 0;
 }

@@ -5,23 +5,23 @@
 #include "cli/cli.h"
 #include "cli/driver.h"
 
-int sim_main(const struct cli_line *line)
+int sim_main(const struct cli_call *call)
 {
 	char program[PATH_MAX + 16];
 	struct driver driver;
 	struct fault why;
 
-	if (line->argc)
-		return cli_complain(line, CLI_USAGE, "'%s': sim takes no arguments", line->argv[0]);
+	if (call->argc)
+		return cli_complain(call, CLI_USAGE, "'%s': sim takes no arguments", call->argv[0]);
 	if (driver_find(&driver, &why) < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	if (!driver.simulated)
-		return cli_complain(line, 1, "%s is a real driver: there is nothing simulated here",
+		return cli_complain(call, 1, "%s is a real driver: there is nothing simulated here",
 				    driver.cuda);
 	snprintf(program, sizeof(program), "%s/../mete-sim", driver.folder);
 	/* It looks at the simulated node through that same driver's libraries. */
 	if (setenv("METE_DRIVER", driver.folder, 1) != 0)
-		return cli_complain(line, 1, "out of memory");
-	execl(program, program, cli_value(line, "settings") ? "--settings" : NULL, (char *)NULL);
-	return cli_complain(line, 1, "%s: %s", program, strerror(errno));
+		return cli_complain(call, 1, "out of memory");
+	execl(program, program, cli_value(call, "settings") ? "--settings" : NULL, (char *)NULL);
+	return cli_complain(call, 1, "%s: %s", program, strerror(errno));
 }

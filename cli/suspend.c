@@ -68,14 +68,14 @@ int suspend_ask(struct admin *admin, const char *who, bool suspends, uint64_t wa
 }
 
 /* What `mete suspend --wait` says. */
-static int read_wait(const struct cli_line *line, bool suspends, uint64_t *ret_ns,
+static int read_wait(const struct cli_call *call, bool suspends, uint64_t *ret_ns,
 		     struct fault *why)
 {
 	*ret_ns = suspends ? WAITS_S * second_ns : 0;
-	return suspends ? values_time(line, "wait", 0, most_ns, ret_ns, why) : 0;
+	return suspends ? values_time(call, "wait", 0, most_ns, ret_ns, why) : 0;
 }
 
-static int send(const struct cli_line *line, const char *verb, bool suspends)
+static int send(const struct cli_call *call, const char *verb, bool suspends)
 {
 	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
 	struct wire_done done;
@@ -83,36 +83,36 @@ static int send(const struct cli_line *line, const char *verb, bool suspends)
 	uint64_t wait_ns;
 	int r;
 
-	if (line->argc != 1)
-		return cli_complain(line, CLI_USAGE, "expected one tenant, as in: mete %s 1", verb);
-	if (read_wait(line, suspends, &wait_ns, &why) < 0 || remote_read(&remote, line, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
-	if (remote_reach(&remote, line->argv[0], &why) < 0)
-		return cli_fail(line, 1, &why);
+	if (call->argc != 1)
+		return cli_complain(call, CLI_USAGE, "expected one tenant, as in: mete %s 1", verb);
+	if (read_wait(call, suspends, &wait_ns, &why) < 0 || remote_read(&remote, call, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
+	if (remote_reach(&remote, call->argv[0], &why) < 0)
+		return cli_fail(call, 1, &why);
 	admin_tell(&remote.admin, verb);
 	if (wait_ns)
 		admin_be_patient(&remote.admin, (int)(wait_ns / 1000000) + ANSWERS_MS);
-	r = suspend_ask(&remote.admin, line->argv[0], suspends, wait_ns, &done, &why);
+	r = suspend_ask(&remote.admin, call->argv[0], suspends, wait_ns, &done, &why);
 	if (remote_check(&remote, r, &why) < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	if (suspends)
-		say_moved(line->argv[0], &done);
+		say_moved(call->argv[0], &done);
 	else
-		say_resumed(line->argv[0], &done);
+		say_resumed(call->argv[0], &done);
 	if (suspends && done.value)
 		fprintf(stderr,
 			"mete %s: %s is suspended, but %s of it cannot move and stay on the device "
 			"(mete ps says why)\n",
-			verb, line->argv[0], text_mib(done.value, TEXT_UP).text);
+			verb, call->argv[0], text_mib(done.value, TEXT_UP).text);
 	return 0;
 }
 
-int suspend_main(const struct cli_line *line)
+int suspend_main(const struct cli_call *call)
 {
-	return send(line, "suspend", true);
+	return send(call, "suspend", true);
 }
 
-int resume_main(const struct cli_line *line)
+int resume_main(const struct cli_call *call)
 {
-	return send(line, "resume", false);
+	return send(call, "resume", false);
 }

@@ -31,10 +31,10 @@ static struct written write_time(uint64_t ns)
 	return written;
 }
 
-int values_part(const struct cli_line *line, const char *option, uint32_t least, uint32_t most,
+int values_part(const struct cli_call *call, const char *option, uint32_t least, uint32_t most,
 		uint32_t *ret_milli, struct fault *why)
 {
-	const char *text = cli_value(line, option);
+	const char *text = cli_value(call, option);
 	uint32_t milli = least;
 	int r = text ? share_parse_part(text, most, &milli) : 0;
 
@@ -73,16 +73,16 @@ static int read_time(const char *option, const char *text, uint64_t least, uint6
 	return 0;
 }
 
-int values_time(const struct cli_line *line, const char *option, uint64_t least, uint64_t most,
+int values_time(const struct cli_call *call, const char *option, uint64_t least, uint64_t most,
 		uint64_t *ret_ns, struct fault *why)
 {
-	return read_time(option, cli_value(line, option), least, most, ret_ns, why);
+	return read_time(option, cli_value(call, option), least, most, ret_ns, why);
 }
 
-int values_seconds(const struct cli_line *line, const char *option, uint64_t least, uint64_t most,
+int values_seconds(const struct cli_call *call, const char *option, uint64_t least, uint64_t most,
 		   uint64_t *ret_ns, struct fault *why)
 {
-	const char *text = cli_value(line, option);
+	const char *text = cli_value(call, option);
 	char with_unit[32];
 
 	if (!text || !*text || text[strspn(text, "0123456789.")] || strlen(text) > 20)
@@ -91,10 +91,10 @@ int values_seconds(const struct cli_line *line, const char *option, uint64_t lea
 	return read_time(option, with_unit, least, most, ret_ns, why);
 }
 
-int values_amount(const struct cli_line *line, const char *option, struct share_amount *ret_amount,
+int values_amount(const struct cli_call *call, const char *option, struct share_amount *ret_amount,
 		  struct fault *why)
 {
-	const char *text = cli_value(line, option);
+	const char *text = cli_value(call, option);
 	int r = text ? share_parse_amount(text, ret_amount) : 0;
 
 	return r == 0 ? 0

@@ -169,23 +169,23 @@ static bool is_meant(const struct wire_tenant_row *t, const char *who)
 	return strcmp(t->name.text, who) == 0 || strcmp(number, who) == 0;
 }
 
-int why_main(const struct cli_line *line)
+int why_main(const struct cli_call *call)
 {
-	const char *who = line->argc ? line->argv[0] : NULL;
+	const char *who = call->argc ? call->argv[0] : NULL;
 	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
 	owned(ps_rows_free) struct ps_rows rows = {0};
 	struct fault why;
 	unsigned found = 0;
 
-	if (line->argc > 1)
-		return cli_complain(line, CLI_USAGE, "'%s': why takes one tenant, or none",
-				    line->argv[1]);
-	if (remote_read(&remote, line, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
+	if (call->argc > 1)
+		return cli_complain(call, CLI_USAGE, "'%s': why takes one tenant, or none",
+				    call->argv[1]);
+	if (remote_read(&remote, call, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
 	if (ps_fetch_at(&remote, &rows, &why) < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	if (rows.absent && who)
-		return cli_complain(line, 1, "no meted is running, so there is no tenant '%s'",
+		return cli_complain(call, 1, "no meted is running, so there is no tenant '%s'",
 				    who);
 	for (size_t i = 0; i < rows.count; i++) {
 		const struct wire_tenant_row *t = tenant_at(&rows, i);
@@ -198,7 +198,7 @@ int why_main(const struct cli_line *line)
 	if (found)
 		return 0;
 	if (who)
-		return cli_complain(line, 1, "there is no tenant '%s'; mete ps%s%s lists them", who,
+		return cli_complain(call, 1, "there is no tenant '%s'; mete ps%s%s lists them", who,
 				    remote.node ? " --node " : "", remote.node ? remote.node : "");
 	puts(rows.absent ? "no meted is running: nobody waits" : "nobody waits");
 	return 0;

@@ -30,7 +30,7 @@ static enum gate_reason of_turn(const struct turns_tenant *t)
 	case TURNS_READY:
 	case TURNS_RUNNING: /* on other devices, or what is to be done is not done yet */
 		return GATE_TURN;
-	case TURNS_AWAY:
+	case TURNS_IDLE:
 		break;
 	}
 	return t->wants ? GATE_TURN : GATE_SILENT;

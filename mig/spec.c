@@ -228,6 +228,19 @@ static int find_keys(const struct reader *r, const struct document_node *node, s
 	return 0;
 }
 
+/* Are its profiles there if and only if MIG is to be on? */
+static int check_row(const struct reader *r, const struct document_node *node,
+		     const struct found *found, const struct mig_row *row)
+{
+	if (row->wish.enabled && (!found->parts || document_is_null(found->parts)))
+		return refuse(r, node, "mig-enabled without mig-devices",
+			      "mig-devices with profiles, or {} for none");
+	if (!row->wish.enabled && row->wish.kinds)
+		return refuse(r, found->parts, "mig-devices beside mig-enabled: false",
+			      "no mig-devices there");
+	return 0;
+}
+
 static int read_row(const struct reader *r, const struct document_node *node, struct mig_row *row)
 {
 	struct found found = {0};
@@ -249,15 +262,7 @@ static int read_row(const struct reader *r, const struct document_node *node, st
 		ret = read_filters(r, found.filter, row);
 	if (ret == 0 && found.parts)
 		ret = read_counts(r, found.parts, &row->wish);
-	if (ret < 0)
-		return ret;
-	if (row->wish.enabled && (!found.parts || document_is_null(found.parts)))
-		return refuse(r, node, "mig-enabled without mig-devices",
-			      "mig-devices with profiles, or {} for none");
-	if (!row->wish.enabled && row->wish.kinds)
-		return refuse(r, found.parts, "mig-devices beside mig-enabled: false",
-			      "no mig-devices there");
-	return 0;
+	return ret == 0 ? check_row(r, node, &found, row) : ret;
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/least.h"
 #include "base/text.h"
 #include "base/words.h"
 #include "kube/json.h"
@@ -54,16 +55,6 @@ struct parts {
 	char memory[PARTS_TEXT], weight[PARTS_TEXT], guarantee[PARTS_TEXT], cap[PARTS_TEXT];
 };
 
-static uint32_t most_of(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint32_t at_most(uint64_t value, uint32_t most)
-{
-	return value < most ? (uint32_t)value : most;
-}
-
 static void times(struct config_share *portion, uint32_t parts, uint64_t device_bytes,
 		  struct parts *texts)
 {
@@ -77,9 +68,10 @@ static void times(struct config_share *portion, uint32_t parts, uint64_t device_
 		bytes = device_bytes;
 	bytes = bytes < device_bytes / parts ? bytes * parts : device_bytes;
 	snprintf(texts->memory, PARTS_TEXT, "%" PRIu64 "B", bytes);
-	snprintf(texts->weight, PARTS_TEXT, "%u", at_most((uint64_t)share.weight * parts, 10000));
+	snprintf(texts->weight, PARTS_TEXT, "%u",
+		 (uint32_t)least((uint64_t)share.weight * parts, 10000));
 	snprintf(texts->guarantee, PARTS_TEXT, "%u/1000",
-		 at_most((uint64_t)share.guarantee_milli * parts, share.cap_milli));
+		 (uint32_t)least((uint64_t)share.guarantee_milli * parts, share.cap_milli));
 	portion->texts[PORTION_memory] = texts->memory;
 	portion->texts[PORTION_weight] = texts->weight;
 	portion->texts[PORTION_guarantee] = texts->guarantee;
@@ -109,7 +101,8 @@ static void lay_counted(const struct plugin *p, const struct binding *b, const s
 	over.texts[PORTION_memory] = texts->memory;
 	over.texts[PORTION_guarantee] = texts->guarantee;
 	if (portion_resolve(portion, &share, &field) == 0) {
-		uint32_t cap = caps ? b->counted_milli : most_of(share.cap_milli, b->counted_milli);
+		uint32_t cap =
+			caps ? b->counted_milli : (uint32_t)most(share.cap_milli, b->counted_milli);
 
 		snprintf(texts->cap, PARTS_TEXT, "%u/1000", cap);
 		if (cap != share.cap_milli)

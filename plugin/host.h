@@ -154,6 +154,17 @@ struct host {
 	void (*ended)(struct daemon *d);
 };
 
+/* The folder of meted's own driver, as it is seen below that root; NULL: it is not below it. */
+static inline const char *host_driver_below(const struct host *host, const char *root)
+{
+	const char *folder = host->driver_folder;
+	size_t length = strlen(root);
+
+	if (!folder || strcmp(root, "/") == 0)
+		return folder;
+	return strncmp(folder, root, length) == 0 && folder[length] == '/' ? folder + length : NULL;
+}
+
 /* The device with that UUID; -1: there is none, as for NULL. */
 static inline int host_find(const struct host *host, const char *uuid)
 {

@@ -45,11 +45,6 @@ static uint32_t guarantee_of(char *const texts[SHARE_FIELDS])
 	return portion_resolve(&portion, &share, &field) == 0 ? share.guarantee_milli : 0;
 }
 
-static uint32_t most_of(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
 /* The number of slots that its containers have, including `b`. */
 static uint32_t used_slots(const struct plugin *p, const struct binding *b, uint32_t device)
 {
@@ -97,7 +92,7 @@ static uint32_t room_on(const struct plugin *p, const struct binding *b, uint32_
 
 		if (!is_other(b, other) || !is_on(other, device))
 			continue;
-		taken += most_of(guarantee_of(other->texts), other->parts * own);
+		taken += most(guarantee_of(other->texts), other->parts * own);
 	}
 	if (used < slots)
 		taken += (uint64_t)(slots - used) * slot.guarantee_milli;

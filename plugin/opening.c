@@ -19,17 +19,6 @@ enum {
 	LOG_PER_SECOND = 5,
 };
 
-/* meted's own driver, if it is below that root. */
-static const char *below_root(const struct plugin *p, const char *root)
-{
-	const char *folder = p->host->driver_folder;
-	size_t length = strlen(root);
-
-	if (!folder || strcmp(root, "/") == 0)
-		return folder;
-	return strncmp(folder, root, length) == 0 && folder[length] == '/' ? folder + length : NULL;
-}
-
 /* Where they are seen under one name here and on the host; NULL: where this program is installed. A
  * file without `mete` has no key for it: deploy/ copies them there. */
 static const char *libraries_of(const struct plugin *p)
@@ -62,7 +51,7 @@ static int look_for_driver(const struct plugin *p, struct inject_handout *ret_ha
 		machine.driver_root = p->config->as_nvidia.inner_root;
 		machine.host_driver_root = p->config->as_nvidia.driver_root;
 	}
-	machine.driver_folder = below_root(p, machine.driver_root);
+	machine.driver_folder = host_driver_below(p->host, machine.driver_root);
 	machine.mounts_driver = p->config->mounts_driver;
 	if (p->config->host_driver_root)
 		machine.host_driver_root = p->config->host_driver_root;

@@ -61,11 +61,12 @@ enum wire_contended {
 /* How guests take part in turns. All zero: they do not take part and keep no state for it.
  * Guests read this on GATE and PACE of the device, and when the connection comes up. */
 struct wire_tenant_turns {
-	uint32_t say;	    /* 1: the guest sends WANTS and IDLE */
+	uint32_t reports;   /* 1: the guest sends WANTS and IDLE */
 	uint32_t contended; /* enum wire_contended */
 	uint64_t flight_ns; /* how much work may be in flight, by the guest's estimate; 0: any */
 	uint64_t grace_ns;  /* the guest is idle this long after the last completion */
-	uint64_t began; /* counts how often `say` became 1: an idle guest then reports it again */
+	uint64_t began; /* counts how often `reports` became 1: an idle guest then reports it again
+			 */
 };
 
 struct wire_tenant_page {
@@ -163,7 +164,7 @@ struct wire_own_page {
 	uint64_t outgoing_bytes[WIRE_DEVICES];
 	/* How often `submissions` was counted: on each PACE, and when a gate closes. 0: an older
 	 * guest, which counts it only at closes. */
-	uint64_t looks;
+	uint64_t counts;
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

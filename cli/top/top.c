@@ -266,16 +266,16 @@ static void top_free_owned(struct top *top)
 	remote_close(&top->remote);
 }
 
-static int read_options(const struct cli_line *line, struct top *top, struct fault *why)
+static int read_options(const struct cli_call *call, struct top *top, struct fault *why)
 {
-	const char *sort = cli_value(line, "sort"), *filter = cli_value(line, "filter");
-	int r = remote_read(&top->remote, line, why);
+	const char *sort = cli_value(call, "sort"), *filter = cli_value(call, "filter");
+	int r = remote_read(&top->remote, call, why);
 
 	if (r == 0)
-		r = values_seconds(line, "interval", second_ns / 10, 3600 * second_ns,
+		r = values_seconds(call, "interval", second_ns / 10, 3600 * second_ns,
 				   &top->interval_ns, why);
 	top->view.sort = VIEW_SORT_HAD;
-	top->view.tree = cli_value(line, "tree") != NULL;
+	top->view.tree = cli_value(call, "tree") != NULL;
 	if (r == 0 && sort && view_sort_find(sort, &top->view.sort, why) < 0) {
 		fault_within(why, "--sort");
 		r = -EINVAL;
@@ -285,16 +285,16 @@ static int read_options(const struct cli_line *line, struct top *top, struct fau
 	return r;
 }
 
-int top_main(const struct cli_line *line)
+int top_main(const struct cli_call *call)
 {
 	owned(top_free) struct top top = {.interval_ns = second_ns, .detail = true};
 	struct fault why;
 	int r;
 
-	if (line->argc)
-		return cli_complain(line, CLI_USAGE, "'%s': top takes no arguments", line->argv[0]);
-	if (read_options(line, &top, &why) < 0)
-		return cli_fail(line, CLI_USAGE, &why);
+	if (call->argc)
+		return cli_complain(call, CLI_USAGE, "'%s': top takes no arguments", call->argv[0]);
+	if (read_options(call, &top, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
 	r = 0;
 	/* Connects before the screen opens, so that a failure's sentence stays visible. */
 	if (top.remote.node)
@@ -302,8 +302,8 @@ int top_main(const struct cli_line *line)
 	if (r == 0)
 		r = terminal_open(&why);
 	if (r < 0)
-		return cli_fail(line, 1, &why);
+		return cli_fail(call, 1, &why);
 	r = run(&top, &why);
 	terminal_close();
-	return r < 0 ? cli_fail(line, 1, &why) : 0;
+	return r < 0 ? cli_fail(call, 1, &why) : 0;
 }

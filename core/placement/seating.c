@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/placement/seating.h"
-
 #include <string.h>
+
+#include "core/placement/seating_books.h"
 
 enum { SHAPES = 4 };
 
@@ -23,15 +23,7 @@ size_t seating_size(struct seating_pod *const *pods, size_t count)
 	return placement_size(&limits);
 }
 
-/* One call's books. */
-struct books {
-	const struct seating_node *node;
-	struct placement *placement;
-	uint32_t number; /* of the node */
-	bool parked;	 /* the memory of pods that yield does not count */
-};
-
-static struct placement_request request_of(const struct seating_pod *pod)
+struct placement_request seating_request(const struct seating_pod *pod)
 {
 	struct placement_request request = {.node = PLACEMENT_ANYWHERE,
 					    .numa = PLACEMENT_PREFER,
@@ -57,20 +49,21 @@ int seating_valid(const struct seating_pod *pod)
 
 	if (!pod->containers || pod->containers > PLACEMENT_CONTAINERS)
 		return -EINVAL;
-	request = request_of(pod);
+	request = seating_request(pod);
 	for (uint32_t i = 0; i < pod->containers; i++)
 		if (!pod->container[i].gpus)
 			return -EINVAL;
 	return placement_valid(&request);
 }
 
-static int open_books(struct books *books, const struct seating_node *node,
+static int open_books(struct seating_books *books, const struct seating_node *node,
 		      const struct placement_limits *limits, void *memory, size_t size)
 {
 	const struct placement_config config = {.policy = PLACEMENT_BINPACK};
 	struct placement_node host = {.devices = (uint8_t)node->devices};
 
 	books->node = node;
+	books->alone = 0;
 	if (!node->devices || node->devices > SEATING_DEVICES)
 		return -EINVAL;
 	for (uint32_t i = 0; i < node->devices; i++) {
@@ -93,6 +86,13 @@ static int open_books(struct books *books, const struct seating_node *node,
 	return placement_add_node(books->placement, &host, &books->number);
 }
 
+static void note_alone(struct seating_books *books, const struct seating_pod *pod)
+{
+	for (uint32_t c = 0; c < pod->containers; c++)
+		for (uint32_t i = 0; pod->container[c].exclusive && i < pod->container[c].gpus; i++)
+			books->alone |= 1u << pod->container[c].device[i];
+}
+
 static void sit(struct seating_pod *pod, const struct placement_assignment *assignment)
 {
 	uint8_t taken[PLACEMENT_CONTAINERS] = {0};
@@ -108,12 +108,13 @@ static void sit(struct seating_pod *pod, const struct placement_assignment *assi
 }
 
 /* Pods that have a seat keep it, whether they fit or not. */
-static int adopt(struct books *books, const struct seating_pod *pod)
+static int adopt(struct seating_books *books, const struct seating_pod *pod)
 {
-	struct placement_request request = request_of(pod);
+	struct placement_request request = seating_request(pod);
 	struct placement_assignment assignment = {.size = 0};
 	uint64_t name;
 
+	note_alone(books, pod);
 	for (uint8_t c = 0; c < pod->containers && books->parked && pod->yields; c++)
 		request.container[c].memory_bytes = 0;
 	for (uint8_t c = 0; c < pod->containers; c++)
@@ -123,57 +124,10 @@ static int adopt(struct books *books, const struct seating_pod *pod)
 	return placement_adopt(books->placement, &request, books->number, &assignment, 0, &name);
 }
 
-/* How much a device has left of what the reason is about. */
-static uint64_t left_of(const struct placement_device_left *left, enum placement_reason reason)
-{
-	return reason == PLACEMENT_NO_COMPUTE ? left->compute_milli : left->memory_bytes;
-}
-
-/* A GPU that is too small is no reason to wait where another one is large enough: what that one
- * lacks is. */
-static void judge_size(const struct books *books, const struct placement_left *left,
-		       const struct seating_pod *pod, struct seating_refusal *refusal)
-{
-	uint64_t wanted = pod->container[refusal->container].memory_bytes, best = 0;
-
-	for (uint32_t i = 0; i < books->node->devices; i++) {
-		const struct seating_device *it = &books->node->device[i];
-
-		if (it->closed || it->memory_bytes < wanted)
-			continue;
-		refusal->reason = PLACEMENT_NO_MEMORY;
-		if (left->device[i].memory_bytes > best)
-			best = left->device[i].memory_bytes;
-	}
-	if (refusal->reason == PLACEMENT_NO_MEMORY)
-		refusal->available = best;
-}
-
-static void add_sums(const struct books *books, const struct placement_left *left,
-		     struct seating_refusal *refusal)
-{
-	uint64_t best = 0;
-
-	refusal->together = refusal->whole = 0;
-	for (uint32_t i = 0; i < books->node->devices; i++) {
-		uint64_t has = left_of(&left->device[i], refusal->reason);
-
-		if (books->node->device[i].closed)
-			continue;
-		refusal->together += has;
-		if (refusal->whole && has <= best)
-			continue;
-		best = has;
-		refusal->whole = refusal->reason == PLACEMENT_NO_COMPUTE
-					 ? PLACEMENT_WHOLE
-					 : books->node->device[i].promised_bytes;
-	}
-}
-
 /* With its amounts as they are now, on these devices. 1: it is seated. */
-static int seat(struct books *books, struct seating_pod *pod, uint32_t devices)
+static int seat(struct seating_books *books, struct seating_pod *pod, uint32_t devices)
 {
-	struct placement_request request = request_of(pod);
+	struct placement_request request = seating_request(pod);
 	struct placement_decision decision;
 	uint64_t name;
 	int r;
@@ -188,6 +142,7 @@ static int seat(struct books *books, struct seating_pod *pod, uint32_t devices)
 	if (r != 0)
 		return r < 0 ? r : -EINVAL;
 	sit(pod, &decision.assignment);
+	note_alone(books, pod);
 	return 1;
 }
 
@@ -246,7 +201,7 @@ static uint32_t same_slots(const struct seating_node *node, const struct seating
 
 /* A slot of GPUs of different size is different: those with the smallest slots come first. A pod
  * that no kind of them can take alone has the largest of those slots on each. */
-static int seat_slots(struct books *books, struct seating_pod *pod)
+static int seat_slots(struct seating_books *books, struct seating_pod *pod)
 {
 	const struct seating_device *kind = NULL;
 	uint64_t bytes = 0;
@@ -267,25 +222,7 @@ static int seat_slots(struct books *books, struct seating_pod *pod)
 	return kinds > 1 ? seat(books, pod, 0) : 0;
 }
 
-/* Of a pod that asks for slots: with the largest of them, on any device, as it was tried last. */
-static void explain(const struct books *books, struct seating_pod *pod)
-{
-	struct placement_request request = request_of(pod);
-	struct placement_refusal refusal = {.reason = PLACEMENT_FITS};
-	struct placement_left left = {.devices = 0};
-
-	best_effort(placement_explain(books->placement, &request, books->number, &refusal));
-	best_effort(placement_left(books->placement, books->number, 0, &left));
-	pod->refusal = (struct seating_refusal){.reason = refusal.reason,
-						.container = refusal.container,
-						.needed = refusal.needed,
-						.available = refusal.available};
-	if (refusal.reason == PLACEMENT_NO_MEMORY_SIZE)
-		judge_size(books, &left, pod, &pod->refusal);
-	add_sums(books, &left, &pod->refusal);
-}
-
-static int adopt_all(struct books *books, struct seating_pod *const *pods, size_t count)
+static int adopt_all(struct seating_books *books, struct seating_pod *const *pods, size_t count)
 {
 	int r = 0;
 
@@ -308,7 +245,7 @@ static bool anybody_parks(struct seating_pod *const *pods, size_t count)
 
 /* Seats pods that fit if pods that yield are parked. Returns how many were seated; the books are
  * then as they were, with these. */
-static int seat_above(struct books *books, const struct placement_limits *limits,
+static int seat_above(struct seating_books *books, const struct placement_limits *limits,
 		      struct seating_pod *const *pods, size_t count, void *memory, size_t size)
 {
 	int r, seated = 0;
@@ -335,8 +272,8 @@ static int seat_above(struct books *books, const struct placement_limits *limits
 }
 
 /* Seated pods keep their seats; the others must be such that they can be seated. */
-static int adopt_or_check(struct books *books, struct seating_pod *const *pods, size_t count,
-			  size_t *ret_wrong)
+static int adopt_or_check(struct seating_books *books, struct seating_pod *const *pods,
+			  size_t count, size_t *ret_wrong)
 {
 	int r = 0;
 
@@ -348,7 +285,7 @@ static int adopt_or_check(struct books *books, struct seating_pod *const *pods, 
 }
 
 /* How many have been seated. */
-static int seat_all(struct books *books, struct seating_pod *const *pods, size_t count,
+static int seat_all(struct seating_books *books, struct seating_pod *const *pods, size_t count,
 		    size_t *ret_wrong)
 {
 	int seated = 0;
@@ -371,7 +308,7 @@ int seating_settle(const struct seating_node *node, struct seating_pod *const *p
 		   void *memory, size_t size, size_t *ret_wrong)
 {
 	const struct placement_limits limits = limits_for(pods, count);
-	struct books books = {.parked = false};
+	struct seating_books books = {.parked = false};
 	int r = open_books(&books, node, &limits, memory, size), seated;
 
 	*ret_wrong = count;
@@ -386,6 +323,6 @@ int seating_settle(const struct seating_node *node, struct seating_pod *const *p
 	/* Others may have been seated since. */
 	for (size_t i = 0; i < count; i++)
 		if (!pods[i]->seated)
-			explain(&books, pods[i]);
+			seating_explain(&books, pods[i]);
 	return seated + r;
 }

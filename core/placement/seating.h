@@ -24,7 +24,7 @@
 enum { SEATING_DEVICES = PLACEMENT_DEVICES };
 
 struct seating_device {
-	uint64_t memory_bytes;	 /* of the device; no container gets more of it */
+	uint64_t memory_bytes; /* of the device; no container gets more of it. 0: not shared out */
 	uint64_t promised_bytes; /* what may be promised of it, in sum: overcommit */
 	/* A slot of the configuration: the amount of a container that states none. */
 	uint64_t slot_bytes;
@@ -49,13 +49,15 @@ struct seating_container {
 };
 
 /* Why a pod waits: what its container needs, and the best that the node has, as in struct
- * placement_refusal. */
+ * placement_refusal. PLACEMENT_NO_DEVICE_COUNT and PLACEMENT_NO_MEMORY_SIZE: it would wait for
+ * ever. PLACEMENT_NO_LOST: the GPUs that are large enough, and of these how many are in service. */
 struct seating_refusal {
 	enum placement_reason reason;
 	uint8_t container;
 	uint64_t needed, available;
 	uint64_t together; /* of memory or time: what the devices have left in sum */
-	uint64_t whole;	   /* of memory or time: of the device that has the most left */
+	uint64_t whole;	   /* likewise: of the device that has the most left */
+	bool elsewhere;	   /* there is more, and something else is in the way there */
 };
 
 struct seating_pod {

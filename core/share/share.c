@@ -308,6 +308,15 @@ const char *share_key(uint32_t index)
 	return index < ARRAY_SIZE(fields) ? fields[index].key : NULL;
 }
 
+uint32_t share_index(const char *key)
+{
+	uint32_t i = 0;
+
+	while (i < ARRAY_SIZE(fields) && strcmp(fields[i].key, key) != 0)
+		i++;
+	return i;
+}
+
 void share_keys(char *text, size_t size)
 {
 	char *const end = text + size;

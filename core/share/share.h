@@ -113,5 +113,7 @@ const char *share_default(const char *key);
 
 /* The fields' names, in the order of share.def; NULL after the last. */
 const char *share_key(uint32_t index);
+/* The index of a field; that behind the last if there is no such field. */
+uint32_t share_index(const char *key);
 /* All of them, for a sentence: "memory, swap, ..."; cut short if `size`, not 0, is too small. */
 void share_keys(char *text, size_t size);

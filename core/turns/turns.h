@@ -168,7 +168,7 @@ enum turns_bond {
 };
 
 enum turns_state {
-	TURNS_AWAY,    /* it does not want to run, or is only on open devices */
+	TURNS_IDLE,    /* it does not want to run, or is only on open devices */
 	TURNS_CAPPED,  /* it may not yet */
 	TURNS_LINED,   /* it stands in line on one of its devices */
 	TURNS_READY,   /* it has claimed all its devices, which are being drained for it */

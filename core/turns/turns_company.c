@@ -116,7 +116,7 @@ static void part(struct turns_seat *s, uint64_t now_ns)
 
 	list_remove(&s->along_link);
 	s->leader = NULL;
-	t->state = TURNS_AWAY;
+	t->state = TURNS_IDLE;
 	t->idle = false;
 	t->wants = asks(t);
 	if (!t->wants) {
@@ -290,7 +290,7 @@ static void drop_company(struct turns_seat *leader)
 		list_remove(link);
 		s->leader = NULL;
 		s->gate = TURNS_OPENED;
-		s->tenant->state = TURNS_AWAY;
+		s->tenant->state = TURNS_IDLE;
 	}
 }
 
@@ -299,7 +299,7 @@ void turns_company_detach(struct turns_seat *s, uint64_t now_ns)
 	if (s->leader) {
 		list_remove(&s->along_link);
 		s->leader = NULL;
-		s->tenant->state = TURNS_AWAY;
+		s->tenant->state = TURNS_IDLE;
 	}
 	if (is_free(s))
 		drop_company(s);

@@ -62,7 +62,7 @@ static void govern_seat(struct turns_seat *s, uint64_t now_ns)
 		turns_tenant_withdraw(t, now_ns);
 		turns_seat_start_closing(s, true, now_ns);
 		turns_tenant_enter(t, now_ns);
-	} else if (s->device->tenants == 1 && t->state == TURNS_AWAY && !t->suspended &&
+	} else if (s->device->tenants == 1 && t->state == TURNS_IDLE && !t->suspended &&
 		   turns_tenant_governed(t) == 1) {
 		s->device->holder = s;
 		s->idle = t->idle = t->paused = false;

@@ -81,7 +81,7 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns)
 {
-	if (t->state != TURNS_AWAY || !t->wants || t->barred || t->suspended ||
+	if (t->state != TURNS_IDLE || !t->wants || t->barred || t->suspended ||
 	    t->bond == TURNS_HUNG || turns_last_is_watched(t) || !turns_tenant_governed(t))
 		return;
 	list_for_each(link, &t->seats)
@@ -101,7 +101,7 @@ void turns_tenant_withdraw(struct turns_tenant *t, uint64_t now_ns)
 {
 	if (t->state != TURNS_LINED && t->state != TURNS_READY)
 		return;
-	t->state = TURNS_AWAY;
+	t->state = TURNS_IDLE;
 	list_for_each(link, &t->seats)
 	{
 		struct turns_seat *s = SEAT_OF_TENANT(link);
@@ -118,7 +118,7 @@ void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns)
 {
 	turns_tenant_withdraw(t, now_ns);
 	if (t->state == TURNS_CAPPED) {
-		t->state = TURNS_AWAY;
+		t->state = TURNS_IDLE;
 		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);
 	} else if (t->state == TURNS_RUNNING) {
 		t->forced = true;
@@ -269,7 +269,7 @@ void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns)
 {
 	turns_tenant_learn(t, now_ns);
-	t->state = TURNS_AWAY;
+	t->state = TURNS_IDLE;
 	list_for_each(link, &t->seats)
 	{
 		struct turns_seat *s = SEAT_OF_TENANT(link);
@@ -333,7 +333,7 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 	if (list_empty(&t->seats))
 		t->suspended = false;
 	if (!turns_tenant_governed(t)) {
-		t->state = TURNS_AWAY;
+		t->state = TURNS_IDLE;
 		t->wants = t->idle = t->paused = t->forced = t->stepping = false;
 		turns_tenant_unhang(t);
 		turns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);

@@ -80,7 +80,7 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 static void count_submissions(void)
 {
 	__atomic_store_n(&guest_own_page.submissions, presence_submissions(), __ATOMIC_RELAXED);
-	__atomic_fetch_add(&guest_own_page.looks, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&guest_own_page.counts, 1, __ATOMIC_RELEASE);
 }
 
 void agent_heard(const struct wire_message *message, int *fd)
@@ -241,7 +241,7 @@ static int watch(uint32_t wire_device)
 {
 	struct turns_closes closes = {agent.close[wire_device].phase != PHASE_NONE, walking()};
 
-	if (__atomic_load_n(&guest_tenant_page.turns[wire_device].say, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&guest_tenant_page.turns[wire_device].reports, __ATOMIC_RELAXED))
 		relax();
 	return turns_step(wire_device, state_of_wire(wire_device), &closes);
 }

@@ -238,7 +238,7 @@ static CUresult not_begun(CUresult r)
 static bool turns_are_taken(void)
 {
 	for (int i = 0; i < WIRE_DEVICES; i++)
-		if (__atomic_load_n(&guest_tenant_page.turns[i].say, __ATOMIC_RELAXED))
+		if (__atomic_load_n(&guest_tenant_page.turns[i].reports, __ATOMIC_RELAXED))
 			return true;
 	return false;
 }

@@ -151,7 +151,7 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 	if (page_turns(wire_device, contended))
 		split_begin();
 	flight_us = check_flight(wire_device, device, w, closes->walking);
-	if (!page_turns(wire_device, say)) {
+	if (!page_turns(wire_device, reports)) {
 		if (atomic_load(&want_quiet) & 1u << device)
 			want_set_busy(device);
 		return flight_us;

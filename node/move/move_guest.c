@@ -7,13 +7,7 @@
 #include "node/move/move_inside.h"
 #include "node/move/move_store.h"
 #include "node/move/move_sync.h"
-#include "node/time/schedule_now.h"
 #include "node/upcalls.h"
-
-static uint64_t now_of(const struct guest_device *at)
-{
-	return schedule_now(at->guest->tenant->daemon);
-}
 
 /* The state of both sides at the beginning of a connection. */
 static void begin_anew(struct move_guest *m)
@@ -70,7 +64,7 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 	struct move_guest *m = &at->move;
 
 	if (out)
-		move_takes_part(of, now_of(at));
+		move_takes_part(of, move_now(at));
 	if (!of->joined && !movable)
 		return;
 	move_freed(at, m->here, m->out);
@@ -81,7 +75,7 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 	m->out = out;
 	if (!at->guest->known)
 		count_foreign(at, out);
-	residency_adopt(&of->member, movable, out, now_of(at));
+	residency_adopt(&of->member, movable, out, move_now(at));
 	/* The ledger has just adopted everything as being on the device. */
 	best_effort(move_match(at));
 	move_due(of);

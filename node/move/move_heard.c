@@ -9,13 +9,7 @@
 #include "node/move/move_kept.h"
 #include "node/move/move_sync.h"
 #include "node/tenants/guest_send.h"
-#include "node/time/schedule_now.h"
 #include "node/upcalls.h"
-
-static uint64_t now_of(const struct guest_device *at)
-{
-	return schedule_now(at->guest->tenant->daemon);
-}
 
 /* Why the report is not believed; NULL: it is. */
 static const char *why_not(enum residency_doubt doubt)
@@ -76,7 +70,7 @@ static void believe(struct guest_device *at, const struct wire_moved *said)
 	uint64_t left = said->left - m->left, copied = said->copied - m->copied;
 	uint64_t entered = said->entered - m->entered, returned = said->returned - m->returned;
 	uint64_t dropped = said->dropped - m->dropped, failed = said->failed - m->failed;
-	uint64_t now = now_of(at);
+	uint64_t now = move_now(at);
 
 	if (left > m->here)
 		move_grow(at, left - m->here);

@@ -5,6 +5,7 @@
 
 #include "base/least.h"
 #include "node/daemon.h"
+#include "node/time/schedule_now.h"
 
 static inline uint64_t take_bytes(uint64_t *bytes)
 {
@@ -18,6 +19,11 @@ static inline uint64_t take_bytes(uint64_t *bytes)
 static inline uint32_t index_of(const struct guest_device *at)
 {
 	return (uint32_t)(at - at->guest->device);
+}
+
+static inline uint64_t move_now(const struct guest_device *at)
+{
+	return schedule_now(at->guest->tenant->daemon);
 }
 
 static inline struct tenant_device *of_tenant(const struct guest_device *at)

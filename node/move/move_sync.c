@@ -5,12 +5,6 @@
 #include "node/move/move_inside.h"
 #include "node/peers/peer.h"
 #include "node/tenants/guest_send.h"
-#include "node/time/schedule_now.h"
-
-static uint64_t now_of(const struct guest_device *at)
-{
-	return schedule_now(at->guest->tenant->daemon);
-}
 
 void move_due(struct tenant_device *at)
 {
@@ -69,14 +63,14 @@ void move_freed(struct guest_device *at, uint64_t here, uint64_t out)
 	at->move.here -= here;
 	at->move.out -= out;
 	if (of->joined)
-		residency_free(&of->member, here, out, now_of(at));
+		residency_free(&of->member, here, out, move_now(at));
 	move_due(of);
 }
 
 void move_grow(struct guest_device *at, uint64_t bytes)
 {
 	at->move.here += bytes;
-	residency_adopt(&of_tenant(at)->member, bytes, 0, now_of(at));
+	residency_adopt(&of_tenant(at)->member, bytes, 0, move_now(at));
 }
 
 /* None of its memory is about to move. */

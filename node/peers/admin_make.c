@@ -85,16 +85,6 @@ static int pick_devices(struct daemon *d, const char *text, struct tenant_spec *
 	return 0;
 }
 
-/* The index of a key in the share's table. */
-static uint32_t key_index(const char *key)
-{
-	uint32_t i = 0;
-
-	while (share_key(i) && strcmp(share_key(i), key) != 0)
-		i++;
-	return i;
-}
-
 static void read_share(const struct wire_tenant_new *said, struct tenant_spec *ret_spec)
 {
 	const struct {
@@ -116,8 +106,8 @@ static void read_share(const struct wire_tenant_new *said, struct tenant_spec *r
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		ret_spec->texts[key_index(fields[i].key)] = fields[i].text->text;
-	ret_spec->texts[key_index("notices")] = said->quiet ? "off" : "";
+		ret_spec->texts[share_index(fields[i].key)] = fields[i].text->text;
+	ret_spec->texts[share_index("notices")] = said->quiet ? "off" : "";
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -197,7 +187,7 @@ static int within_devices(const struct tenant_spec *spec, const struct daemon *d
 /* Does it ask for less memory than the outer tenant has, on any of the devices? */
 static bool is_part(const struct daemon *d, const struct tenant_spec *spec)
 {
-	const char *text = spec->texts[key_index("memory")];
+	const char *text = spec->texts[share_index("memory")];
 	struct share_amount amount;
 
 	if (!text || !*text || share_parse_amount(text, &amount) != 0)
@@ -231,7 +221,7 @@ static int join(struct admin *a, uint32_t id, const struct tenant_spec *spec, st
 
 	if (r < 0)
 		return r;
-	if (spec->texts[key_index("memory")] && *spec->texts[key_index("memory")])
+	if (spec->texts[share_index("memory")] && *spec->texts[share_index("memory")])
 		snprintf(note, sizeof(note),
 			 "within tenant %u (%.60s): its limit of %s also applies to this program",
 			 t->id, t->name, text_bytes(t->shown->device[0].limit_bytes).text);
@@ -244,7 +234,7 @@ static int join(struct admin *a, uint32_t id, const struct tenant_spec *spec, st
 static void note_movement(const struct tenant *t, const struct tenant_spec *spec, char *note,
 			  size_t size)
 {
-	const char *memory = spec->texts[key_index("memory")];
+	const char *memory = spec->texts[share_index("memory")];
 	bool limited = memory && *memory;
 	struct fault never;
 

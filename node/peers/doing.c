@@ -45,7 +45,7 @@ static struct doing_facts gather(const struct tenant_device *at, const struct wi
 		.reasons = row->reasons,
 		.present = row->guests,
 		.asks = row->waiting,
-		.says = at->seated && at->tenant->shown->turns[tenant_index(at)].say,
+		.says = at->seated && at->tenant->shown->turns[tenant_index(at)].reports,
 		.busy = schedule_is_busy(at),
 		.stands = stands(at),
 		.governed = at->seated && at->seat.device->governed,
@@ -88,7 +88,7 @@ static uint64_t lasting_ns(const struct tenant_device *at, enum doing doing,
 		return row->wanting;
 	if ((doing == DOING_MEMORY || doing == DOING_YIELDS) && at->member.wants)
 		return since(at, at->member.wanted_ns);
-	if (is_of(doing, waiting, ARRAY_SIZE(waiting)) && at->tenant->turns.state != TURNS_AWAY)
+	if (is_of(doing, waiting, ARRAY_SIZE(waiting)) && at->tenant->turns.state != TURNS_IDLE)
 		return since(at, at->seat.wanted_ns);
 	return 0;
 }

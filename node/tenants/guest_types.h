@@ -60,7 +60,7 @@ struct guest {
 	bool restored; /* it existed before this daemon */
 	bool expected; /* likewise, and has not done so yet */
 	uint64_t settles;	      /* RESIDUAL_SETTLE messages received on this connection */
-	uint64_t submitted, looks;    /* of its page, as launches.c saw them last, ... */
+	uint64_t submitted, counts;   /* of its page, as launches.c saw them last, ... */
 	bool asked;		      /* ... and it was asked to count again */
 	wire_uuid lends;	      /* the name under which it lends memory; zero: it does not */
 	struct guest_device device[]; /* its tenant's */

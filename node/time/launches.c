@@ -13,14 +13,14 @@ enum sight { SIGHT_SAME, SIGHT_LAUNCHED, SIGHT_UNKNOWN };
  * up. */
 static enum sight check(struct guest *g)
 {
-	uint64_t looks = __atomic_load_n(&g->own->looks, __ATOMIC_ACQUIRE);
+	uint64_t counts = __atomic_load_n(&g->own->counts, __ATOMIC_ACQUIRE);
 	uint64_t submitted = __atomic_load_n(&g->own->submissions, __ATOMIC_RELAXED);
 	enum sight sight = submitted != g->submitted ? SIGHT_LAUNCHED : SIGHT_SAME;
 
-	if (g->asked && looks == g->looks)
-		return looks ? SIGHT_SAME : SIGHT_UNKNOWN;
+	if (g->asked && counts == g->counts)
+		return counts ? SIGHT_SAME : SIGHT_UNKNOWN;
 	g->submitted = submitted;
-	g->looks = looks;
+	g->counts = counts;
 	g->asked = g->caller != NULL;
 	pace_tell(g, 0);
 	return sight;
@@ -29,7 +29,7 @@ static enum sight check(struct guest *g)
 static bool is_busy(const struct tenant *t)
 {
 	for (uint32_t i = 0; i < t->devices; i++)
-		if (t->shown->turns[i].say && schedule_is_busy(&t->device[i]))
+		if (t->shown->turns[i].reports && schedule_is_busy(&t->device[i]))
 			return true;
 	return false;
 }

@@ -19,16 +19,16 @@ enum {
 /* Guests may read while this writes: they act on each word by itself. */
 static bool show(struct wire_tenant_turns *shown, const struct wire_tenant_turns *pace)
 {
-	bool changed = shown->say != pace->say || shown->contended != pace->contended ||
+	bool changed = shown->reports != pace->reports || shown->contended != pace->contended ||
 		       shown->flight_ns != pace->flight_ns || shown->grace_ns != pace->grace_ns;
 
 	__atomic_store_n(&shown->grace_ns, pace->grace_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->flight_ns, pace->flight_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->contended, pace->contended, __ATOMIC_RELAXED);
 	/* A guest may not have seen that turns ended in between. */
-	if (pace->say && !shown->say)
+	if (pace->reports && !shown->reports)
 		__atomic_fetch_add(&shown->began, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->say, pace->say, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&shown->reports, pace->reports, __ATOMIC_SEQ_CST);
 	return changed;
 }
 
@@ -73,12 +73,12 @@ void pace_show(struct tenant_device *at, bool tell)
 	struct wire_tenant_turns now = {0};
 
 	if (at->seated && !seat->device->governed && pace_listens(at)) {
-		now.say = 1;
+		now.reports = 1;
 		now.grace_ns = GRACE_US * us;
 		now.flight_ns = samples_bounds(at) ? flight_ns(at, true) : 0;
 	}
 	if (at->seated && seat->device->governed) {
-		now.say = 1;
+		now.reports = 1;
 		now.contended = contended_bits(at);
 		now.flight_ns = flight_ns(at, now.contended);
 		now.grace_ns = (now.contended ? GRACE_CONTENDED_US : GRACE_US) * us;

@@ -70,7 +70,7 @@ static void change_mode(struct device *device, uint64_t now)
 		if (!at->seated)
 			continue;
 		/* Guests that have reported it already do not repeat it. */
-		if (!at->tenant->shown->turns[index].say || !pace_listens(at))
+		if (!at->tenant->shown->turns[index].reports || !pace_listens(at))
 			assume_busy(at);
 		turns_wants(&at->seat, now);
 		if (!schedule_is_busy(at))
@@ -230,10 +230,10 @@ void schedule_at_once(struct daemon *d, uint32_t device, bool at_once)
 void schedule_listen(struct tenant_device *at, uint64_t now)
 {
 	const struct wire_tenant_turns *shown = &at->tenant->shown->turns[tenant_index(at)];
-	bool said = shown->say;
+	bool said = shown->reports;
 
 	pace_show(at, true);
-	if (shown->say && !said) {
+	if (shown->reports && !said) {
 		assume_busy(at);
 		tell_wants(at, true, now);
 	}
@@ -364,7 +364,7 @@ void schedule_wants(struct guest *g, uint32_t device)
 	pump(t->daemon, now);
 	/* A thread sent this while the gate was open. Its agent sleeps until a message arrives. */
 	if (was_open && t->shown->device[device].gate == WIRE_GATE_OPEN &&
-	    t->shown->turns[device].say)
+	    t->shown->turns[device].reports)
 		pace_tell(g, device);
 }
 
@@ -374,7 +374,7 @@ void schedule_idle(struct guest *g, uint32_t device)
 	uint64_t now = schedule_now(t->daemon);
 
 	/* Sent before turns began or ended: the guest may be busy again. */
-	if (!t->device[device].seated || !t->shown->turns[device].say)
+	if (!t->device[device].seated || !t->shown->turns[device].reports)
 		return;
 	g->device[device].idle = true;
 	if (schedule_is_busy(&t->device[device]))

@@ -12,11 +12,6 @@
 #include "node/users/user.h"
 #include "node/users/user_name.h"
 
-static const char *path_of(const struct daemon *d)
-{
-	return d->options.policy ? d->options.policy : POLICY_FILE;
-}
-
 static const struct policy_terms *terms_of(const struct user *u)
 {
 	return policy_of(u->daemon->users.policy, u->uid, u->groups, u->group_count);
@@ -43,9 +38,10 @@ static struct source source(const struct daemon *d, uint32_t text_line)
 	struct source ret;
 
 	if (text_line)
-		snprintf(ret.text, sizeof(ret.text), "(%.120s:%u)", path_of(d), text_line);
+		snprintf(ret.text, sizeof(ret.text), "(%.120s:%u)", user_policy_path(d), text_line);
 	else
-		snprintf(ret.text, sizeof(ret.text), "(%.120s may allow more)", path_of(d));
+		snprintf(ret.text, sizeof(ret.text), "(%.120s may allow more)",
+			 user_policy_path(d));
 	return ret;
 }
 
@@ -286,7 +282,7 @@ static int may_have_anything(const struct user *u, struct fault *why)
 			why, -EPERM,
 			"user %s is in more than %d groups, the most that meted considers: "
 			"the user needs an entry of their own in %.120s",
-			user_name(u->uid).text, USER_GROUPS - 1, path_of(d));
+			user_name(u->uid).text, USER_GROUPS - 1, user_policy_path(d));
 	return 0;
 }
 
@@ -311,18 +307,9 @@ static int may_have_one_more(const struct user *u, struct fault *why)
 	return 0;
 }
 
-static uint32_t field_of(const char *key)
-{
-	uint32_t i = 0;
-
-	while (share_key(i) && strcmp(share_key(i), key) != 0)
-		i++;
-	return i;
-}
-
 static bool is_said(const struct tenant_spec *spec, const char *key)
 {
-	const char *text = spec->texts[field_of(key)];
+	const char *text = spec->texts[share_index(key)];
 
 	return text && *text;
 }
@@ -372,14 +359,14 @@ static void fill_in(const struct wanted *wanted, struct tenant_spec *spec, struc
 
 	if (!is_said(spec, "memory") && (memory->amount.milli || memory->amount.bytes)) {
 		amount_text(&memory->amount, room->memory, sizeof(room->memory));
-		spec->texts[field_of("memory")] = room->memory;
+		spec->texts[share_index("memory")] = room->memory;
 	}
 	if (!is_said(spec, "weight") && !is_said(spec, "mode") && weight < 100) {
 		snprintf(room->weight, sizeof(room->weight), "%u", (unsigned)weight);
-		spec->texts[field_of("weight")] = room->weight;
+		spec->texts[share_index("weight")] = room->weight;
 	}
 	if (!is_said(spec, "class") && terms->value[POLICY_tenant_class].number == SHARE_BATCH)
-		spec->texts[field_of("class")] = class_names[SHARE_BATCH];
+		spec->texts[share_index("class")] = class_names[SHARE_BATCH];
 }
 
 int terms_admit(struct user *u, struct tenant_spec *spec, struct terms_texts *room,

@@ -18,7 +18,7 @@
 
 /* ---- the policy ------------------------------------------------------------------------------ */
 
-static const char *policy_path(const struct daemon *d)
+const char *user_policy_path(const struct daemon *d)
 {
 	return d->options.policy ? d->options.policy : POLICY_FILE;
 }
@@ -30,7 +30,7 @@ static void read_policy(struct daemon *d, bool may_be_absent)
 {
 	struct policy policy;
 	struct fault why;
-	int r = policy_read(policy_path(d), &policy, &why);
+	int r = policy_read(user_policy_path(d), &policy, &why);
 
 	if (r < 0) {
 		d->users.policy_there = true;
@@ -43,7 +43,7 @@ static void read_policy(struct daemon *d, bool may_be_absent)
 			log_warning("policy.away",
 				    "path=%s: the file is gone; its contents stay in force until "
 				    "it is back or SIGHUP arrives",
-				    policy_path(d));
+				    user_policy_path(d));
 		d->users.policy_there = false;
 		return;
 	}
@@ -55,7 +55,7 @@ static void read_policy(struct daemon *d, bool may_be_absent)
 	*d->users.policy = policy;
 	d->users.policy_known = true;
 	d->users.policy_fault[0] = '\0';
-	log_info("policy.read", "path=%s entries=%u", policy_path(d), policy.entries);
+	log_info("policy.read", "path=%s entries=%u", user_policy_path(d), policy.entries);
 	terms_apply_all(d);
 	book_pump(d);
 }
@@ -71,7 +71,8 @@ static void watch_policy(struct daemon *d)
 
 	if (d->users.policy_watch.watch.open)
 		return;
-	if (file_watch_open(&d->loop, &d->users.policy_watch, policy_path(d), on_changed, &why) < 0)
+	if (file_watch_open(&d->loop, &d->users.policy_watch, user_policy_path(d), on_changed,
+			    &why) < 0)
 		log_info("policy.unwatched", "reason=%s", log_text(why.text).text);
 }
 

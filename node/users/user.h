@@ -24,6 +24,8 @@ enum {
  * start, only root then has tenants; later, the former policy stays in force. */
 must_check int user_open(struct daemon *d, struct fault *why);
 void user_close(struct daemon *d);
+/* The policy's file. */
+const char *user_policy_path(const struct daemon *d);
 /* MIG has made this device: accounts of it for all users. terms_apply_all() follows. -ENOSPC. */
 must_check int user_device(struct daemon *d, uint32_t device);
 

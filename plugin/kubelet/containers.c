@@ -54,6 +54,13 @@ static bool has(const struct binding *b, const char *id)
 	return false;
 }
 
+/* The same container with other ids: a kubelet that has lost its record gives it new ones. */
+static bool is_same_container(const struct binding *a, const struct binding *b)
+{
+	return a != b && *a->uid && strcmp(a->uid, b->uid) == 0 &&
+	       strcmp(a->container, b->container) == 0;
+}
+
 /* The kubelet gives an id to one container at a time. Another container that had one has ended,
  * though its end has not been reported yet; or it is an init container, which had more ids than
  * its successor. */
@@ -62,7 +69,7 @@ static void drop_former(struct plugin *p, const struct binding *now)
 	list_for_each(link, &p->bindings.all)
 	{
 		struct binding *b = list_entry(link, struct binding, link);
-		bool overlaps = false;
+		bool overlaps = is_same_container(b, now);
 
 		if (strcmp(b->resource, now->resource) != 0)
 			continue;
@@ -382,6 +389,29 @@ static void tell_absent(const struct binding *b)
 		b->missings ? log_text(b->missing[0]).text : "");
 }
 
+/* Earlier containers keep what they have, even if the resource has another name now. */
+static void restore(struct plugin *p, struct binding *b)
+{
+	if (b->lost || (!b->absent && !b->devices)) {
+		log_warning("container.lost", "pod=%s/%s container=%s tenant=%u", b->namespace,
+			    b->pod, b->container, b->tenant);
+		drop(p, b);
+		return;
+	}
+	if (b->absent) {
+		tell_absent(b);
+		return;
+	}
+	/* The record of an earlier meted does not tell where its file is. */
+	if (config_has_tenants(p->config) && !b->kind)
+		best_effort(slots_place(p, b, NULL));
+	if (containers_is_foreign(p, b))
+		log_info("container.kept",
+			 "pod=%s/%s container=%s resource=%s "
+			 "reason=\"its devices are given to others when it has ended\"",
+			 b->namespace, b->pod, b->container, b->resource);
+}
+
 int containers_open(struct plugin *p, struct fault *why)
 {
 	const struct pods_owner owner = {p, on_pod_changed, on_pod_gone, on_pods_listed,
@@ -391,32 +421,7 @@ int containers_open(struct plugin *p, struct fault *why)
 
 	if (r < 0)
 		return r;
-	list_for_each(link, &p->bindings.all)
-	{
-		struct binding *b = list_entry(link, struct binding, link);
-
-		/* Earlier containers keep their shares, even if the resource has another name
-		 * now. */
-		if (!b->lost && b->absent) {
-			tell_absent(b);
-			continue;
-		}
-		if (!b->lost && b->devices) {
-			/* The record of an earlier meted does not tell where its file is. */
-			if (config_has_tenants(p->config) && !b->kind)
-				best_effort(slots_place(p, b, NULL));
-			if (containers_is_foreign(p, b))
-				log_info("container.kept",
-					 "pod=%s/%s container=%s resource=%s "
-					 "reason=\"its devices are given to others when it has "
-					 "ended\"",
-					 b->namespace, b->pod, b->container, b->resource);
-			continue;
-		}
-		log_warning("container.lost", "pod=%s/%s container=%s tenant=%u", b->namespace,
-			    b->pod, b->container, b->tenant);
-		drop(p, b);
-	}
+	list_for_each(link, &p->bindings.all) restore(p, list_entry(link, struct binding, link));
 	if (config_has_tenants(p->config))
 		slots_restore(p);
 	else if (!p->bindings.count && !parts_asks_for_pods(p->parts) && !mps_asks_for_pods(p->mps))

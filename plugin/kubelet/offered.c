@@ -267,13 +267,44 @@ static int list_slots(const struct plugin *p, struct rows *rows)
 	return r;
 }
 
+/* Parts that could be made. */
+static void add_places(struct rows *rows, const struct parts_offered *place, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		snprintf(rows->id[rows->count], IDS_BYTES, "%.63s", place[i].id);
+		add(rows, place[i].healthy, NULL);
+	}
+}
+
+static void add_ids(const struct plugin *p, struct rows *rows, uint32_t device, uint32_t count)
+{
+	const char *uuid = p->host->device[device].uuid;
+	struct open_ids open;
+	V1beta1__TopologyInfo *topology = topology_of(p, rows, device);
+	bool is_well = offer_is_open(&p->offer[device]) && !p->host->device[device].gone &&
+		       !is_held(p, device) && !p->enrol.rival && mps_is_open(p->mps, device);
+	/* Of a device that a container has exclusively, no others. */
+	bool shared = p->offer[device].shared && !neighbours_owner(p, device);
+
+	open.uuid = uuid;
+	find_open(p, shared ? p->offer[device].slots : 0, count, &open);
+	for (uint32_t n = 0; n < count; n++) {
+		if (is_whole(p, device))
+			snprintf(rows->id[rows->count], IDS_BYTES, "%.63s", uuid);
+		else
+			ids_of_device(uuid, n, rows->id[rows->count]);
+		add(rows, is_well && open.is[n], topology);
+	}
+}
+
 /* Those that the resource has. */
 static int list_devices(const struct serving *s, struct rows *rows)
 {
 	const struct plugin *p = s->plugin;
 	uint32_t number = (uint32_t)(s - p->serving);
 	uint32_t count[HOST_DEVICES] = {0}, total = 0, places = 0;
-	struct parts_offered *place = p->parts ? calloc(PARTS_OFFERED, sizeof(*place)) : NULL;
+	owned(free) struct parts_offered *place =
+		p->parts ? calloc(PARTS_OFFERED, sizeof(*place)) : NULL;
 	int r;
 
 	for (uint32_t i = 0; i < p->host->devices; i++)
@@ -281,32 +312,12 @@ static int list_devices(const struct serving *s, struct rows *rows)
 	if (place)
 		places = parts_offer(p->parts, s->resource, place, PARTS_OFFERED);
 	r = make_rows(rows, total + places);
-	for (uint32_t i = 0; r == 0 && i < places; i++) {
-		snprintf(rows->id[rows->count], IDS_BYTES, "%.63s", place[i].id);
-		add(rows, place[i].healthy, NULL);
-	}
-	free(place);
-	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++) {
-		struct open_ids open;
-		V1beta1__TopologyInfo *topology = topology_of(p, rows, i);
-
-		bool is_well = offer_is_open(&p->offer[i]) && !p->host->device[i].gone &&
-			       !is_held(p, i) && !p->enrol.rival && mps_is_open(p->mps, i);
-
-		/* Of a device that a container has exclusively, no others. */
-		open.uuid = p->host->device[i].uuid;
-		find_open(p, neighbours_owner(p, i) || !p->offer[i].shared ? 0 : p->offer[i].slots,
-			  count[i], &open);
-		for (uint32_t n = 0; n < count[i]; n++) {
-			if (is_whole(p, i))
-				snprintf(rows->id[rows->count], IDS_BYTES, "%.63s",
-					 p->host->device[i].uuid);
-			else
-				ids_of_device(p->host->device[i].uuid, n, rows->id[rows->count]);
-			add(rows, is_well && open.is[n], topology);
-		}
-	}
-	return r;
+	if (r < 0)
+		return r;
+	add_places(rows, place, places);
+	for (uint32_t i = 0; i < p->host->devices; i++)
+		add_ids(p, rows, i, count[i]);
+	return 0;
 }
 
 int offered_pack(const struct serving *s, uint8_t **ret_bytes, size_t *ret_size)

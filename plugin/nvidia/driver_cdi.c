@@ -112,17 +112,6 @@ static void find_nodes(const struct plugin *p, size_t index, struct nodes *nodes
 	}
 }
 
-/* The folder of a driver that was given to meted itself, which is below the root. */
-static const char *folder_of(const struct plugin *p, const char *root)
-{
-	const char *folder = p->host->driver_folder;
-	size_t length = strlen(root);
-
-	if (!folder || strcmp(root, "/") == 0)
-		return folder;
-	return strncmp(folder, root, length) == 0 && folder[length] == '/' ? folder + length : NULL;
-}
-
 static int find_edits(const struct plugin *p, struct inject_edits **ret_edits, struct fault *why)
 {
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;
@@ -135,7 +124,7 @@ static int find_edits(const struct plugin *p, struct inject_edits **ret_edits, s
 	struct nodes nodes = {.count = 0};
 	int r;
 
-	machine.driver_folder = folder_of(p, machine.driver_root);
+	machine.driver_folder = host_driver_below(p->host, machine.driver_root);
 	r = inject_look(&machine, NULL, ret_edits, why);
 	if (r < 0)
 		return r;

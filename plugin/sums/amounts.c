@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/least.h"
 #include "base/text.h"
 #include "kube/json.h"
 #include "plugin/quantity.h"
@@ -56,11 +57,6 @@ static struct amounts plus(struct amounts a, struct amounts b)
 				a.milli + b.milli};
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 struct amounts amounts_of_pod(const struct amounts_said *said, size_t count)
 {
 	struct amounts sidecars = {0}, all = {0}, peak = {0};
@@ -77,13 +73,13 @@ struct amounts amounts_of_pod(const struct amounts_said *said, size_t count)
 			continue;
 		}
 		one = plus(one, sidecars);
-		peak.gpus = larger(peak.gpus, one.gpus);
-		peak.memory_bytes = larger(peak.memory_bytes, one.memory_bytes);
-		peak.milli = larger(peak.milli, one.milli);
+		peak.gpus = most(peak.gpus, one.gpus);
+		peak.memory_bytes = most(peak.memory_bytes, one.memory_bytes);
+		peak.milli = most(peak.milli, one.milli);
 	}
-	return (struct amounts){larger(all.gpus, peak.gpus),
-				larger(all.memory_bytes, peak.memory_bytes),
-				larger(all.milli, peak.milli)};
+	return (struct amounts){most(all.gpus, peak.gpus),
+				most(all.memory_bytes, peak.memory_bytes),
+				most(all.milli, peak.milli)};
 }
 
 bool amounts_any(const struct amounts_said *said)

@@ -74,11 +74,46 @@ static void take_devices(struct binding *b, const struct seating_container *it)
 	b->counted_milli = it->milli;
 }
 
+/* Others of its pod have begun, and it has not: a GPU of it that is out of order by now is not
+ * waited for. */
+static bool is_stranded(const struct plugin *p, const struct seat *seat, const char *container)
+{
+	int place = place_of(seat, container);
+	const struct seating_container *it = &seat->is.container[place < 0 ? 0 : place];
+	bool broken = false;
+
+	if (!seat->is.seated || place < 0 || *seat->key[place])
+		return false;
+	for (uint32_t i = 0; i < it->gpus; i++)
+		broken |= !p->offer[it->device[i]].healthy || p->host->device[it->device[i]].gone;
+	return broken;
+}
+
+/* The pod's seat, with an answer: it has one, or why not. */
+static int settled(struct plugin *p, const struct pod *pod, const char *container,
+		   struct seat **ret_seat, struct fault *why)
+{
+	struct seat *seat = find(p->seats, pod->uid);
+	int r = 0;
+
+	/* The containers that have begun are then counted by their bindings. */
+	if (seat && is_stranded(p, seat, container)) {
+		seats_free(seat);
+		seat = NULL;
+	}
+	if (!seat)
+		r = seats_make(p, pod, container, &seat, why);
+	if (r == 0 && !seat->is.seated)
+		r = seats_settle(p, why);
+	*ret_seat = seat;
+	return r < 0 ? r : 0;
+}
+
 int seats_take(struct plugin *p, struct binding *b, const struct pod *pod, struct fault *why)
 {
 	const struct binding *was = entitled_former(p, b);
-	struct seat *seat = pod ? find(p->seats, pod->uid) : NULL;
-	int place, r = 0;
+	struct seat *seat;
+	int place, r;
 
 	b->parts = 1;
 	b->devices = 0;
@@ -93,10 +128,7 @@ int seats_take(struct plugin *p, struct binding *b, const struct pod *pod, struc
 	}
 	if (!pod)
 		return fault_set(why, -ENOENT, "the GPU amounts of the pod are not known");
-	if (!seat)
-		r = seats_make(p, pod, b->container, &seat, why);
-	if (r == 0 && !seat->is.seated)
-		r = seats_settle(p, why);
+	r = settled(p, pod, b->container, &seat, why);
 	if (r < 0)
 		return r;
 	place = place_of(seat, b->container);
@@ -108,6 +140,12 @@ int seats_take(struct plugin *p, struct binding *b, const struct pod *pod, struc
 			b->container);
 	if (place < 0)
 		return fault_set(why, -ENOENT, "container %s says nothing of a GPU", b->container);
+	r = seats_check_alone(p, pod, b->container, &seat->is.container[place], why);
+	if (r < 0)
+		return r;
+	if (!seat->is.seated && seat->is.refusal.reason == PLACEMENT_FITS)
+		return fault_set(why, -EAGAIN,
+				 "the pod is being deleted, and gets no GPU any more");
 	if (!seat->is.seated)
 		return say_refusal(&seat->is, &p->seats->names, p->seats->devices, why);
 	take_devices(b, &seat->is.container[place]);

@@ -35,6 +35,13 @@ bool seats_cover(const struct seats *seats, const struct binding *b);
 must_check int seats_make(struct plugin *p, const struct pod *pod, const char *asks,
 			  struct seat **ret_seat, struct fault *why);
 void seats_free(struct seat *seat);
+/* What its pod's annotations say now of being alone and of its class, and its bindings. One that
+ * nobody has sat down on is given up if that has changed. */
+void seats_reread(const struct plugin *p, struct seat *seat);
+/* What its annotations say now of being alone must have been counted. -EINVAL with a sentence. */
+must_check int seats_check_alone(const struct plugin *p, const struct pod *pod,
+				 const char *container, const struct seating_container *it,
+				 struct fault *why);
 /* Is it a container of the seat's pod? */
 bool seats_are_of(const struct binding *b, const struct seat *seat);
 /* Gives a seat to each pod that fits, and notes the reason for each other one. Returns the

@@ -65,15 +65,20 @@ static bool is_above(const struct plugin *p, const struct pod *pod, const char *
 
 /* An exclusive container takes a whole GPU, which must have been counted; thousandths are the
  * same on a GPU of any size. */
-static int check_alone(const struct plugin *p, const struct seats *seats,
-		       const struct seating_container *it, struct fault *why)
+static bool can_be_alone(const struct seating_container *it)
 {
-	if (!it->exclusive || (!it->slot_milli && it->milli == MILLI_ALL))
+	return !it->slot_milli && it->milli == MILLI_ALL;
+}
+
+int seats_check_alone(const struct plugin *p, const struct pod *pod, const char *container,
+		      const struct seating_container *it, struct fault *why)
+{
+	if (!wants_alone(p, pod, container) || can_be_alone(it))
 		return 0;
 	return fault_set(why, -EINVAL,
-			 "%s/exclusive: a whole GPU is more than the counted amount; accepted: "
-			 "together with %s: %u",
-			 p->config->domain, seats->names.milli, MILLI_ALL * it->gpus);
+			 "container %s: %s/exclusive: a whole GPU is more than the counted amount; "
+			 "accepted: together with %s: %u",
+			 container, p->config->domain, p->seats->names.milli, MILLI_ALL * it->gpus);
 }
 
 static const char *own_uid(const struct pod *pod)
@@ -95,6 +100,30 @@ bool seats_is_bound(const struct plugin *p, const struct pod *pod, const char *c
 	return false;
 }
 
+void seats_reread(const struct plugin *p, struct seat *seat)
+{
+	const struct pod *pod = pods_find_uid(p->pods, seat->uid);
+	bool begun = false, changed = false;
+
+	seat->is.above = pod != NULL;
+	for (uint32_t i = 0; i < seat->is.containers; i++) {
+		struct seating_container *it = &seat->is.container[i];
+		const struct binding *b =
+			binding_store_find((struct binding_store *)&p->bindings, seat->key[i]);
+		bool was = it->exclusive;
+
+		if (b)
+			it->exclusive = b->exclusive;
+		else if (pod)
+			it->exclusive = can_be_alone(it) && wants_alone(p, pod, seat->name[i]);
+		changed |= it->exclusive != was;
+		begun |= *seat->key[i] != '\0';
+		seat->is.above &= pod && is_above(p, pod, seat->name[i]);
+	}
+	if (changed && !begun)
+		seat->is.seated = false;
+}
+
 static int add_container(const struct plugin *p, struct seat *seat, const struct pod *pod, size_t i,
 			 const char *asks, struct fault *why)
 {
@@ -109,15 +138,13 @@ static int add_container(const struct plugin *p, struct seat *seat, const struct
 		return fault_set(why, -E2BIG, "more than %d containers of the pod have GPUs",
 				 PLACEMENT_CONTAINERS);
 	r = amounts_split(&pod->amounts[i], &seats->names, it, why);
-	if (r == 0) {
-		it->exclusive = wants_alone(p, pod, pod->containers[i]);
-		seat->is.above &= is_above(p, pod, pod->containers[i]);
-		r = check_alone(p, seats, it, why);
-	}
 	if (r < 0) {
 		fault_within(why, "container %s", pod->containers[i]);
 		return r;
 	}
+	r = seats_check_alone(p, pod, pod->containers[i], it, why);
+	if (r < 0)
+		return r;
 	seat->name[seat->is.containers] = strdup(pod->containers[i]);
 	if (!seat->name[seat->is.containers])
 		return fault_set(why, -ENOMEM, "out of memory");
@@ -139,7 +166,6 @@ int seats_make(struct plugin *p, const struct pod *pod, const char *asks, struct
 	seat->namespace = strdup(pod->namespace);
 	seat->pod = strdup(pod->name);
 	seat->priority = pod->priority;
-	seat->is.above = true;
 	if (!seat->uid || !seat->own_uid || !seat->namespace || !seat->pod)
 		r = fault_set(why, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < pod->container_count; i++)

@@ -33,7 +33,7 @@ void seats_node(const struct plugin *p, struct seating_node *ret_node)
 		struct share slot;
 
 		*it = (struct seating_device){
-			.memory_bytes = total,
+			.memory_bytes = p->offer[i].shared ? total : 0,
 			.promised_bytes = config_promised(p->config, total),
 			.numa = p->offer[i].numa > 0 ? (uint8_t)p->offer[i].numa : 0,
 			.closed = true,
@@ -110,16 +110,27 @@ static bool goes_before(const struct seat *a, const struct seat *b)
 	return a->started != b->started ? a->started : a->priority > b->priority;
 }
 
-/* A seat on a GPU that is out of service is given up if no container of the pod is bound. */
-static void give_up(const struct seating_node *node, struct seat *seat)
+static bool is_anothers(const struct plugin *p, const struct seat *seat, uint32_t device)
+{
+	const struct binding *alone = neighbours_owner(p, device);
+
+	return alone && !seats_are_of(alone, seat);
+}
+
+/* A seat on a GPU that is out of service, or that another pod has alone by now, is given up if no
+ * container of the pod is bound. */
+static void give_up(const struct plugin *p, const struct seating_node *node, struct seat *seat)
 {
 	bool closed = false;
 
 	for (uint32_t i = 0; i < seat->is.containers; i++) {
 		if (*seat->key[i])
 			return;
-		for (uint32_t g = 0; g < seat->is.container[i].gpus; g++)
-			closed |= node->device[seat->is.container[i].device[g]].closed;
+		for (uint32_t g = 0; seat->is.seated && g < seat->is.container[i].gpus; g++) {
+			uint32_t device = seat->is.container[i].device[g];
+
+			closed |= node->device[device].closed || is_anothers(p, seat, device);
+		}
 	}
 	if (closed)
 		seat->is.seated = false;
@@ -210,7 +221,8 @@ int seats_settle(struct plugin *p, struct fault *why)
 	{
 		struct seat *seat = list_entry(link, struct seat, link);
 
-		give_up(&node, seat);
+		seats_reread(p, seat);
+		give_up(p, &node, seat);
 		seat->is.yields = yields(p, seat);
 		seat->started = has_started(p, seat);
 		most++;

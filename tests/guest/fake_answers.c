@@ -277,7 +277,7 @@ void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_messag
 	pthread_cond_broadcast(&fake->changed);
 }
 
-void fake_turn_away(int fd)
+void fake_refuse_at_once(int fd)
 {
 	struct wire_message answer = {.code = WIRE_refused}; /* id 0: it has heard nothing */
 	char rest[WIRE_FRAME_MAX];

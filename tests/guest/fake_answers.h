@@ -36,4 +36,4 @@ void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_messag
 
 /* Refuses a connection, as a meted does that is out of descriptors: what was sent meanwhile is not
  * looked at. */
-void fake_turn_away(int fd);
+void fake_refuse_at_once(int fd);

@@ -25,8 +25,8 @@ static void admit(struct fake *fake)
 
 	if (fd < 0)
 		return;
-	if (fake->fault == FAKE_TURNS_AWAY) {
-		fake_turn_away(fd);
+	if (fake->fault == FAKE_REFUSES_AT_ONCE) {
+		fake_refuse_at_once(fd);
 		return;
 	}
 	for (int i = 0; i < FAKE_GUESTS; i++) {
@@ -190,14 +190,14 @@ void fake_pace(struct fake *fake, int device, const struct wire_tenant_turns *pa
 	struct wire_tenant_turns *shown = &fake->page->turns[device];
 
 	pthread_mutex_lock(&fake->lock);
-	for (int i = 0; i < FAKE_GUESTS && pace->say && !shown->say; i++)
+	for (int i = 0; i < FAKE_GUESTS && pace->reports && !shown->reports; i++)
 		fake->guest[i].idle[device] = 0;
-	if (pace->say && !shown->say)
+	if (pace->reports && !shown->reports)
 		__atomic_fetch_add(&shown->began, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->grace_ns, pace->grace_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->flight_ns, pace->flight_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->contended, pace->contended, __ATOMIC_RELAXED);
-	__atomic_store_n(&shown->say, pace->say, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&shown->reports, pace->reports, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < FAKE_GUESTS; i++)
 		if (fake->guest[i].fd > 0)
 			fake_tell_pace(fake->guest[i].fd, device);

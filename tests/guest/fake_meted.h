@@ -18,17 +18,17 @@ enum {
 /* Ways to misbehave. */
 enum fake_fault {
 	FAKE_GOOD = 0,
-	FAKE_UNSEALED,	     /* pages without seals */
-	FAKE_SHORT_PAGE,     /* a page that is too small */
-	FAKE_OTHER_MAJOR,    /* another version of the protocol */
-	FAKE_OTHER_PAGE,     /* a tenant page without its magic */
-	FAKE_REFUSES,	     /* REFUSED to HELLO */
-	FAKE_NO_DESCRIPTORS, /* WELCOME without pages */
-	FAKE_GARBAGE,	     /* noise before every answer, and answers to nothing */
-	FAKE_HANGS_UP,	     /* closes after HELLO */
-	FAKE_TURNS_AWAY,     /* says why and closes before HELLO */
-	FAKE_MANY_DEVICES,   /* more devices than a page has */
-	FAKE_SILENT,	     /* no answer to HELLO */
+	FAKE_UNSEALED,	      /* pages without seals */
+	FAKE_SHORT_PAGE,      /* a page that is too small */
+	FAKE_OTHER_MAJOR,     /* another version of the protocol */
+	FAKE_OTHER_PAGE,      /* a tenant page without its magic */
+	FAKE_REFUSES,	      /* REFUSED to HELLO */
+	FAKE_NO_DESCRIPTORS,  /* WELCOME without pages */
+	FAKE_GARBAGE,	      /* noise before every answer, and answers to nothing */
+	FAKE_HANGS_UP,	      /* closes after HELLO */
+	FAKE_REFUSES_AT_ONCE, /* says why and closes before HELLO */
+	FAKE_MANY_DEVICES,    /* more devices than a page has */
+	FAKE_SILENT,	      /* no answer to HELLO */
 };
 
 struct fake_guest {

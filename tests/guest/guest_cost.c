@@ -73,10 +73,11 @@ static void call(void *library, const char *what, unsigned long count)
 /* Until the guest does what it is told: what comes before costs what it likes. */
 static void take_turns(struct fake *fake, void *library, const char *what)
 {
-	struct wire_tenant_turns turns = {.say = 1, .flight_ns = 100000000};
+	struct wire_tenant_turns turns = {.reports = 1, .flight_ns = 100000000};
 
 	if (strcmp(what, "launch-against") == 0)
-		turns = (struct wire_tenant_turns){.say = 1, .contended = 1, .flight_ns = 4000000};
+		turns = (struct wire_tenant_turns){
+			.reports = 1, .contended = 1, .flight_ns = 4000000};
 	fake_pace(fake, 0, &turns);
 	/* Of a driver itself there is no guest to wait for. */
 	if (fake->guests)

@@ -17,6 +17,32 @@ INSTRUMENTED = any(mark in open(LINKS + "/libcuda.so.1", "rb").read() for mark i
 SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
 
 
+class Load:
+    """The program in a tenant: asked line by line."""
+
+    def __init__(self, node, tenant, *arguments):
+        self.node, self.tenant = node, tenant
+        self.process = subprocess.Popen([LOAD, *arguments], env=node.guest_environment(tenant) | {"ASAN_OPTIONS": "protect_shadow_gap=0:detect_leaks=0"},
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
+        self.greeting = self.hear()
+
+    def hear(self):
+        line = self.process.stdout.readline().strip()
+        assert line, self.process.wait()
+        return line
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.hear()
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=PATIENCE) == 0
+
+
 class Node:
     """A simulated machine of its own, with a daemon and a tenant."""
 

@@ -125,7 +125,8 @@ TEST(no_more_work_is_under_way_than_the_daemon_lets)
 	expect(tries < TRIES);
 }
 
-static const struct wire_tenant_turns second = {.say = 1, .contended = 1, .flight_ns = 1000000000};
+static const struct wire_tenant_turns second = {
+	.reports = 1, .contended = 1, .flight_ns = 1000000000};
 
 enum { LONG_CALLS = 300 };
 
@@ -219,7 +220,7 @@ static void *launches_on(void *argument)
 static void long_calls_beside_a_waiter(void)
 {
 	static const struct wire_tenant_turns tenth = {
-		.say = 1, .contended = 1, .flight_ns = 100000000};
+		.reports = 1, .contended = 1, .flight_ns = 100000000};
 	pthread_t thread;
 	CUstream stream;
 
@@ -375,7 +376,7 @@ TEST(a_close_comes_between_the_pieces_of_a_large_copy)
 
 static void copy_whole(void)
 {
-	struct wire_tenant_turns alone = {.say = 1};
+	struct wire_tenant_turns alone = {.reports = 1};
 
 	load_guest(&told);
 	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));

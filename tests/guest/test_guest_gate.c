@@ -90,7 +90,7 @@ static void is_wanted(void)
 /* Idle now and then, and with hardly anything under way. */
 static void sixteen_threads_take_turns(void)
 {
-	turns = (struct wire_tenant_turns){.say = 1, .contended = 1, .flight_ns = 200000};
+	turns = (struct wire_tenant_turns){.reports = 1, .contended = 1, .flight_ns = 200000};
 	sixteen_threads();
 	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
 	law_probe(law, is_wanted);

@@ -38,7 +38,8 @@ TEST(a_daemon_that_misbehaves_is_refused_in_a_sentence)
 	expect_join(FAKE_REFUSES, CUDA_ERROR_SYSTEM_NOT_READY, "refuses this program: not you");
 	expect_join(FAKE_NO_DESCRIPTORS, CUDA_ERROR_SYSTEM_NOT_READY,
 		    "speaks another protocol version");
-	expect_join(FAKE_TURNS_AWAY, CUDA_ERROR_SYSTEM_NOT_READY, "refuses this program: no room");
+	expect_join(FAKE_REFUSES_AT_ONCE, CUDA_ERROR_SYSTEM_NOT_READY,
+		    "refuses this program: no room");
 	expect_join(FAKE_HANGS_UP, CUDA_ERROR_SYSTEM_NOT_READY, "does not answer");
 }
 

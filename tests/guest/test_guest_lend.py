@@ -5,37 +5,17 @@
     test_guest_lend.py METED SIMULATOR GUEST_LINKS MOVABLE_LOAD
 """
 from sim_node import *
-from sim_node import Node as SimNode
+from sim_node import Load as SimLoad, Node as SimNode
 
 MIB = 1 << 20
 SIZE = 3 * MIB
 
 
-class Load:
-    """movable_load: asked line by line."""
-
-    def __init__(self, node, tenant):
-        self.process = subprocess.Popen([LOAD], env=node.guest_environment(tenant) | {"ASAN_OPTIONS": "protect_shadow_gap=0:detect_leaks=0"},
-                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
-        self.hear()
-
-    def hear(self):
-        line = self.process.stdout.readline().strip()
-        assert line, self.process.wait()
-        return line
-
-    def ask(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        return self.hear()
-
+class Load(SimLoad):
     def take(self, i, size=SIZE):
         assert self.ask("alloc", i, size) == "0"
         self.ask("fill", i, i + 1)
         return self.ask("lend", i)
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(timeout=PATIENCE) == 0
 
 
 class Node(SimNode):

@@ -15,26 +15,10 @@ OUT_OF_MEMORY = "2"
 BOTH = False, True
 
 
-class Runtime:
-    """runtime_load: asked line by line."""
-
+class Runtime(Load):
     def __init__(self, node, tenant, tables=True):
-        self.process = subprocess.Popen([LOAD, "tables" if tables else "plain"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1,
-                                        env=node.guest_environment(tenant) | {"ASAN_OPTIONS": "protect_shadow_gap=0:detect_leaks=0"})
-        assert self.hear() == f"{int(tables)} tables"
-
-    def hear(self):
-        line = self.process.stdout.readline().strip()
-        assert line, self.process.wait()
-        return line
-
-    def ask(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        return self.hear()
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(timeout=PATIENCE) == 0
+        super().__init__(node, tenant, "tables" if tables else "plain")
+        assert self.greeting == f"{int(tables)} tables"
 
 
 class Node(SimNode):

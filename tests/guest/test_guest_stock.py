@@ -9,7 +9,7 @@ Judged by the simulated machine's own book of what each process has.
 import random
 
 from sim_node import *
-from sim_node import Node as SimNode
+from sim_node import Load as SimLoad, Node as SimNode
 
 MIB = 1 << 20
 CONTEXT = 4 * MIB
@@ -20,27 +20,7 @@ DEVICE = 256 * MIB
 OUT_OF_MEMORY = "2"
 
 
-class Load:
-    """movable_load: asked line by line."""
-
-    def __init__(self, node, tenant):
-        self.node, self.tenant = node, tenant
-        self.process = subprocess.Popen([LOAD], env=node.guest_environment(tenant) | {"ASAN_OPTIONS": "protect_shadow_gap=0:detect_leaks=0"},
-                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
-        self.hear()
-
-    def hear(self):
-        line = self.process.stdout.readline().strip()
-        assert line, self.process.wait()
-        return line
-
-    def tell(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-
-    def ask(self, *words):
-        self.tell(*words)
-        return self.hear()
-
+class Load(SimLoad):
     def take(self, i, size):
         return self.ask("alloc", i, size)
 
@@ -58,10 +38,6 @@ class Load:
 
     def used(self):
         return self.node.used().get(self.process.pid, 0)
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(timeout=PATIENCE) == 0
 
 
 class Node(SimNode):

@@ -70,7 +70,8 @@ TEST(a_guest_is_not_idle_while_its_work_is_under_way_whatever_the_stream)
 
 static void grace(void)
 {
-	struct wire_tenant_turns slow = {.say = 1, .contended = 1, .grace_ns = 3600000000000ull};
+	struct wire_tenant_turns slow = {
+		.reports = 1, .contended = 1, .grace_ns = 3600000000000ull};
 
 	load_guest(&slow);
 	check(load_launch(NULL) == CUDA_SUCCESS);

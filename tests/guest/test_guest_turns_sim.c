@@ -16,7 +16,7 @@ enum {
 	COUPLED_MS = 20,      /* then a close that threads wait for is given up */
 };
 
-static const struct wire_tenant_turns turns = {.say = 1, .contended = 1, .flight_ns = 1000000};
+static const struct wire_tenant_turns turns = {.reports = 1, .contended = 1, .flight_ns = 1000000};
 
 static struct fake fake;
 static void *guest;

@@ -17,8 +17,9 @@ enum {
 	NOT_MS = 20,	      /* so long is looked whether something wrong comes */
 };
 
-static const struct wire_tenant_turns told = {.say = 1, .contended = 1};
-static const struct wire_tenant_turns bounded = {.say = 1, .contended = 1, .flight_ns = 4000000};
+static const struct wire_tenant_turns told = {.reports = 1, .contended = 1};
+static const struct wire_tenant_turns bounded = {
+	.reports = 1, .contended = 1, .flight_ns = 4000000};
 
 static struct fake fake;
 static struct law *law;

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 BUILD = os.path.abspath(sys.argv[3])
 CALLER = os.path.join(BUILD, "tests", "plugin", "caller")
 sys.argv[1:] = [os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), *sys.argv[4:]]
-from meted import Admin, Daemon, GIB, Guest, MIB, PATIENCE, needed, require, until  # noqa: E402,F401
+from meted import Admin, Daemon, GIB, Guest, MIB, PATIENCE, free_port, needed, require, until  # noqa: E402,F401
 from node_api import *  # noqa: E402
 from kubelet import *  # noqa: E402
 
@@ -89,12 +89,6 @@ class Pod:
 
     def title(self, container="main"):
         return f"{self.namespace}/{self.name}/{container}"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Node:

@@ -55,12 +55,6 @@ class Cluster:
             return sum(one == kind for one, _ in self.asked)
 
 
-def free_port():
-    with socket.socket() as made:
-        made.bind((HOST, 0))
-        return made.getsockname()[1]
-
-
 class Page(Node):
     def __init__(self, cluster, *options, believed="5s", **more):
         self.at = (HOST, free_port())

@@ -1,52 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Pods that are counted by amounts: meted picks their GPUs, and writes the node's sums. tests/plugin/node.py says with whom."""
-import itertools
 import random
 
-from node import *
+from counted import *
 from meted import run
-
-numbers = itertools.count()
-
-
-def sums(node, part="capacity"):
-    """The node's sums, in bytes and thousandths, as the API server has them."""
-    there = node.api.node()["status"].get(part, {})
-    units = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-    def plain(text):
-        return text and (int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
-    return plain(there.get("mete.dev/gpu-memory")), plain(there.get("mete.dev/gpu-milli"))
-
-
-def await_sums(node, memory, milli):
-    until(lambda: sums(node) == sums(node, "allocatable") == (memory, milli), lambda: f"{sums(node)} {sums(node, 'allocatable')}\n{node.log()[-2000:]}")
-
-
-def container(name="main", gpus=1, memory=None, milli=None):
-    requests = {"mete.dev/gpu": gpus and str(gpus), "mete.dev/gpu-memory": memory, "mete.dev/gpu-milli": milli and str(milli)}
-    return {"name": name, "resources": {"requests": {key: value for key, value in requests.items() if value}}}
-
-
-def asks(node, name, *containers, priority=0, init=(), **more):
-    """A pod whose containers the kubelet has given ids of their own."""
-    spec = {"containers": list(containers), "initContainers": list(init), "priority": priority}
-    pod = node.pod(name, spec=spec, **more)
-    for one in containers:
-        gpus = int(one["resources"]["requests"].get("mete.dev/gpu", 0))
-        if gpus:
-            pod.admit(*(f"slot-{next(numbers) % 1000:03d}" for _ in range(gpus)), container=one["name"])
-    return pod
-
-
-def devices_of(node, pod, name="main"):
-    return sorted(row.device for row in node.tenants() if row.name == pod.title(name))
-
-
-def amounts(**more):
-    return Node(**{"counted": "amounts", "slots": 10, "share": {"memory": "25%"}, **more})
-
 
 def test_a_pod_has_what_it_was_counted_for_on_the_gpu_that_meted_picks():
     with amounts() as node:
@@ -127,6 +85,20 @@ def test_a_cordoned_gpu_counts_for_nobody_new():
         await_sums(node, 8 * GIB, 2000)
         node.kubelet.answer(again)
         assert devices_of(node, third) == [0]
+
+
+def test_a_gpu_that_is_out_of_service_is_no_reason_to_ask_for_less():
+    with amounts(devices="1xSIM,1xT4") as node:
+        cordon(node, 1)
+        large = asks(node, "large", container(memory="8Gi"))
+        assert "1 GPU with 8GiB or more of memory, and 0 such GPUs of this node are in service" in until(large.refusal)
+        wide = asks(node, "wide", container(gpus=2, memory="2Gi"))
+        assert "2 GPUs with 1GiB or more of memory, and 1 such GPU of this node is in service" in wide.refusal()
+        again = large.begin()
+        cordon(node, 1, 0)
+        node.kubelet.answer(again)
+        wide.start()
+        assert devices_of(node, large) == [1] and devices_of(node, wide) == [0, 1]
 
 
 def test_of_several_that_wait_the_more_important_comes_first():

@@ -39,9 +39,7 @@ def test_the_sums_go_with_the_ids_that_need_them():
 
 
 def test_whether_it_is_alive_is_said_while_it_waits_for_labels():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     node = Node(start=False, nodes=[{"labels": {"a": "b"}, "slots": 2}], metrics=f"127.0.0.1:{port}")
 
     def answer(path):
@@ -102,9 +100,7 @@ def test_labels_that_another_program_writes_too_are_left_to_it():
 
 
 def test_metrics_name_the_pods():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with Node(metrics=f"127.0.0.1:{port}") as node:
         pods = [node.run(f"p{n}", node.id(n)) for n in range(3)]
         client = http.client.HTTPConnection("127.0.0.1", port)
@@ -133,9 +129,7 @@ def test_metrics_name_the_pods():
 
 
 def test_whoever_asks_for_metrics_often_costs_no_more():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with Node(metrics=f"127.0.0.1:{port}") as node:
         clients = [http.client.HTTPConnection("127.0.0.1", port) for _ in range(10)]
 

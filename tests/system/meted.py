@@ -416,6 +416,20 @@ class Admin(Connection):
         return [row for row in self.list(tenant) if row.kind == "guest_row"]
 
 
+def free_port():
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return made.getsockname()[1]
+
+
+def refused(*options):
+    """The sentence with which a user's meted does not start."""
+    with tempfile.TemporaryDirectory() as place:
+        done = subprocess.run([sys.argv[1], "--user", "--dir", place, "--driver", sys.argv[2], *options], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode != 0, done
+        return next(line for line in done.stderr.splitlines() if "daemon.failed" in line)
+
+
 class Daemon:
     """A meted of its own folder, on the stub driver. argv[1] of a test is meted, argv[2] the stub's folder."""
 

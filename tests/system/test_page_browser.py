@@ -17,12 +17,6 @@ HOST = "127.0.0.1"
 RULES = "{resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}"
 
 
-def free_port():
-    with socket.socket() as made:
-        made.bind((HOST, 0))
-        return made.getsockname()[1]
-
-
 @contextlib.contextmanager
 def page(tenants, devices, *options, guests=12):
     port = free_port()

@@ -14,12 +14,6 @@ SAMPLE = re.compile(r'^(\w+)\{(.*)\} (\S+)$', re.M)
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-def free_port():
-    with socket.socket() as made:
-        made.bind((HOST, 0))
-        return made.getsockname()[1]
-
-
 class Served(Daemon):
     def __init__(self, *options):
         self.at = (HOST, free_port())

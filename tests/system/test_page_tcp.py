@@ -11,20 +11,6 @@ TOKEN = "0123456789abcdef-token"
 HOST = "127.0.0.1"
 
 
-def free_port():
-    with socket.socket() as made:
-        made.bind((HOST, 0))
-        return made.getsockname()[1]
-
-
-def refused(*options):
-    """The sentence with which it does not start."""
-    with tempfile.TemporaryDirectory() as place:
-        done = subprocess.run([sys.argv[1], "--user", "--dir", place, "--driver", sys.argv[2], *options], capture_output=True, text=True, timeout=PATIENCE)
-        assert done.returncode != 0, done
-        return next(line for line in done.stderr.splitlines() if "daemon.failed" in line)
-
-
 class Token:
     def __init__(self, text=TOKEN + "\n", mode=0o600):
         self.folder = tempfile.TemporaryDirectory()

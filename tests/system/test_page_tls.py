@@ -14,12 +14,6 @@ HOST = "127.0.0.1"
 BEARER = (f"Authorization: Bearer {TOKEN}",)
 
 
-def free_port():
-    with socket.socket() as made:
-        made.bind((HOST, 0))
-        return made.getsockname()[1]
-
-
 class Files:
     """A certificate that signs itself, and its key; and a token."""
 
@@ -250,12 +244,6 @@ def try_status(meted):
 
 
 def test_what_cannot_be_used_is_said():
-    def refused(*options):
-        with tempfile.TemporaryDirectory() as place:
-            done = subprocess.run([sys.argv[1], "--user", "--dir", place, "--driver", sys.argv[2], *options], capture_output=True, text=True, timeout=PATIENCE)
-            assert done.returncode != 0, done
-            return next(line for line in done.stderr.splitlines() if "daemon.failed" in line)
-
     files, other = Files(), Files()
     page = ("--page", f"{HOST}:0")
     assert "whoever reaches this address would see all tenants" in refused(*page, *files.options()), "TLS is no token"

@@ -275,6 +275,51 @@ TEST(a_closed_gpu_takes_nobody_and_keeps_who_is_there)
 	expect_eq(pod[2].refusal.reason, PLACEMENT_NO_LOST);
 }
 
+TEST(two_large_gpus_that_a_node_lacks_are_not_waited_for)
+{
+	struct seating_node node = node_of(3);
+
+	node.device[0].memory_bytes = node.device[0].promised_bytes = 16 * GIB;
+	node.device[1] = node.device[0];
+	with(0, part(40, 0));
+	pod[0].container[0].gpus = 2;
+	expect_eq(settled(&node, 1), 0);
+	expect_eq(pod[0].refusal.reason, PLACEMENT_NO_MEMORY_SIZE);
+	expect_eq(pod[0].refusal.needed, 40 * GIB);
+	expect_eq(pod[0].refusal.available, 16 * GIB);
+}
+
+TEST(a_large_gpu_that_is_out_of_service_is_waited_for)
+{
+	struct seating_node node = node_of(2);
+
+	node.device[1].memory_bytes = node.device[1].promised_bytes = 16 * GIB;
+	node.device[0].closed = true;
+	with(0, part(40, 0));
+	with(1, part(10, 0));
+	pod[1].container[0].gpus = 2;
+	expect_eq(settled(&node, 2), 0);
+	for (size_t i = 0; i < 2; i++) {
+		expect_eq(pod[i].refusal.reason, PLACEMENT_NO_LOST);
+		expect_eq(pod[i].refusal.needed, 1 + i);
+		expect_eq(pod[i].refusal.available, i);
+	}
+}
+
+TEST(memory_that_is_left_where_time_is_not_is_told_from_the_rest)
+{
+	struct seating_node node = node_of(2);
+
+	with(0, part(70, 0));
+	with(1, part(20, 900));
+	with(2, part(20, 500));
+	expect_eq(settled(&node, 3), 2);
+	expect_eq(pod[2].refusal.reason, PLACEMENT_NO_MEMORY);
+	expect_eq(pod[2].refusal.available, 10 * GIB);
+	expect(pod[2].refusal.elsewhere);
+	expect_eq(pod[2].refusal.together, 70 * GIB);
+}
+
 TEST(what_makes_no_sense_is_named)
 {
 	struct seating_node node = node_of(1);

@@ -9,9 +9,15 @@
 
 enum { PODS = 40, ROUNDS = 60, STEPS = 60 };
 
+/* A pod that could be parked can be so once it has a seat. */
+struct guest {
+	struct seating_pod is;
+	bool moves;
+};
+
 static struct {
 	struct seating_node node;
-	struct seating_pod *pod[PODS];
+	struct seating_pod *pod[PODS]; /* each of a struct guest */
 	size_t pods;
 } world;
 
@@ -20,70 +26,133 @@ static uint64_t below(uint64_t bound)
 	return test_random_below(bound);
 }
 
-/* What the seated containers have of a device. */
-struct taken {
-	uint64_t bytes;
-	uint32_t milli, tenants, alone;
+/* What the seated containers have of a device: those that run together, and of these the sidecars;
+ * and the most that one of the init containers needs beside these. */
+struct phases {
+	uint64_t bytes, side_bytes, peak_bytes;
+	uint32_t milli, side_milli, peak_milli;
 };
 
-static void add_to(struct taken *taken, const struct seating_container *it)
+struct taken {
+	uint64_t bytes, firm_bytes; /* firm: of pods that are not parked */
+	uint32_t milli, tenants, alone, above;
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-	taken->bytes += it->memory_bytes;
-	taken->milli += it->milli;
-	taken->tenants++;
-	taken->alone += it->exclusive;
+	return a > b ? a : b;
 }
 
-static void remove_from(struct taken *taken, const struct seating_container *it)
+static void add_phase(struct phases *of, const struct seating_container *it)
 {
-	taken->bytes -= it->memory_bytes;
-	taken->milli -= it->milli;
-	taken->tenants--;
-	taken->alone -= it->exclusive;
+	if (it->kind == PLACEMENT_INIT) {
+		of->peak_bytes = larger(of->peak_bytes, of->side_bytes + it->memory_bytes);
+		of->peak_milli = (uint32_t)larger(of->peak_milli, of->side_milli + it->milli);
+		return;
+	}
+	of->bytes += it->memory_bytes;
+	of->milli += it->milli;
+	if (it->kind != PLACEMENT_SIDECAR)
+		return;
+	of->side_bytes += it->memory_bytes;
+	of->side_milli += it->milli;
+}
+
+static void sum_up_pod(struct taken taken[SEATING_DEVICES], const struct seating_pod *pod)
+{
+	struct phases phases[SEATING_DEVICES] = {{0}};
+	bool on[SEATING_DEVICES] = {false};
+
+	for (uint32_t c = 0; c < pod->containers; c++) {
+		const struct seating_container *it = &pod->container[c];
+
+		for (uint32_t g = 0; g < it->gpus; g++) {
+			add_phase(&phases[it->device[g]], it);
+			on[it->device[g]] = true;
+			taken[it->device[g]].alone += it->exclusive;
+		}
+	}
+	for (uint32_t i = 0; i < world.node.devices; i++) {
+		uint64_t bytes = larger(phases[i].bytes, phases[i].peak_bytes);
+
+		taken[i].bytes += bytes;
+		taken[i].firm_bytes += pod->yields ? 0 : bytes;
+		taken[i].milli += (uint32_t)larger(phases[i].milli, phases[i].peak_milli);
+		taken[i].tenants += on[i];
+		taken[i].above += on[i] && pod->above;
+	}
 }
 
 static void sum_up(struct taken taken[SEATING_DEVICES])
 {
 	memset(taken, 0, SEATING_DEVICES * sizeof(*taken));
 	for (size_t i = 0; i < world.pods; i++)
-		for (uint32_t c = 0; world.pod[i]->seated && c < world.pod[i]->containers; c++)
-			for (uint32_t g = 0; g < world.pod[i]->container[c].gpus; g++)
-				add_to(&taken[world.pod[i]->container[c].device[g]],
-				       &world.pod[i]->container[c]);
+		if (world.pod[i]->seated)
+			sum_up_pod(taken, world.pod[i]);
 }
 
-static bool can(const struct taken *taken, uint32_t device, const struct seating_container *it)
+/* A search for any way at all. Every choice of GPUs is tried. */
+struct search {
+	const struct seating_pod *pod;
+	struct taken taken[SEATING_DEVICES];
+	bool parks; /* those that yield */
+	uint32_t allowed;
+	struct phases own[SEATING_DEVICES];
+	uint32_t tenants[SEATING_DEVICES]; /* of the pod itself */
+	bool alone[SEATING_DEVICES];
+};
+
+/* One more container on a device: does it hold, and what is there then? */
+static bool holds(const struct search *s, uint32_t device, const struct seating_container *it,
+		  struct phases *ret_own)
 {
 	const struct seating_device *is = &world.node.device[device];
+	const struct taken *taken = &s->taken[device];
+	uint64_t has = s->parks ? taken->firm_bytes : taken->bytes;
 
-	return !is->closed && it->memory_bytes <= is->memory_bytes && !taken->alone &&
-	       !(it->exclusive && taken->tenants) &&
-	       (!it->memory_bytes || taken->bytes + it->memory_bytes <= is->promised_bytes) &&
-	       (!it->milli || taken->milli + it->milli <= 1000);
+	if (is->closed || it->memory_bytes > is->memory_bytes || taken->alone || s->alone[device] ||
+	    (it->exclusive && (taken->tenants || s->tenants[device])))
+		return false;
+	*ret_own = s->own[device];
+	add_phase(ret_own, it);
+	return has + larger(ret_own->bytes, ret_own->peak_bytes) <= is->promised_bytes &&
+	       taken->milli + larger(ret_own->milli, ret_own->peak_milli) <= 1000;
 }
 
-/* Is there any way at all? Every choice of GPUs is tried. */
-static bool search(struct taken *taken, const struct seating_pod *pod, uint32_t c, uint32_t gpus,
-		   uint32_t from, uint32_t allowed)
+/* Init containers come last, behind the sidecars that they run beside. */
+static bool search(struct search *s, uint32_t c, uint32_t gpus, uint32_t from)
 {
-	const struct seating_container *it = &pod->container[c];
+	const struct seating_container *it = &s->pod->container[c];
 
-	if (c == pod->containers)
+	if (c == s->pod->containers)
 		return true;
 	if (gpus == it->gpus)
-		return search(taken, pod, c + 1, 0, 0, allowed);
+		return search(s, c + 1, 0, 0);
 	for (uint32_t d = from; d < world.node.devices; d++) {
-		bool found;
+		struct phases was = s->own[d], now;
+		bool found, alone = s->alone[d];
 
-		if (!(allowed >> d & 1) || !can(&taken[d], d, it))
+		if (!(s->allowed >> d & 1) || !holds(s, d, it, &now))
 			continue;
-		add_to(&taken[d], it);
-		found = search(taken, pod, c, gpus + 1, d + 1, allowed);
-		remove_from(&taken[d], it);
+		s->own[d] = now;
+		s->tenants[d]++;
+		s->alone[d] |= it->exclusive;
+		found = search(s, c, gpus + 1, d + 1);
+		s->own[d] = was;
+		s->tenants[d]--;
+		s->alone[d] = alone;
 		if (found)
 			return true;
 	}
 	return false;
+}
+
+static bool is_way(const struct seating_pod *pod, bool parks, uint32_t allowed)
+{
+	struct search s = {.pod = pod, .parks = parks, .allowed = allowed};
+
+	sum_up(s.taken);
+	return search(&s, 0, 0, 0);
 }
 
 static bool has_slots(const struct seating_pod *pod)
@@ -95,13 +164,10 @@ static bool has_slots(const struct seating_pod *pod)
 }
 
 /* With the slot of one of the devices, on those whose slot is the same. */
-static bool could_sit(const struct seating_pod *pod)
+static bool could_sit(const struct seating_pod *pod, bool parks)
 {
-	struct taken taken[SEATING_DEVICES];
-
-	sum_up(taken);
 	if (!has_slots(pod))
-		return search(taken, pod, 0, 0, 0, UINT32_MAX);
+		return is_way(pod, parks, UINT32_MAX);
 	for (uint32_t d = 0; d < world.node.devices; d++) {
 		const struct seating_device *as = &world.node.device[d];
 		struct seating_pod copy = *pod;
@@ -117,7 +183,7 @@ static bool could_sit(const struct seating_pod *pod)
 			if (copy.container[c].slot_milli)
 				copy.container[c].milli = as->slot_milli;
 		}
-		if (search(taken, &copy, 0, 0, 0, allowed))
+		if (is_way(&copy, parks, allowed))
 			return true;
 	}
 	return false;
@@ -129,67 +195,152 @@ static void expect_nothing_twice(void)
 
 	sum_up(taken);
 	for (uint32_t i = 0; i < world.node.devices; i++) {
-		expect(taken[i].bytes <= world.node.device[i].promised_bytes);
+		expect(taken[i].firm_bytes <= world.node.device[i].promised_bytes);
+		expect(taken[i].bytes <= world.node.device[i].promised_bytes || taken[i].above);
 		expect(taken[i].milli <= 1000);
 		expect(taken[i].alone == 0 || taken[i].tenants == 1);
 	}
 }
 
-/* The n-th most that open devices, of at least so many bytes and held by nobody alone, have left.
- */
-static uint64_t nth_left(const struct taken *taken, bool time, uint64_t bytes, uint32_t n)
+/* ---- what is true of a pod that waits ------------------------------------------------------- */
+
+struct numbers {
+	uint32_t count;
+	uint64_t value[SEATING_DEVICES];
+};
+
+static void add_number(struct numbers *to, uint64_t value)
 {
-	uint64_t left[SEATING_DEVICES], value = 0;
-	uint32_t count = 0;
+	uint32_t at = to->count++;
 
-	for (uint32_t i = 0; i < world.node.devices; i++) {
-		const struct seating_device *is = &world.node.device[i];
-
-		if (!is->closed && !taken[i].alone && is->memory_bytes >= bytes)
-			left[count++] =
-				time ? 1000 - taken[i].milli : is->promised_bytes - taken[i].bytes;
-	}
-	for (uint32_t k = 0; k < n; k++) {
-		uint32_t best = 0;
-
-		if (k >= count)
-			return 0;
-		for (uint32_t i = 0; i < count; i++)
-			if (left[i] > left[best])
-				best = i;
-		value = left[best];
-		left[best] = 0;
-	}
-	return value;
+	for (; at > 0 && to->value[at - 1] < value; at--)
+		to->value[at] = to->value[at - 1];
+	to->value[at] = value;
 }
 
-/* For pods of one container that says its amounts, where one thing alone is in the way. */
+static uint64_t nth(const struct numbers *of, uint32_t n)
+{
+	return n <= of->count ? of->value[n - 1] : 0;
+}
+
+static bool takes(const struct taken *taken, uint32_t device, const struct seating_container *it)
+{
+	return !world.node.device[device].closed && !taken->alone &&
+	       !(it->exclusive && taken->tenants);
+}
+
+static uint64_t left_of(const struct taken *taken, uint32_t device, bool time)
+{
+	uint64_t promised = world.node.device[device].promised_bytes;
+
+	if (taken->alone)
+		return 0;
+	if (time)
+		return 1000 - taken->milli;
+	return taken->bytes < promised ? promised - taken->bytes : 0;
+}
+
+/* Of memory or of time: what is left where nothing else is in the way of the container; `amounts`:
+ * nor is the other amount. */
+static struct numbers usable(const struct taken *taken, const struct seating_container *it,
+			     bool time, bool amounts)
+{
+	struct numbers all = {.count = 0};
+
+	for (uint32_t i = 0; i < world.node.devices; i++) {
+		bool rest = time ? left_of(&taken[i], i, false) >= it->memory_bytes
+				 : left_of(&taken[i], i, true) >= it->milli;
+
+		if (takes(&taken[i], i, it) && (rest || !amounts) &&
+		    world.node.device[i].memory_bytes >= it->memory_bytes)
+			add_number(&all, left_of(&taken[i], i, time));
+	}
+	return all;
+}
+
+static void expect_true_amounts(const struct seating_pod *pod, const struct taken *taken)
+{
+	const struct seating_refusal *said = &pod->refusal;
+	const struct seating_container *it = &pod->container[said->container];
+	bool time = said->reason == PLACEMENT_NO_COMPUTE;
+	struct numbers rest = usable(taken, it, time, true), all = {.count = 0};
+	uint64_t together = 0;
+
+	for (uint32_t i = 0; i < world.node.devices; i++)
+		if (!world.node.device[i].closed) {
+			together += left_of(&taken[i], i, time);
+			add_number(&all, left_of(&taken[i], i, time));
+		}
+	expect_eq(said->together, together);
+	expect_eq(said->needed, time ? it->milli : it->memory_bytes);
+	expect(said->available < said->needed);
+	expect_eq(said->elsewhere, nth(&all, it->gpus) > said->available);
+	if (rest.count < it->gpus)
+		rest = usable(taken, it, time, false);
+	expect_eq(said->available, nth(&rest, it->gpus));
+}
+
+/* What is no amount: is the GPU of the kind that is counted? */
+static bool is_of_kind(enum placement_reason reason, uint32_t device, const struct taken *taken,
+		       const struct seating_container *it)
+{
+	const struct seating_device *is = &world.node.device[device];
+
+	if (reason == PLACEMENT_NO_DEVICE_COUNT)
+		return true;
+	if (reason == PLACEMENT_NO_LOST)
+		return !is->closed && is->memory_bytes >= it->memory_bytes;
+	expect(reason == PLACEMENT_NO_EXCLUSIVE || reason == PLACEMENT_NO_SHARED);
+	return !is->closed && (reason == PLACEMENT_NO_EXCLUSIVE ? !taken->tenants : !taken->alone);
+}
+
+static void expect_true_counts(const struct seating_pod *pod, const struct taken *taken)
+{
+	const struct seating_refusal *said = &pod->refusal;
+	const struct seating_container *it = &pod->container[said->container];
+	uint32_t count = 0, room = 0;
+
+	for (uint32_t i = 0; i < world.node.devices; i++)
+		if (is_of_kind(said->reason, i, &taken[i], it)) {
+			count++;
+			room += world.node.device[i].memory_bytes >= it->memory_bytes &&
+				left_of(&taken[i], i, false) >= it->memory_bytes &&
+				left_of(&taken[i], i, true) >= it->milli;
+		}
+	expect_eq(said->needed, it->gpus);
+	expect_eq(said->elsewhere, count >= it->gpus);
+	expect_eq(said->available, count >= it->gpus ? room : count);
+	expect(said->available < said->needed);
+}
+
+static void expect_true_size(const struct seating_pod *pod)
+{
+	const struct seating_refusal *said = &pod->refusal;
+	const struct seating_container *it = &pod->container[said->container];
+	struct numbers all = {.count = 0};
+
+	for (uint32_t i = 0; i < world.node.devices; i++)
+		add_number(&all, world.node.device[i].memory_bytes);
+	expect_eq(said->needed, it->memory_bytes);
+	expect_eq(said->available, nth(&all, it->gpus));
+	expect(said->available < said->needed);
+}
+
 static void expect_true_numbers(const struct seating_pod *pod)
 {
 	const struct seating_refusal *said = &pod->refusal;
-	const struct seating_container *it = &pod->container[0];
 	struct taken taken[SEATING_DEVICES];
-	uint64_t together = 0;
 
-	expect(said->reason != PLACEMENT_FITS);
 	sum_up(taken);
-	for (uint32_t i = 0; i < world.node.devices; i++)
-		if (!world.node.device[i].closed && !taken[i].alone)
-			together += world.node.device[i].promised_bytes - taken[i].bytes;
-	if (said->reason == PLACEMENT_NO_MEMORY)
-		expect_eq(said->together, together);
-	if (pod->containers != 1 || has_slots(pod))
-		return;
-	if (said->reason == PLACEMENT_NO_MEMORY) {
-		expect_eq(said->needed, it->memory_bytes);
-		expect(said->available < said->needed || it->gpus > 1 || it->milli);
-		if (!it->milli && !it->exclusive && it->gpus == 1)
-			expect_eq(said->available, nth_left(taken, false, it->memory_bytes, 1));
-	}
-	if (said->reason == PLACEMENT_NO_COMPUTE) {
-		expect_eq(said->needed, it->milli);
-		if (!it->memory_bytes && !it->exclusive)
-			expect_eq(said->available, nth_left(taken, true, 0, it->gpus));
+	expect(said->reason != PLACEMENT_FITS);
+	if (said->reason == PLACEMENT_NO_PACKING) {
+		expect(pod->containers > 1);
+	} else if (said->reason == PLACEMENT_NO_MEMORY || said->reason == PLACEMENT_NO_COMPUTE) {
+		expect_true_amounts(pod, taken);
+	} else if (said->reason == PLACEMENT_NO_MEMORY_SIZE) {
+		expect_true_size(pod);
+	} else {
+		expect_true_counts(pod, taken);
 	}
 }
 
@@ -200,9 +351,12 @@ static void settle(void)
 	void *memory = aligned_alloc(64, (size + 63) / 64 * 64);
 	int r;
 
-	for (size_t i = 0; i < world.pods; i++)
+	for (size_t i = 0; i < world.pods; i++) {
+		world.pod[i]->yields =
+			world.pod[i]->seated && ((struct guest *)world.pod[i])->moves;
 		if (!world.pod[i]->seated)
 			waiting[before++] = world.pod[i];
+	}
 	expect(memory);
 	r = seating_settle(&world.node, world.pod, world.pods, memory, size, &wrong);
 	free(memory);
@@ -213,7 +367,8 @@ static void settle(void)
 	expect_nothing_twice();
 	for (size_t i = 0; i < world.pods; i++)
 		if (!world.pod[i]->seated) {
-			expect(!could_sit(world.pod[i]));
+			expect(!could_sit(world.pod[i], false));
+			expect(!world.pod[i]->above || !could_sit(world.pod[i], true));
 			expect_true_numbers(world.pod[i]);
 		}
 }
@@ -231,20 +386,37 @@ static struct seating_container draw_container(void)
 	if (!it.slot_milli)
 		it.milli = below(2) ? 0 : (uint32_t)(50 * below(21));
 	it.exclusive = below(15) == 0;
-	if (below(8) == 0)
-		it.kind = PLACEMENT_SIDECAR;
 	return it;
+}
+
+/* In the order in which they are read: init containers last. */
+static void draw_containers(struct seating_pod *pod)
+{
+	uint8_t kind = PLACEMENT_APP;
+
+	pod->containers = below(4) ? 1 : (uint8_t)(2 + below(2));
+	for (uint32_t i = 0; i < pod->containers; i++) {
+		if (i && below(4) == 0)
+			kind = PLACEMENT_SIDECAR;
+		if (i && below(4) == 0)
+			kind = PLACEMENT_INIT;
+		pod->container[i] = draw_container();
+		pod->container[i].kind = kind;
+	}
+	/* Who is alone while it starts is a matter of its own. */
+	for (uint32_t i = 0; kind == PLACEMENT_INIT && i < pod->containers; i++)
+		pod->container[i].exclusive = false;
 }
 
 static void arrive(void)
 {
-	struct seating_pod *pod = calloc(1, sizeof(*pod));
+	struct guest *guest = calloc(1, sizeof(*guest));
 
-	expect(pod);
-	pod->containers = below(4) ? 1 : (uint8_t)(2 + below(2));
-	for (uint32_t i = 0; i < pod->containers; i++)
-		pod->container[i] = draw_container();
-	world.pod[world.pods++] = pod;
+	expect(guest);
+	draw_containers(&guest->is);
+	guest->moves = below(3) == 0;
+	guest->is.above = !guest->moves && below(2);
+	world.pod[world.pods++] = &guest->is;
 }
 
 static void leave(void)

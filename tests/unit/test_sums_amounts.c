@@ -211,7 +211,46 @@ TEST(who_waits_is_told_for_how_much)
 		    "mete.dev/gpu: 1 GPU that no other container uses, and this node has 0 of 2: "
 		    "the container starts when there is room");
 	pod = waiting(PLACEMENT_NO_LOST, 1, 0);
-	expect_said(&pod, 2,
+	expect_said(&pod, 0,
 		    "mete.dev/gpu: no GPU of this node is in service: the container starts when "
 		    "one is again");
+}
+
+TEST(who_waits_is_told_what_else_is_in_the_way)
+{
+	struct seating_pod pod = waiting(PLACEMENT_NO_MEMORY, 20 * GIB, 18 * GIB);
+
+	pod.refusal.elsewhere = true;
+	expect_said(&pod, 2,
+		    "mete.dev/gpu-memory: 20GiB of one GPU, and at most 18GiB are left on any one "
+		    "of this node's 2 GPUs that has the rest of what it needs (30GiB on all "
+		    "together): the container starts when there is room");
+	pod.container[0].gpus = 2;
+	expect_said(&pod, 4,
+		    "mete.dev/gpu-memory: 20GiB of each of 2 GPUs, and at most 18GiB are left on "
+		    "each of so many of this node's 4 GPUs that have the rest of what it needs: "
+		    "the container starts when there is room");
+	pod = waiting(PLACEMENT_NO_MEMORY_SIZE, 100 * GIB, 80 * GIB);
+	pod.container[0].gpus = 2;
+	expect_said(&pod, 2,
+		    "mete.dev/gpu-memory: 100GiB of each of 2 GPUs, and no 2 GPUs of this node "
+		    "have more than 80GiB: delete the pod, and ask for less, or for the same of "
+		    "more GPUs");
+	pod = waiting(PLACEMENT_NO_LOST, 2, 1);
+	pod.container[0].gpus = 2;
+	pod.container[0].memory_bytes = 40 * GIB;
+	expect_said(&pod, 3,
+		    "mete.dev/gpu: 2 GPUs with 40GiB or more of memory, and 1 such GPU of this "
+		    "node is in service: the container starts when more are");
+	pod = waiting(PLACEMENT_NO_DEVICE_COUNT, 3, 2);
+	pod.container[0].gpus = 3;
+	expect_said(&pod, 1,
+		    "mete.dev/gpu: 3 GPUs for one container, and this node shares out 2: delete "
+		    "the pod, and ask for fewer");
+	pod = waiting(PLACEMENT_NO_SHARED, 1, 0);
+	pod.refusal.elsewhere = true;
+	expect_said(&pod, 3,
+		    "mete.dev/gpu: 1 GPU that no other container has alone, and this node has 0 "
+		    "of 3 that has the rest of what it needs: the container starts when there is "
+		    "room");
 }
