@@ -277,6 +277,41 @@ def test_a_test_that_is_marked_for_soak_runs_there_and_by_its_name():
     assert ran(METE_SOAK="1") == ["test_long", "test_short"]
 
 
+# Two that need each other at the same time, and each other end that there is.
+SIDE_BY_SIDE = """
+from runner import Skipped, run
+here, there = os.pipe()
+back, forth = os.pipe()
+def test_a():
+    os.write(there, b"x"); assert os.read(back, 1); print("a's word")
+def test_b():
+    os.write(forth, b"x"); assert os.read(here, 1)
+def test_c(): assert False, "c's reason"
+def test_d(): raise Skipped("for want of d")
+def test_e(): os.kill(os.getpid(), 9)
+def test_f(): sys.exit("f leaves")
+run(globals(), sys.argv[1:], at_once=2)
+"""
+
+
+def test_tests_that_wait_run_side_by_side_and_each_says_its_own():
+    program = f"import os, sys; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\n" + SIDE_BY_SIDE
+
+    def ran(*names):
+        done = subprocess.run([sys.executable, "-c", program, *names], text=True, capture_output=True)
+        return done.returncode, done.stdout + done.stderr
+
+    status, said = ran()
+    assert status == 1 and said.count("[==========] 6 test(s) run.") == 1, said
+    assert "[ RUN      ] test_a\na's word\n[       OK ] test_a\n" in said and "[ RUN      ] test_b\n[       OK ] test_b\n" in said, said
+    assert re.search(r"^\[ RUN      \] test_c\nTraceback (?:.*\n)+?AssertionError: c's reason\n\[  FAILED  \] test_c\n", said, re.M), said
+    assert "[ RUN      ] test_d\nskipped: test_d: for want of d\n[  SKIPPED ] test_d\n" in said, said
+    assert "[ RUN      ] test_e\nits process ended with -9\n[  FAILED  ] test_e\n" in said, said
+    assert rows.functions_that_failed(row("x", "FAIL", said)) == ["test_c", "test_e", "test_f"], said
+    # One alone is in the process itself, for a debugger.
+    assert ran("test_d")[0] == 77 and ran("test_e")[0] == -9
+
+
 def test_seeds_are_of_tests_that_draw():
     listed = seeds.listed()
     assert [seed for test, seed in listed if test == "*"] == [seeds.usual()]

@@ -337,4 +337,4 @@ def test_a_socket_of_nvidias_that_nobody_listens_at_yet_is_looked_at_again():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

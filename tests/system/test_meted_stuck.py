@@ -298,4 +298,4 @@ def test_who_only_waits_for_its_memory_is_told_who_does_not_make_room():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)
