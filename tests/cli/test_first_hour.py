@@ -293,4 +293,4 @@ def test_what_is_said_of_a_bad_value_is_of_that_value_and_whole():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)
