@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -362,9 +363,24 @@ def test_tests_that_wait_run_side_by_side_and_each_says_its_own():
     assert re.search(r"^\[ RUN      \] test_c\nTraceback (?:.*\n)+?AssertionError: c's reason\n\[  FAILED  \] test_c\n", said, re.M), said
     assert "[ RUN      ] test_d\nskipped: test_d: for want of d\n[  SKIPPED ] test_d\n" in said, said
     assert "[ RUN      ] test_e\nits process ended with -9\n[  FAILED  ] test_e\n" in said, said
-    assert rows.functions_that_failed(row("x", "FAIL", said)) == ["test_c", "test_e", "test_f"], said
+    assert "\n[  SKIPPED ] test_d\n[  FAILED  ] test_c\n[  FAILED  ] test_e\n[  FAILED  ] test_f\n" in said, said
+    assert sorted(rows.functions_that_failed(row("x", "FAIL", said))) == ["test_c", "test_e", "test_f"], said
+    assert "f leaves" in said
     # One alone is in the process itself, for a debugger.
     assert ran("test_d")[0] == 77 and ran("test_e")[0] == -9
+
+
+def test_what_a_test_has_said_is_seen_where_its_program_is_ended():
+    program = (f"import os, signal, sys, time; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\nfrom runner import run\n"
+               "def test_a():\n    print('as far as here'); os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)\n"
+               "def test_b(): test_a()\nrun(globals(), sys.argv[1:], at_once=2)")
+    with subprocess.Popen([sys.executable, "-u", "-c", program], text=True, stdout=subprocess.PIPE, start_new_session=True) as ended:
+        try:
+            assert ended.wait(240) == 143
+        finally:
+            os.killpg(ended.pid, signal.SIGKILL)  # as meson does
+        said = ended.stdout.read()
+    assert re.search("RUN      . test_[ab]\nas far as here\n", said), said
 
 
 def test_seeds_are_of_tests_that_draw():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of a module: functions whose names are sentences."""
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -79,10 +80,22 @@ def in_a_child(name, test):
     try:
         os.dup2(said.fileno(), 1)
         os.dup2(said.fileno(), 2)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         status = judged(name, test)
-        sys.stderr.flush()
+    except BaseException:  # it wants to end the program
+        traceback.print_exc()
+        print(f"[  FAILED  ] {name}")
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(status)
+
+
+def pass_on(said):
+    said.seek(0)
+    sys.stdout.write(said.read().decode(errors="replace"))
+    sys.stdout.flush()
+    said.close()
 
 
 def one_by_one(tests):
@@ -91,8 +104,15 @@ def one_by_one(tests):
 
 
 def side_by_side(tests, most):
-    """So many at a time. What each says comes in one piece when it has ended."""
+    """So many at a time. What each says comes in one piece when it has ended, or when the program is told to end."""
     todo, running = list(tests), {}
+
+    def on_term(*_):
+        for _name, said in running.values():
+            pass_on(said)
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, on_term)
     while todo or running:
         while todo and len(running) < most:
             name = todo.pop(0)
@@ -100,14 +120,11 @@ def side_by_side(tests, most):
             running[pid] = name, said
         pid, status = os.wait()
         name, said = running.pop(pid)
-        said.seek(0)
-        sys.stdout.write(said.read().decode(errors="replace"))
-        said.close()
+        pass_on(said)
         verdict = os.waitstatus_to_exitcode(status)
         if verdict not in (PASSED, SKIPPED, FAILED):
             print(f"its process ended with {verdict}\n[  FAILED  ] {name}")
             verdict = FAILED
-        sys.stdout.flush()
         yield name, verdict
 
 
@@ -117,14 +134,12 @@ def run(namespace, only=None, failed=None, at_once=1):
     only = sys.argv[3:] if only is None else only
     tests = chosen(namespace, only)
     failed = [] if failed is None else failed
-    skipped, passed = [], 0
-    for name, verdict in one_by_one(tests) if min(at_once, len(tests)) < 2 else side_by_side(tests, at_once):
-        passed += verdict == PASSED
-        if verdict != PASSED:
-            (skipped if verdict == SKIPPED else failed).append(name)
+    verdicts = dict(one_by_one(tests) if min(at_once, len(tests)) < 2 else side_by_side(tests, at_once))
+    skipped = [name for name in tests if verdicts[name] == SKIPPED]
+    failed += [name for name in tests if verdicts[name] == FAILED]
     print(f"[==========] {len(tests)} test(s) run.")
     for name in skipped:
         print(f"[  SKIPPED ] {name}")
     for name in failed:
         print(f"[  FAILED  ] {name}")
-    sys.exit(1 if failed else 77 if skipped and not passed else 0)
+    sys.exit(1 if failed else 77 if skipped and PASSED not in verdicts.values() else 0)
