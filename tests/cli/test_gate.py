@@ -159,6 +159,15 @@ def test_each_folder_needs_tests_that_there_are():
     assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns/turns_drain.c", tests)
 
 
+def test_what_a_change_needs_is_run_by_a_command_that_meson_takes():
+    tool = importlib.machinery.SourceFileLoader("gate", os.path.join(ROOT, "tools", "test")).load_module()
+    with unittest.mock.patch.object(tool.touched, "tests_of", lambda files: {"turns", "ledger"}), unittest.mock.patch.object(tool.subprocess, "run") as ran:
+        tool.some(["core/x.c"])
+    words = ran.call_args_list[-1].args[0]
+    assert words[:2] == ["meson", "test"] and words[-2:] == ["ledger", "turns"], words
+    assert int(words[words.index("--num-processes") + 1]) > 0, words
+
+
 def with_headers(name):
     """The file, and what of tests/unit/ it includes."""
     text = open(os.path.join(ROOT, name)).read()
