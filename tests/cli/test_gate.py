@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -158,6 +159,15 @@ def test_each_folder_needs_tests_that_there_are():
     assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns/turns_drain.c", tests)
 
 
+def test_what_a_change_needs_is_run_by_a_command_that_meson_takes():
+    tool = importlib.machinery.SourceFileLoader("gate", os.path.join(ROOT, "tools", "test")).load_module()
+    with unittest.mock.patch.object(tool.touched, "tests_of", lambda files: {"turns", "ledger"}), unittest.mock.patch.object(tool.subprocess, "run") as ran:
+        tool.some(["core/x.c"])
+    words = ran.call_args_list[-1].args[0]
+    assert words[:2] == ["meson", "test"] and words[-2:] == ["ledger", "turns"], words
+    assert int(words[words.index("--num-processes") + 1]) > 0, words
+
+
 def with_headers(name):
     """The file, and what of tests/unit/ it includes."""
     text = open(os.path.join(ROOT, name)).read()
@@ -211,56 +221,111 @@ def test_rows_of_a_list_are_reached_where_a_file_includes_them():
     assert what_is_reached("GOOD,\nFINE,\n", source) != what_is_reached("GOOD,\nBETTER,\nFINE,\n", source)
 
 
+OUTER = """
+/* What is below. */
+#include "header.h"
+
+/* Twice. */
+int twice(int x) /* of an int */
+{
+	/* It is doubled. */
+
+	return 2 * x; // twice
+}
+static const char text[] = "/* no comment {"; /* { */
+int open_brace = '{'; /* NOLINT: as it was */
+// \u00e9
+int last;
+"""
+
+
+def test_comments_between_functions_are_nothing_to_clang_tidy():
+    as_it_was = reaches.without_outer_comments(OUTER)
+    for was, becomes in (("What is below.", "What\n * is\n * below."), ("/* Twice. */\n", ""), ("of an int", "of any int"), ("int last;\n", "int last; // the last\n\n"), ("/* { */", "/* } } */")):
+        assert was in OUTER and reaches.without_outer_comments(OUTER.replace(was, becomes)) == as_it_was, becomes
+    for was, becomes in (("It is doubled.", "It is\n doubled."), ("// twice", "// two times"), ("no comment", "comment"), ("NOLINT: as it was", "as it was"), ("\u00e9", "\u00e8"),
+                         ("2 * x", "3 * x"), ("int last", "long last"), ("\n\n\treturn", "\n\treturn")):
+        assert was in OUTER and reaches.without_outer_comments(OUTER.replace(was, becomes)) != as_it_was, becomes
+    assert reaches.without_outer_comments("} /* a */") != reaches.without_outer_comments("} /* b */"), "of what is divided nothing is known"
+
+
 class Keys:
-    """What tools/tidy would compute of a build, of the files' texts alone."""
+    """What tools/tidy would compute of a build, of the files' texts alone: what is its own, what it reaches and what it does not, with # between."""
+    asked = []
 
     def __init__(self, _build):
         self.base = "rules "
 
-    def of(self, source, _compiled):
+    def text(self, source, parts, what):
         with open(source) as file:
-            return hashlib.sha256((self.base + file.read()).encode()).hexdigest()
+            return hashlib.sha256(f"{what}{self.base}{'#'.join(file.read().split('#')[:parts])}".encode()).hexdigest()
 
-    def of_reached(self, source, compiled):
-        return hashlib.sha256(f"reached {self.of(source, compiled)}".encode()).hexdigest()
+    def of(self, source, _compiled):
+        return self.text(source, 3, "exact")
+
+    def of_own(self, source, _compiled):
+        return self.text(source, 1, "own")
+
+    def of_reached(self, source, _compiled):
+        self.asked.append(os.path.basename(source))
+        return self.text(source, 2, "reached")
+
+
+@contextlib.contextmanager
+def tidied(place, names):
+    """tools/tidy over these files there, with a program that finds BAD. Its status, what it said, the files that were looked at, and those of which was asked what they reach."""
+    tidy = importlib.machinery.SourceFileLoader("tidy", os.path.join(ROOT, "tools", "tidy")).load_module()
+
+    def ran():
+        Keys.asked.clear()
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            status = tidy.main([])
+        with open(place + "/looks", "a+") as looks:
+            looks.seek(0)
+            seen = [os.path.basename(name) for name in looks.read().split() if name.endswith(".c")]
+            looks.truncate(0)
+        return status, said.getvalue(), seen, sorted(Keys.asked)
+
+    write(place, "program", f'#!/bin/sh\necho "$@" >>{place}/looks\nfor last; do case $last in *.c) grep -H BAD "$last" && bad=1;; esac; done\n[ -z "$bad" ]\n')
+    os.chmod(place + "/program", 0o755)
+    sources = [os.path.join(place, name) for name in names]
+    with unittest.mock.patch.multiple(tidy, KEPT=place + "/kept", PROGRAM=place + "/program", Keys=Keys, sources=lambda: sources,
+                                      commands=lambda build: dict.fromkeys(sources, [])):
+        yield ran
+
+
+def write(place, name, text):
+    with open(os.path.join(place, name), "w") as file:
+        file.write(text)
 
 
 def test_clang_tidy_looks_at_all_files_the_first_time_and_then_at_what_changed():
-    tidy = importlib.machinery.SourceFileLoader("tidy", os.path.join(ROOT, "tools", "tidy")).load_module()
-    with tempfile.TemporaryDirectory() as place:
-        def write(name, text):
-            with open(os.path.join(place, name), "w") as file:
-                file.write(text)
-
-        def ran():
-            """Its status, what it said, and the files that were looked at."""
-            with contextlib.redirect_stdout(io.StringIO()) as said:
-                status = tidy.main([])
-            with open(place + "/looks", "a+") as looks:
-                looks.seek(0)
-                seen = [os.path.basename(name) for name in looks.read().split() if name.endswith(".c")]
-                looks.truncate(0)
-            return status, said.getvalue(), seen
-
-        names = [f"{number}.c" for number in range(20)]
+    names = [f"{number}.c" for number in range(20)]
+    with tempfile.TemporaryDirectory() as place, tidied(place, names) as ran:
         for name in names:
-            write(name, f"int of_{name[:-2]};")
-        write("program", f'#!/bin/sh\necho "$@" >>{place}/looks\nfor last; do case $last in *.c) grep -H BAD "$last" && bad=1;; esac; done\n[ -z "$bad" ]\n')
-        os.chmod(place + "/program", 0o755)
-        sources = [os.path.join(place, name) for name in names]
-        with unittest.mock.patch.multiple(tidy, KEPT=place + "/kept", PROGRAM=place + "/program", Keys=Keys, sources=lambda: sources,
-                                          commands=lambda build: dict.fromkeys(sources, [])):
-            write("7.c", "BAD")
-            status, said, seen = ran()
-            assert status == 1 and f"{place}/7.c:BAD" in said and said.count("BAD") == 1, said
-            assert set(seen) == set(names), seen
-            status, said, seen = ran()  # what was not clean is looked at again
-            assert status == 1 and seen == ["7.c"] and "BAD" in said, (said, seen)
-            write("7.c", "good")
-            assert ran()[::2] == (0, ["7.c"])
-            write("3.c", "changed")
-            assert ran()[::2] == (0, ["3.c"])
-            assert ran()[::2] == (0, [])
+            write(place, name, f"int of_{name[:-2]};")
+        write(place, "7.c", "BAD")
+        status, said, seen, asked = ran()
+        assert status == 1 and f"{place}/7.c:BAD" in said and said.count("BAD") == 1 and not asked, (said, asked)
+        assert set(seen) == set(names), seen
+        status, said, seen, asked = ran()  # what was not clean is looked at again
+        assert status == 1 and seen == ["7.c"] and "BAD" in said, (said, seen)
+        assert asked == sorted(set(names) - {"7.c"}), asked
+        write(place, "7.c", "good")
+        assert ran()[::2] == (0, ["7.c"])
+        write(place, "3.c", "changed")
+        assert ran()[::2] == (0, ["3.c"])
+        assert ran()[::2] == (0, [])
+
+
+def test_what_a_file_reaches_is_asked_where_its_own_text_was_found_clean():
+    with tempfile.TemporaryDirectory() as place, tidied(place, ["a.c", "b.c"]) as ran:
+        write(place, "b.c", "b")
+        for text, looked, asked in (("new#one#x", True, False), ("new#one#x", False, True), ("new#one#x", False, False), ("new#one#y", False, True),
+                                    ("new#two#y", True, True), ("newer#two#y", True, False), ("newer#two#z", True, True), ("new#one#z", False, True)):
+            write(place, "a.c", text)
+            status, _said, seen, reached = ran()
+            assert status == 0 and ("a.c" in seen, "a.c" in reached) == (looked, asked), (text, seen, reached)
 
 
 def test_a_test_that_is_marked_for_soak_runs_there_and_by_its_name():
@@ -275,6 +340,56 @@ def test_a_test_that_is_marked_for_soak_runs_there_and_by_its_name():
     assert ran() == ["test_short"]
     assert ran("test_long") == ["test_long"]
     assert ran(METE_SOAK="1") == ["test_long", "test_short"]
+
+
+# Two that need each other at the same time, and each other end that there is.
+SIDE_BY_SIDE = """
+from runner import Skipped, run
+here, there = os.pipe()
+back, forth = os.pipe()
+def test_a():
+    os.write(there, b"x"); assert os.read(back, 1); print("a's word")
+def test_b():
+    os.write(forth, b"x"); assert os.read(here, 1)
+def test_c(): assert False, "c's reason"
+def test_d(): raise Skipped("for want of d")
+def test_e(): os.kill(os.getpid(), 9)
+def test_f(): sys.exit("f leaves")
+run(globals(), sys.argv[1:], at_once=2)
+"""
+
+
+def test_tests_that_wait_run_side_by_side_and_each_says_its_own():
+    program = f"import os, sys; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\n" + SIDE_BY_SIDE
+
+    def ran(*names):
+        done = subprocess.run([sys.executable, "-c", program, *names], text=True, capture_output=True)
+        return done.returncode, done.stdout + done.stderr
+
+    status, said = ran()
+    assert status == 1 and said.count("[==========] 6 test(s) run.") == 1, said
+    assert "[ RUN      ] test_a\na's word\n[       OK ] test_a\n" in said and "[ RUN      ] test_b\n[       OK ] test_b\n" in said, said
+    assert re.search(r"^\[ RUN      \] test_c\nTraceback (?:.*\n)+?AssertionError: c's reason\n\[  FAILED  \] test_c\n", said, re.M), said
+    assert "[ RUN      ] test_d\nskipped: test_d: for want of d\n[  SKIPPED ] test_d\n" in said, said
+    assert "[ RUN      ] test_e\nits process ended with -9\n[  FAILED  ] test_e\n" in said, said
+    assert "\n[  SKIPPED ] test_d\n[  FAILED  ] test_c\n[  FAILED  ] test_e\n[  FAILED  ] test_f\n" in said, said
+    assert sorted(rows.functions_that_failed(row("x", "FAIL", said))) == ["test_c", "test_e", "test_f"], said
+    assert "f leaves" in said
+    # One alone is in the process itself, for a debugger.
+    assert ran("test_d")[0] == 77 and ran("test_e")[0] == -9
+
+
+def test_what_a_test_has_said_is_seen_where_its_program_is_ended():
+    program = (f"import os, signal, sys, time; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\nfrom runner import run\n"
+               "def test_a():\n    print('as far as here'); os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)\n"
+               "def test_b(): test_a()\nrun(globals(), sys.argv[1:], at_once=2)")
+    with subprocess.Popen([sys.executable, "-u", "-c", program], text=True, stdout=subprocess.PIPE, start_new_session=True) as ended:
+        try:
+            assert ended.wait(240) == 143
+        finally:
+            os.killpg(ended.pid, signal.SIGKILL)  # as meson does
+        said = ended.stdout.read()
+    assert re.search("RUN      . test_[ab]\nas far as here\n", said), said
 
 
 def test_seeds_are_of_tests_that_draw():

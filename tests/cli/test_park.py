@@ -114,4 +114,4 @@ def test_how_long_batch_runs_first_is_an_option():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

@@ -401,4 +401,4 @@ def test_a_share_may_silence_what_its_programs_say_of_waits():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

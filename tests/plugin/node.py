@@ -92,9 +92,9 @@ class Pod:
 
 
 class Node:
-    """All of it. Keys of the configuration are given by name."""
+    """All of it. Keys of the configuration are given by name. GPUs are looked at as often as meted can; `look` None: as often as it usually does."""
 
-    def __init__(self, devices="2xSIM", labels=None, start=True, api=True, environment=None, options=(), **config):
+    def __init__(self, devices="2xSIM", labels=None, start=True, api=True, environment=None, options=(), look="100ms", **config):
         self.folder = tempfile.mkdtemp(prefix="mete-")
         self.place, self.cdi, self.sim = (f"{self.folder}/{name}" for name in ("run", "cdi", "sim"))
         for path in (self.place, self.sim):
@@ -109,7 +109,7 @@ class Node:
             self.write_kubeconfig()
         self.configure(**config)
         self.environment = {"METE_SIM_DIR": self.sim, "METE_SIM_DEVICES": devices, **(environment or {})}
-        self.options = ["--kubernetes", self.file, "--grace", "100ms", *options]
+        self.options = ["--kubernetes", self.file, "--grace", "100ms", *(["--look-every", look] if look else []), *options]
         self.meted, self.wrap = None, ()
         if start:
             try:

@@ -354,4 +354,4 @@ def test_the_kubelet_is_answered_as_by_nvidias_plugin():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

@@ -48,7 +48,7 @@ class Labelled(Node):
         with open(self.folder + "/mig.data", "w") as file:
             file.write(text)
         os.symlink("mig.data", self.mig_file)  # as are the files of a ConfigMap
-        self.options += ["--mig-config", self.mig_file, "--look-every", "100ms"]
+        self.options += ["--mig-config", self.mig_file]
         self.environment.update(KUBELET_SOCKET=self.kubelet.plugins + "/kubelet.sock", KUBECONFIG=self.folder + "/kubeconfig", NODE_NAME=NODE)
         if mode == "nvidia":
             self.write({"version": "v1", "flags": {"migStrategy": strategy}})

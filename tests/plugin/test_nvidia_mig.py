@@ -17,7 +17,6 @@ def divided(parts, devices="2xH100", flags=None, sharing=None, listen=PREFIX + "
     with Node(start=False, api=False, devices=devices, environment={"METE_SIM_PARTS": parts, **environment}) as node:
         node.write({"version": "v1", "flags": flags or {}, **({"sharing": sharing} if sharing else {})})
         node.environment["KUBELET_SOCKET"] = node.kubelet.plugins + "/kubelet.sock"
-        node.options += ["--look-every", "100ms"]
         node.kubelet.ask("turn", listen)
         if start:
             node.start()

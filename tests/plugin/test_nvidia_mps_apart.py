@@ -6,7 +6,7 @@ import contextlib
 from node import *
 from kubelet import Refused
 from meted import run
-from test_nvidia_mps import OUT_OF_MEMORY, SLICES, await_ready, control, daemon, device_mib, given, in_use, modes, mps, pipe, program_in
+from mps import OUT_OF_MEMORY, SLICES, await_ready, control, daemon, device_mib, given, in_use, modes, mps, pipe, program_in
 
 
 def apart(replicas=2, devices="1xSIM", api=True, **more):

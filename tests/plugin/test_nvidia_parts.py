@@ -19,7 +19,7 @@ class Parts(Node):
     def __init__(self, parts="", devices="1xH100", listen=SMALL, flags=None):
         super().__init__(start=False, api=False, devices=devices, environment={"METE_SIM_MIG": "on", **({"METE_SIM_PARTS": parts} if parts else {})})
         self.write({"version": "v1", "flags": {"migStrategy": "dynamic", **(flags or {})}})
-        self.options += ["--look-every", "100ms", "--log-level", "debug"]
+        self.options += ["--log-level", "debug"]
         self.environment["KUBELET_SOCKET"] = self.kubelet.plugins + "/kubelet.sock"
         # Where nobody is left who uses the simulated machine it is a new one.
         self.holder = subprocess.Popen([CALLER, "nvml"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **self.environment), text=True,

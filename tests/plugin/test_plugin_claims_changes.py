@@ -283,4 +283,4 @@ def test_a_claim_that_a_pod_uses_is_not_looked_up():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

@@ -189,4 +189,4 @@ def test_what_cannot_be_written_refuses_the_container_and_leaves_nothing():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

@@ -88,4 +88,4 @@ def test_a_device_that_mig_has_taken_is_not_healthy_and_its_series_end_with_its_
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

@@ -430,4 +430,4 @@ def test_what_does_not_fit_together_is_said():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

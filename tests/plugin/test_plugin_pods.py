@@ -272,4 +272,4 @@ def test_annotations_that_are_refused_by_the_hundred_are_a_few_events():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

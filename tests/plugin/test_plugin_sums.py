@@ -360,4 +360,4 @@ def test_a_node_without_an_api_server_cannot_count():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

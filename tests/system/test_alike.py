@@ -140,4 +140,4 @@ def test_they_come_and_go_while_memory_does_not_fit():
 
 
 if __name__ == "__main__":
-    run({name: test for name, test in globals().items() if getattr(test, "__module__", None) == "__main__"})
+    run({name: test for name, test in globals().items() if getattr(test, "__module__", None) == "__main__"}, at_once=2)

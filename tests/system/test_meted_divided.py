@@ -136,4 +136,4 @@ def test_a_part_that_a_division_brings_back_has_its_tenants_memory_as_it_was():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

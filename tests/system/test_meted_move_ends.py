@@ -274,4 +274,4 @@ def test_credit_that_nobody_uses_refuses_nobody():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

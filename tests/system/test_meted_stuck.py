@@ -253,23 +253,34 @@ def dribbles(mover):
         mover.say()
 
 
-def test_who_waits_for_one_that_is_stuck_or_all_but_stuck_is_told_so():
-    """It does not drain; it does not move; it moves a page now and then."""
-    for way in (lambda a: setattr(a, "drains", False), lambda a: None, dribbles):
-        with Node() as meted:
-            a = meted.mover("a", SET)
-            a.idle()
-            a.obeys = False
-            way(a)
-            b = meted.mover("b")
-            b.allocate(SET)
-            meted.play(lambda: (way(a), not b.asked)[1])
-            assert "tenant 1 (a), which has" in b.refusal.reason and "stuck" in b.refusal.reason, b.refusal
-            # What fits beside it is still granted.
-            b.refusal = None
-            b.allocate(4 * CHUNK)
-            meted.play(lambda: not b.asked)
-            assert not b.refusal, b.refusal
+def is_told_of_one_that_is_stuck(way):
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        a.idle()
+        a.obeys = False
+        way(a)
+        b = meted.mover("b")
+        b.allocate(SET)
+        meted.play(lambda: (way(a), not b.asked)[1])
+        assert "tenant 1 (a), which has" in b.refusal.reason and "stuck" in b.refusal.reason, b.refusal
+        # What fits beside it is still granted.
+        b.refusal = None
+        b.allocate(4 * CHUNK)
+        meted.play(lambda: not b.asked)
+        assert not b.refusal, b.refusal
+
+
+def test_who_waits_for_one_that_does_not_drain_is_told_so():
+    is_told_of_one_that_is_stuck(lambda a: setattr(a, "drains", False))
+
+
+def test_who_waits_for_one_that_is_stuck_is_told_so():
+    is_told_of_one_that_is_stuck(lambda a: None)
+
+
+def test_who_waits_for_one_that_is_all_but_stuck_is_told_so():
+    """It moves a page now and then."""
+    is_told_of_one_that_is_stuck(dribbles)
 
 
 def test_who_only_waits_for_its_memory_is_told_who_does_not_make_room():
@@ -319,4 +330,4 @@ def test_who_has_no_processor_is_not_stuck_when_who_is_stopped_is():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=8)

@@ -364,4 +364,4 @@ def test_who_may_see_one_tenant_sees_no_other_by_any_request():
 
 
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

@@ -4,6 +4,7 @@ not call the function are what they were.
 """
 import re
 
+COMMENT_OR_BRACE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[{}]', re.S)
 MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)".*$', re.M)
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[A-Za-z_]\w*|[(){};=\[]')
 KEYWORDS = frozenset(
@@ -43,6 +44,31 @@ class Declaration:
             kind = word if word in ("struct", "union", "enum") else "" if word == "{" else kind
             last = word
         return {word for word in found if word.isidentifier()} - KEYWORDS
+
+
+def without_outer_comments(text):
+    """A file's text without what no check reads: comments between functions, and empty lines there. Within braces a comment may be about an
+    argument, and its lines count for the function; what says that something is not to be found is kept anywhere, and unusual letters are.
+    """
+    pieces, outer, end, depth = [], [], 0, 0
+
+    def flush():
+        pieces.append(re.sub(r"\s*\n\s*", "\n", "".join(outer)))
+        outer.clear()
+
+    for match in COMMENT_OR_BRACE.finditer(text):
+        word, into = match[0], pieces if depth else outer
+        into.append(text[end:match.start()])
+        end = match.end()
+        into.append(" " if word[0] == "/" and not depth and "NOLINT" not in word and word.isascii() else word)
+        depth += (word == "{") - (word == "}")
+        if depth < 0:  # it is divided by #if, or no text in C
+            return text
+        if depth:
+            flush()
+    (pieces if depth else outer).append(text[end:])
+    flush()
+    return "".join(pieces)
 
 
 def without_markers(text):
