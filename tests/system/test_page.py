@@ -116,6 +116,8 @@ def test_a_tenant_and_a_device_by_name_and_number():
         for name in ("a%2Fb%20c", "a/b%20c", str(made.tenant)):
             answer = meted.ask(f"/v1/tenants/{name}")
             assert answer.status == 200 and [row["tenant"] for row in answer.json["tenants"]] == [made.tenant], answer.body
+            # What `mete why` says of it.
+            assert answer.json["why"] == [{"tenant": made.tenant, "device": 0, "waits": False, "sentences": ["No process of it uses the GPU."]}], answer.body
         for name in ("nobody", "", "99"):
             assert meted.ask(f"/v1/tenants/{name}").status == 404, name
         uuid = meted.ask("/v1/node").json["devices"][0]["uuid"]

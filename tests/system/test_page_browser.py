@@ -253,6 +253,9 @@ def test_what_meted_says_is_shown_as_it_changes():
         browser.wait("document.querySelector('.line[data-kind=waits] .why')?.textContent.startsWith('waits for 3.00 GiB for ')")
         browser.run("document.querySelector('.line[data-kind=waits] a').click()")
         browser.wait("document.querySelector('h1')?.textContent === 'one-that-waits' && document.querySelector('.sentence').textContent.startsWith('waits for')")
+        # Who has what it waits for, and what helps.
+        for sentence in ("a-big-one \\(tenant \\d+\\) holds .* of it, which cannot leave\\.", "It goes on once others free so much, or end\\."):
+            browser.wait(f"[...document.querySelectorAll('.reasons:not([hidden]) li')].some((li) => /^{sentence}$/.test(li.textContent))")
         guests[0].close()
         browser.wait("!document.querySelector('.sentence').textContent.startsWith('waits for')")
         browser.wait("document.querySelectorAll('.events li').length > 0")
