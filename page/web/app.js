@@ -151,6 +151,8 @@ addEventListener('hashchange', () => {
 });
 addEventListener('scroll', () => view.onscroll_ && view.onscroll_(), { passive: true });
 addEventListener('resize', () => view.onresize_ && view.onresize_());
+addEventListener('beforeprint', () => view.onprint_ && view.onprint_(true));
+addEventListener('afterprint', () => view.onprint_ && view.onprint_(false));
 addEventListener('keydown', (event) => {
 	if (event.key === '/' && view.focusFilter && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
 		event.preventDefault();

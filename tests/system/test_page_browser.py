@@ -266,6 +266,31 @@ def test_what_meted_says_is_shown_as_it_changes():
         assert browser.said() == []
 
 
+def test_on_paper_all_rows_stand_on_white_and_nothing_is_to_be_clicked():
+    rows = "document.querySelectorAll('.rows .row:not([hidden])').length"
+    with page(60, 2) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        browser.size("normal", "dark")
+        browser.view("#/tenants")
+        before = browser.wait(rows)
+        assert before < 60, "the window shows all of them: the test needs more"
+        browser.run(f"addEventListener('beforeprint', () => {{ window.printed = {rows}; }})")
+        assert browser.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
+        assert browser.run("return window.printed") == 60
+        browser.wait(f"{rows} === {before}")
+        # What Chromium would put on paper, on the screen.
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+        places = browser.run("return [...document.querySelectorAll('.rows .row:not([hidden])')].map((row) => [row.getBoundingClientRect().top, row.getBoundingClientRect().bottom])")
+        assert len(places) == 60 and all(one[1] <= other[0] + 1 for one, other in zip(places, places[1:])), places
+        for theme in ("", "dark"):
+            browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
+            assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", theme
+        assert browser.run("return [...document.querySelectorAll('nav, #theme, #filter')].every((one) => getComputedStyle(one).display === 'none')")
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        assert browser.said() == []
+
+
 def test_a_thousand_rows_are_walked_by_keyboard():
     with page(1000, 16) as (meted, crowd, browser):
         browser.wait(LIVE)
