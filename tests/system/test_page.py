@@ -46,6 +46,7 @@ def tenant_of(meted, uid, name, memory="1GiB", asks=0):
     pid = os.fork()
     if pid == 0:
         try:
+            mine.close()  # or it would outlive a test that fails
             become(uid)
             admin = Admin(meted.place)
             made = admin.ask("tenant_new", name=name, memory=memory, **({"wait": "3600s"} if asks else {}))
