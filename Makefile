@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # For the fingers: everything is done by meson and the scripts under tools/. `make help` lists it.
-.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak install uninstall clean abi-check dist deb
+.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak image install uninstall clean abi-check dist deb
 
 all: ## build mete; says where it is
 	@tools/setup
@@ -61,6 +61,9 @@ uninstall: ## remove what that wrote, and nothing else
 
 deb: ## Debian packages for Debian 12, in a root of their own (root; SUITE=trixie: for 13)
 	@tools/deb $(SUITE)
+
+image: ## the image of the DaemonSet without an engine: build/image/mete-VERSION.oci.tar
+	@tools/image
 
 dist: ## a tarball of what is committed, and a list of what is linked (SPDX)
 	@tools/dist

@@ -223,7 +223,8 @@ static void lay_out(const struct grid *grid, const struct screen *screen, struct
 	}
 	/* A column in which every cell is empty is not shown, if it can be left out. */
 	for (size_t i = 0; i < grid->count; i++) {
-		size_t heading = grid_width(grid->columns[i].heading);
+		const char *alone = grid->columns[i].alone;
+		size_t heading = grid_width(alone ? alone : grid->columns[i].heading);
 
 		if (ret->width[i] < heading && (ret->width[i] || !grid->columns[i].may_go))
 			ret->width[i] = heading;
@@ -344,12 +345,15 @@ static void put_wrapped(FILE *out, const struct screen *screen, enum grid_style 
 }
 
 /* The cell at that place; row 0 is the heading. */
-static const char *text_at(const struct grid *grid, size_t row, size_t column)
+static const char *text_at(const struct grid *grid, const struct layout *layout, size_t row,
+			   size_t column)
 {
 	size_t at = (row - 1) * grid->count + column;
 
 	if (!row)
-		return grid->columns[column].heading;
+		return column && !layout->width[column - 1] && grid->columns[column].alone
+			       ? grid->columns[column].alone
+			       : grid->columns[column].heading;
 	return at < grid->cells && grid->cell[at] ? grid->cell[at] : "";
 }
 
@@ -365,7 +369,7 @@ static void put_whole(const struct grid *grid, const struct layout *layout, size
 		      const struct screen *screen)
 {
 	for (size_t i = 0; i < grid->count; i++) {
-		const char *text = text_at(grid, row, i);
+		const char *text = text_at(grid, layout, row, i);
 
 		if (row && grid->columns[i].whole && grid_width(text) > layout->width[i])
 			put_wrapped(out, screen, style_at(grid, row, i), text, INDENT);
@@ -389,8 +393,8 @@ void grid_print(const struct grid *grid, FILE *out, const struct screen *screen)
 			if (any)
 				blank(&line, GAP);
 			any = true;
-			put_cell(&line, &grid->columns[i], layout.width[i], text_at(grid, row, i),
-				 style_at(grid, row, i));
+			put_cell(&line, &grid->columns[i], layout.width[i],
+				 text_at(grid, &layout, row, i), style_at(grid, row, i));
 		}
 		fputc('\n', out);
 		line.blanks = 0;

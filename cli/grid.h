@@ -24,6 +24,8 @@ struct grid_column {
 	unsigned soft,
 		soft_rank; /* before that it is cut to this width, when it is that rank's turn */
 	bool whole;	   /* a text that was cut is shown in full below the line */
+	const char *alone; /* its heading where the column before it, which has one for both, is
+			      left out */
 };
 
 /* Where it is shown. */

@@ -22,11 +22,11 @@ static void say_moved(const char *tenant, const struct wire_done *done)
 	uint64_t gone = done->moves - done->leaving;
 
 	if (!done->moves)
-		printf("nothing of %s to the host's memory; it stands still until `mete resume`\n",
+		printf("%s stands still until `mete resume`; none of its memory has moved\n",
 		       tenant);
 	else if (!done->leaving)
-		printf("%s of %s to the host's memory, until `mete resume`\n",
-		       text_mib(done->moves, TEXT_UP).text, tenant);
+		printf("%s stands still until `mete resume`: %s of it are in the host's memory\n",
+		       tenant, text_mib(done->moves, TEXT_UP).text);
 	else
 		printf("%s stands still until `mete resume`: %s of it are still moving out%s%s%s "
 		       "(mete ps says how far it is)\n",

@@ -5,6 +5,7 @@
 
 #include "page/rights.h"
 #include "view/ps_write.h"
+#include "view/why.h"
 
 static const uint64_t ms_ns = 1000000;
 
@@ -257,6 +258,40 @@ static bool has(const struct ps_rows *rows, const char *name)
 	return false;
 }
 
+struct sentences {
+	FILE *out;
+	const char *between;
+};
+
+static void write_sentence(void *owner, const char *sentence)
+{
+	struct sentences *to = owner;
+
+	fputs(to->between, to->out);
+	ps_write_text(to->out, sentence);
+	to->between = ",";
+}
+
+/* Of one tenant, and not of all: its neighbours are looked through for it. */
+static void write_why(FILE *out, const struct ps_rows *rows, const char *name)
+{
+	const char *between = ",\"why\":[";
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct wire_tenant_row *t = &rows->row[i].tenant_row;
+		struct sentences to = {out, ""};
+
+		if (rows->row[i].code != WIRE_tenant_row || !is_named(&rows->row[i], name))
+			continue;
+		fprintf(out, "%s{\"tenant\":%u,\"device\":%u,\"waits\":%s,\"sentences\":[", between,
+			t->tenant, t->device, why_waits(t) ? "true" : "false");
+		why_say(rows, t, write_sentence, &to);
+		fputs("]}", out);
+		between = ",";
+	}
+	fputc(']', out);
+}
+
 int looks_tenant(struct looks *looks, const struct sight *sight, const char *name, char **ret_text)
 {
 	struct ps_rows rows;
@@ -272,6 +307,8 @@ int looks_tenant(struct looks *looks, const struct sight *sight, const char *nam
 	fputc('{', out);
 	write_viewer(out, looks, sight);
 	write_list(out, &rows, WIRE_tenant_row, "tenants", is_named, name);
+	if (any)
+		write_why(out, &rows, name);
 	fputs("}\n", out);
 	ps_rows_free(&rows);
 	r = finish(out, &text, ret_text);

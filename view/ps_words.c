@@ -262,6 +262,13 @@ static struct ps_text for_how_long(uint64_t ns)
 	return said;
 }
 
+/* " for 12 min"; "" for less than a minute, which is no news, and as exactly as a look every few
+ * seconds knows. */
+static struct ps_text for_minutes(uint64_t ns)
+{
+	return for_how_long(ns >= 60000000000 ? ns : 0);
+}
+
 static void say_room(struct words *words, const struct ps_rows *rows,
 		     const struct wire_tenant_row *t)
 {

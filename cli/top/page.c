@@ -15,6 +15,7 @@ enum {
 	TABLE_LEAST = 5,  /* lines of tenants that go before details of devices */
 	DEVICE_LINES = 3, /* of a device where there is room */
 	DETAIL_LINES = 9,
+	REASON_LINES = 6,  /* ... and the sentences of `mete why`, on a higher screen */
 	DETAIL_HEIGHT = 24 /* below that many lines there is no detail */
 };
 
@@ -31,6 +32,9 @@ struct page_parts page_divide(const struct page *page, bool detail)
 	room -= parts.devices;
 	if (detail && height >= DETAIL_HEIGHT && room >= DETAIL_LINES + TABLE_LEAST)
 		parts.detail = DETAIL_LINES;
+	if (parts.detail && room >= DETAIL_LINES + REASON_LINES + TABLE_LEAST)
+		parts.detail += REASON_LINES;
+	parts.reasons = parts.detail ? parts.detail - DETAIL_LINES : 0;
 	parts.table = room - parts.detail;
 	return parts;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/top/page.h"
+#include "view/why.h"
 
 enum {
 	PLOT_LINES = 4,
@@ -78,6 +79,21 @@ static void put_plot(const struct page *page, const struct wire_tenant_row *t)
 	}
 }
 
+struct reasons {
+	const struct page *page;
+	unsigned left; /* lines */
+};
+
+static void put_reason(void *owner, const char *sentence)
+{
+	struct reasons *reasons = owner;
+
+	if (!reasons->left)
+		return;
+	reasons->left--;
+	put_line(reasons->page, GRID_PLAIN, sentence);
+}
+
 void page_detail(const struct page *page, const struct page_parts *parts)
 {
 	static const enum grid_style styles[] = {GRID_PLAIN, GRID_WARM, GRID_BAD};
@@ -92,6 +108,8 @@ void page_detail(const struct page *page, const struct page_parts *parts)
 	state = ps_state(&page->model->rows, t, &bad);
 	put_title(page, t);
 	put_line(page, styles[bad], state.text);
+	if (why_waits(t))
+		why_say(&page->model->rows, t, put_reason, &(struct reasons){page, parts->reasons});
 	put_time(page, t);
 	put_memory(page, t);
 	put_plot(page, t);

@@ -324,6 +324,7 @@ int residency_suspend(struct residency_member *m, bool suspended, uint64_t now_n
 		return RESIDENCY_STORE;
 	m->suspended = suspended;
 	m->wanted_ns = now_ns;
+	turns_rest(m->seat, suspended, now_ns);
 	if (suspended)
 		residency_withdraw(m);
 	else if (m->ordered_bytes)

@@ -281,6 +281,12 @@ void turns_bar(struct turns_seat *s, bool barred, uint64_t now_ns)
 	turns_tenant_enter(t, now_ns);
 }
 
+void turns_rest(struct turns_seat *s, bool rests, uint64_t now_ns)
+{
+	turns_seat_entitle(s, s->entitling, now_ns); /* until now */
+	s->rests = rests;
+}
+
 void turns_share_of(const struct share *share, struct turns_share *ret_share)
 {
 	*ret_share = (struct turns_share){

@@ -286,6 +286,7 @@ struct turns_seat {
 	struct turns_rate charged, entitled; /* the same over the last second and minute */
 
 	bool barred; /* see turns_bar() */
+	bool rests;  /* see turns_rest() */
 	bool asks, idle, stray, active, rested, lined, soon, uneven, entitling;
 	bool told_open; /* for reading: what the last TURNS_OPEN or TURNS_CLOSE said */
 	bool clear;	/* it has drained and was not told to open since then */
@@ -350,6 +351,10 @@ bool turns_alike(const struct turns_device *device);
  * drained. The machine remembers that the tenant wants to run. core/residency/residency.h decides
  * which seats are barred. */
 void turns_bar(struct turns_seat *seat, bool barred, uint64_t now_ns);
+
+/* A person lets the tenant stand still: whatever its threads wait for, it is entitled to nothing
+ * meanwhile. */
+void turns_rest(struct turns_seat *seat, bool rests, uint64_t now_ns);
 
 /* A thread of the tenant waits at this closed gate, or work was submitted through the open one. */
 void turns_wants(struct turns_seat *seat, uint64_t now_ns);

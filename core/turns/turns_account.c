@@ -227,7 +227,7 @@ void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
 	uint64_t span = now_ns - s->entitled_at_ns, ns = 0;
 	int64_t clock = (int64_t)(s->device->clock - s->entitled_clock);
 
-	if (s->entitling && span > 0) {
+	if (s->entitling && !s->rests && span > 0) {
 		if (clock > 0)
 			ns = (uint64_t)clock / WEIGHT_UNIT * s->tenant->share.weight;
 		ns = most(ns, span / MILLI * floor_rate(s));

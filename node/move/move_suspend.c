@@ -85,6 +85,8 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bo
 		*ret_sent = sum_stored(t);
 		bring_back(t, t->devices, now);
 	}
+	if (t->suspended != suspends)
+		t->suspended_ns = suspends ? now : 0;
 	t->suspended = suspends;
 	log_info(suspends ? "tenant.suspended" : "tenant.resumed", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);

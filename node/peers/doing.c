@@ -86,6 +86,8 @@ static uint64_t lasting_ns(const struct tenant_device *at, enum doing doing,
 		return facts->undrained_ns;
 	if (doing == DOING_ROOM)
 		return row->wanting;
+	if (doing == DOING_SUSPENDED && at->tenant->suspended_ns)
+		return since(at, at->tenant->suspended_ns);
 	if ((doing == DOING_MEMORY || doing == DOING_YIELDS) && at->member.wants)
 		return since(at, at->member.wanted_ns);
 	if (is_of(doing, waiting, ARRAY_SIZE(waiting)) && at->tenant->turns.state != TURNS_IDLE)

@@ -92,6 +92,8 @@ struct tenant {
 	bool pods;		 /* made for the Kubernetes part */
 	bool observes;		 /* it has next to no share, and sees whole devices by NVML */
 	bool suspended;		 /* by `mete suspend`: none of its memory may be on a device */
+	uint64_t
+		suspended_ns; /* ... since then, of the turns' clock; 0: since before meted began */
 	struct move_wait suspending;
 	struct store *store; /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;

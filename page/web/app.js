@@ -98,6 +98,13 @@ function keep(storage, name, value) {
 /* It is sent as a header, and stands in no address. */
 const token = () => recall('sessionStorage', 'mete-token');
 
+/* One tenant as `/v1/tenants/` has it; null, where that says nothing. */
+async function askTenant(number) {
+	const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
+	const answer = await fetch(`v1/tenants/${number}`, { headers, cache: 'no-store', credentials: 'omit' });
+	return answer.ok ? answer.json() : null;
+}
+
 function takeToken() {
 	const found = /^#token=(.+)$/.exec(location.hash);
 	if (!found)
@@ -144,6 +151,8 @@ addEventListener('hashchange', () => {
 });
 addEventListener('scroll', () => view.onscroll_ && view.onscroll_(), { passive: true });
 addEventListener('resize', () => view.onresize_ && view.onresize_());
+addEventListener('beforeprint', () => view.onprint_ && view.onprint_(true));
+addEventListener('afterprint', () => view.onprint_ && view.onprint_(false));
 addEventListener('keydown', (event) => {
 	if (event.key === '/' && view.focusFilter && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
 		event.preventDefault();

@@ -70,14 +70,41 @@ function charts() {
 	return element;
 }
 
+/* The sentences of `mete why`: asked for while the story is open, when its state has changed, and every few seconds while it waits. */
+function reasons(tenant, device) {
+	const list = h('ul.reasons', { 'aria-label': 'Who has what it waits for, and what helps' });
+	let of = null, at = 0, asked = false, said = '';
+	async function ask() {
+		asked = true;
+		const answer = await askTenant(tenant).catch(() => null);
+		asked = false;
+		const found = answer && answer.why.find((one) => one.tenant === tenant && one.device === device);
+		if (!found || found.sentences.join('\n') === said) /* what is read aloud is not written again */
+			return;
+		said = found.sentences.join('\n');
+		list.replaceChildren(...found.sentences.map((sentence) => h('li', {}, sentence)));
+		list.hidden = !found.sentences.length;
+	}
+	list.hidden = true;
+	list.write = (row, waits) => {
+		const now = performance.now();
+		if (asked || (of === row.doing && (!waits || now - at < 3000)))
+			return;
+		of = row.doing;
+		at = now;
+		ask();
+	};
+	return list;
+}
+
 function story(tenant, device) {
 	const key = `${tenant}/${device}`;
-	const title = h('h1', { tabindex: '-1' }), badge = h('span.badge'), why = h('p.sentence'), command = h('p.command');
+	const title = h('h1', { tabindex: '-1' }), badge = h('span.badge'), why = h('p.sentence'), helps = reasons(tenant, device), command = h('p.command');
 	const list = facts(['User', 'Device', 'Memory', 'Limit', 'On the device', 'In the host’s memory', 'Most it held', 'Time, last second', 'Time, last minute', 'Turns', 'Longest wait', 'Refused', 'For how long']);
 	const share = h('p.share'), drawn = charts(), events = eventList(), processes = processTable();
 	const siblings = h('p.siblings');
 	const gone = h('p.none', { hidden: true }, 'This tenant is not here: it has ended, or is not yours to see.');
-	const content = h('div', {}, why, command, siblings, h('div.columns.story', {}, drawn, h('div', {}, events,
+	const content = h('div', {}, why, helps, command, siblings, h('div.columns.story', {}, drawn, h('div', {}, events,
 		h('section.panel', {}, h('h2', {}, 'Figures'), list, share), h('section.panel', {}, h('h2', {}, 'Processes'), processes))));
 	const root = h('div', {}, h('p.back', {}, h('a', { href: '#/tenants' }, '← All tenants')), h('div.head', {}, title, badge), gone, content);
 	root.write = () => {
@@ -93,6 +120,7 @@ function story(tenant, device) {
 		mark(badge, 'data-kind', kind);
 		mark(why, 'data-kind', kind);
 		say(why, row.state);
+		helps.write(row, kind !== 'runs' && kind !== 'idle');
 		say(command, row.command);
 		siblings.hidden = !others.length;
 		const where = others.map((other) => other.device).join();

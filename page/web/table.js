@@ -60,7 +60,7 @@ function tenants() {
 		...COLUMNS.map((column) => h('option', { value: column.id }, column.title)));
 	const root = h('div.tenants', {}, h('div.head', {}, h('h1', {}, 'Tenants'), h('label', { for: 'filter' }, 'Filter'), filter,
 		h('label.narrow', { for: 'sort' }, 'Sort'), choice, count), table, space);
-	let shown = [], pool = [], active = 0, height = 0;
+	let shown = [], pool = [], active = 0, height = 0, printing = false;
 
 	function sortBy(column) {
 		sort.down = sort.column === column ? !sort.down : Boolean(column.down);
@@ -83,6 +83,8 @@ function tenants() {
 	}
 
 	function window_() {
+		if (printing)
+			return [0, shown.length];
 		const top = -body.getBoundingClientRect().top;
 		const first = Math.max(0, Math.floor(top / height) - AROUND);
 		return [first, Math.min(shown.length, first + Math.ceil(innerHeight / height) + 2 * AROUND)];
@@ -148,6 +150,13 @@ function tenants() {
 	root.onresize_ = () => {
 		height = 0;
 		draw();
+	};
+	/* Paper has no window through which it looks. */
+	root.onprint_ = (begins) => {
+		printing = begins;
+		draw();
+		while (!printing && pool.length && pool[pool.length - 1].hidden)
+			pool.pop().remove();
 	};
 	root.focusFilter = () => filter.focus();
 	root.write = () => {

@@ -251,7 +251,7 @@ def test_success_of_suspend_and_resume_says_what_moved():
     with Node() as node:
         program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=300M", "stdin=1", "seconds=3600", "report_ms=50")
         assert program.stdout.readline(), program.stderr.read()
-        assert node.mete("suspend", "--wait", "1h", "it").stdout == "300MiB of it to the host's memory, until `mete resume`\n"
+        assert node.mete("suspend", "--wait", "1h", "it").stdout == "it stands still until `mete resume`: 300MiB of it are in the host's memory\n"
         assert node.ps()["tenants"][0]["out_bytes"] == 300 * MIB, "it was said when it was so"
         assert node.mete("resume", "it").stdout == "it goes on; 300MiB of it come back to the device when its programs use it\n"
         assert node.mete("resume", "it").stdout == "it was not suspended\n"
@@ -268,7 +268,7 @@ def test_suspend_of_who_does_not_drain_says_that_its_memory_is_still_moving_out(
         assert said.stdout == still, said
         assert node.mete("suspend", "--wait", "0s", "it").stdout == still, "again, and not waited for"
         os.kill(pid, signal.SIGCONT)
-        assert node.mete("suspend", "--wait", "1h", "it").stdout == "300MiB of it to the host's memory, until `mete resume`\n"
+        assert node.mete("suspend", "--wait", "1h", "it").stdout == "it stands still until `mete resume`: 300MiB of it are in the host's memory\n"
 
 
 def test_output_that_cannot_be_written_is_said_once():

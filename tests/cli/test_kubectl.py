@@ -22,7 +22,7 @@ case "$*" in
 *"containers[?(@.name"*) answer=used ;;
 "get "*) exit 0 ;;
 "exec -n mete-system "*" -- on-node mete ps "*) answer=ps-$4 ;;
-"exec -n mete-system "*) shift 8; echo "$*"; exit 0 ;;
+"exec -n mete-system "*) shift 8; echo "$*"; [ ! -e "$ANSWERS/$2" ] || cat "$ANSWERS/$2"; exit 0 ;;
 esac
 cat "$ANSWERS/$answer" 2>/dev/null || { echo "Forbidden: $answer" >&2; exit 1; }
 '''
@@ -50,6 +50,14 @@ def test_what_is_forbidden_is_not_taken_for_an_answer():
     with cluster(node="n1") as mete:
         done = mete("why", "mine", "-n", "ns")
         assert done.returncode == 1 and done.stdout == "" and done.stderr == "Forbidden: agents\n", done
+
+
+def test_what_helps_is_said_as_one_does_it_from_here():
+    said = "ns/mine/c (tenant 2) on GPU 0: waits.\n  `mete resume ns/mine/c` lets it go on.\n  `mete set ns/mine/c weight=N` helps.\n  `mete suspend` of one makes room.\n"
+    with cluster(agents="m1 n1\n", node="n1", claims="", ps_m1="ns/mine/c\n", why=said) as mete:
+        done = mete("why", "mine", "-n", "ns")
+        assert done.returncode == 0 and done.stdout.splitlines()[2:] == [
+            "  `kubectl mete resume mine -n ns` lets it go on.", "  `kubectl mete set mine -n ns weight=N` helps.", "  `kubectl mete suspend` of one makes room."], done
 
 
 def test_top_says_which_node_does_not_answer_and_lists_the_others():

@@ -148,7 +148,7 @@ def test_everything_fits_into_40_columns():
         shown = plain(in_terminal(node, "ps", "--processes", columns=40))
         assert max(map(len, shown.splitlines())) <= 40, shown
         # What each table is for is there; names are as long as there is room for, and marked; a state is in full.
-        for heading in ("GPU +TOTAL +USED +FREE", "ID +TENANT +USED +LIMIT", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
+        for heading in ("GPU +TOTAL +USED +FREE .*FULL$", "ID +TENANT +USED +LIMIT +FULL$", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
                         "ID +TENANT +LAST SECOND"):
             assert re.search(f"^{heading}", shown, re.M), (heading, shown)
         assert re.search(rf"^11  {LONG[-63:][:12]}\S*…  +\d\.\d\d  140\.00 .*\n    \w", shown, re.M), shown

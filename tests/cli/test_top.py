@@ -199,6 +199,22 @@ def test_a_tenant_is_suspended_and_goes_on():
             until(lambda: not node.ps()["tenants"][0]["suspended"])
 
 
+def test_below_the_table_stands_what_the_selected_tenant_waits_for_and_what_helps():
+    with Node(METE_SIM_DEVICES="1xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
+        large = node.start("run", "--name", "large", "--memory", "700M", "--", workload("steady"), "memory=600M", "stdin=1", "seconds=3600", "report_ms=50")
+        assert large.stdout.readline(), large.stderr.read()
+        node.start("run", "--name", "it", "--memory", "900M", "--wait", "10m", "--", workload("steady"), "memory=500M", "stdin=1", "seconds=3600")
+        with Screen(node, "--sort", "id", lines=32) as top:
+            top.wait("it .*waits for ")
+            top.press("Down")
+            top.wait(r"tenant 2 it of", r"^large \(tenant 1\) holds \d.*, which cannot leave\.", r"^It goes on once others free so much, or end\.", "^100% │|^ 100% │")
+        # Where there is no room for it, the rest is as it was.
+        with Screen(node, "--sort", "id", lines=24) as top:
+            top.wait("it .*waits for ")
+            top.press("Down")
+            top.wait(r"tenant 2 it of", without="cannot leave")
+
+
 def test_processes_are_ended_only_after_a_yes():
     with Node() as node:
         victim, other = At(node, "--name", "victim"), At(node, "--name", "other")

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """mete why: what a tenant waits for, in sentences. argv[1]: the build folder."""
+import re
+
 from mete import *
 from meted import until
 
@@ -25,7 +27,8 @@ def test_who_waits_for_a_turn_hears_whose_it_is():
         steady(node, "slow", kernel_us=100000)
         steady(node, "it", "--weight", "101")
         said = says(node, "it (tenant 2) on GPU 0: waits for its turn", "slow (tenant 1) has its turn now.",
-                    "of GPU 0's time within the last ", ", and was due ")
+                    "of GPU 0's time within the last ", ", and was due ",
+                    "  It goes on by itself; `mete set it weight=N` gives it a larger part of the time.\n")
         assert said.startswith("it (tenant 2)"), said
         says(node, "waits for its turn", who=())
 
@@ -34,7 +37,19 @@ def test_who_waits_for_room_hears_who_holds_it():
     with Node(METE_SIM_DEVICES="1xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
         steady(node, "large", "--memory", "700M", memory="600M")
         node.start("run", "--name", "it", "--memory", "900M", "--wait", "10m", "--", workload("steady"), "memory=500M", "stdin=1", "seconds=3600")
-        says(node, "it (tenant 2) on GPU 0: waits for", "It asks for 0.49 GiB, and GPU 0 has 0.40 GiB free", "large (tenant 1) holds 0.59 GiB of it")
+        says(node, "it (tenant 2) on GPU 0: waits for", "It asks for 0.49 GiB, and GPU 0 has 0.40 GiB free", "large (tenant 1) holds 0.59 GiB of it, which cannot leave.",
+             "It goes on once others free so much, or end.", "It is refused when it has waited for 10m (wait).")
+
+
+def test_who_waits_for_its_memory_hears_whose_can_leave():
+    """Each stays for the time that movement may cost nothing: far longer than a look takes."""
+    with Node(METE_SIM_DEVICES="1xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
+        steady(node, "fixed", "--memory", "200M", memory="100M")
+        steady(node, "other", "--swap", "auto", memory="500M")
+        node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=500M", "stdin=1", "seconds=3600")
+        said = says(node, "it (tenant 3) on GPU 0: waits for its memory", "other (tenant 2) holds", "can leave.", "`mete suspend` of one makes room at once.")
+        assert re.search(r"other \(tenant 2\) holds 0\.\d+ GiB of it, of which 0\.\d+ GiB can leave\.\n", said), said
+        assert re.search(r"fixed \(tenant 1\) holds 0\.\d+ GiB of it, which cannot leave\.\n", said), said
 
 
 def test_who_is_suspended_hears_what_lets_it_go_on():
@@ -43,6 +58,7 @@ def test_who_is_suspended_hears_what_lets_it_go_on():
         assert node.mete("suspend", "it").returncode == 0
         says(node, "`mete resume it` lets it go on")
         says(node, "it (tenant 1)", who=())
+        says(node, "suspended by `mete suspend` for ", " s, ")  # since when
 
 
 def test_nobody_waits_where_nobody_does():

@@ -4,7 +4,7 @@
 # in.sh DIR COMMAND... runs something beside the node. Wants root; status 77 where this machine cannot.
 # The node has mount, network, pid, ipc and uts namespaces of its own: several can run side by side.
 #
-#	DIR/images/*.tar          images that the node is to have (image.py makes them)
+#	DIR/images/*.tar          images that the node is to have (tools/oci.py makes them)
 #	DIR/scheduler.fragment    is added to the scheduler's configuration: extenders, profiles
 #	DIR/driver                is mounted by runtime handlers that imitate NVIDIA's toolkit: toolkit.py
 #	DIR/log                   what each part said
@@ -22,8 +22,8 @@ mkdir -p "$dir/run" "$dir/log" "$dir/images" /var/lib/kubelet /var/lib/cni /var/
 
 if [ ! -e "$dir/images/busybox.tar" ]; then
 	cc -O1 -static -o "$dir/run/pause" "$here/pause.c"
-	python3 "$here/image.py" docker.io/library/pause:1 "$dir/images/pause.tar" /pause="$dir/run/pause"
-	python3 "$here/image.py" docker.io/library/busybox:1 "$dir/images/busybox.tar" --busybox
+	python3 "$here/../../tools/oci.py" docker.io/library/pause:1 "$dir/images/pause.tar" /pause="$dir/run/pause"
+	python3 "$here/../../tools/oci.py" docker.io/library/busybox:1 "$dir/images/busybox.tar" --busybox
 fi
 
 # What clusters left that nobody took down: groups of processes that are no more.

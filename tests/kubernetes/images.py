@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The images that the tests' containers run from, made of what was built and of the machine's own libraries."""
 import glob
-import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path += [os.path.join(HERE, "..", "cluster"), os.path.join(HERE, "..", "..", "tools")]
-import image  # noqa: E402
+sys.path.append(os.path.join(HERE, "..", "..", "tools"))
+import image_content as content  # noqa: E402
+import oci  # noqa: E402
 
 WORK, PYTHON, METE = "mete.test/work:1", "mete.test/python:1", "docker.io/library/mete:latest"
 OWN_DRIVER = "/opt/driver/libcuda.so.1"  # one that an image brings along, where no linker looks
-WORKLOADS = "vector-add matmul train inference notebook hoarder torture graph-loop steady".split()
+WORKLOADS = content.examples()
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -32,17 +31,17 @@ def workloads(build, layer):
 def work(build, folder):
     """A shell and the examples: dynamic programs, in an image that has heard of no GPU. As process 1 they would not end by SIGTERM, and
     each pod would be waited for until its grace is over."""
-    layer = image.Layer()
+    layer = oci.Layer()
     workloads(build, layer)
     layer.copy(OWN_DRIVER.strip("/"), os.path.join(build, "sim", "lib", "libcuda.so.1"))
-    image.write(WORK, os.path.join(folder, "work.tar"), layer, stop="SIGKILL")
+    oci.write(WORK, os.path.join(folder, "work.tar"), layer, StopSignal="SIGKILL")
 
 
 def python(build, folder):
     """Debian's Python, and tinygrad where PyPI can be reached."""
     from registries import Unavailable
     from showcase import tinygrad_python
-    layer = image.Layer()
+    layer = oci.Layer()
     workloads(build, layer)
     interpreter = os.path.realpath("/usr/bin/python3")
     library = os.path.join("/usr/lib", os.path.basename(interpreter))
@@ -69,29 +68,15 @@ def python(build, folder):
         for library in glob.glob(site + "/numpy/**/*.so", recursive=True):
             layer.libraries(library, without=site)  # it has them by then
         layer.copy("opt/tinygrad_train.py", os.path.join(HERE, "..", "..", "examples", "tinygrad_train.py"))
-    image.write(PYTHON, os.path.join(folder, "python.tar"), layer, environment, stop="SIGKILL")
+    oci.write(PYTHON, os.path.join(folder, "python.tar"), layer, environment, StopSignal="SIGKILL")
 
 
 def mete(build, folder):
-    """What deploy/Containerfile makes, without an engine: mete as it is installed, on this machine's own libraries. Or the
-    image that METE_IMAGE names, as tools/test-image has built it."""
+    """What tools/image makes. Or the image that METE_IMAGE names, as tools/test-image has built it."""
     given = os.environ.get("METE_IMAGE")
     if given:
         shutil.copyfile(given, os.path.join(folder, "mete.tar"))
         return
-    layer = image.Layer()
-    layer.busybox()
-    layer.libc()
-    with tempfile.TemporaryDirectory() as place:
-        subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", place], check=True)
-        options = subprocess.run(["meson", "introspect", "--buildoptions", build], capture_output=True, text=True, check=True).stdout
-        installed = place + next(option["value"] for option in json.loads(options) if option["name"] == "prefix")
-        for part in ("bin", "lib/mete"):
-            layer.copy("usr/local/" + part, os.path.join(installed, part))
-        for program in ("bin/mete", "bin/meted", "lib/mete/libmete-plugin.so"):
-            layer.libraries(os.path.join(installed, program))
-    for name in WORKLOADS:
-        layer.copy("usr/local/lib/mete/examples/" + name, os.path.join(build, "examples", name))
-    for script in ("install-on-node", "on-node"):
-        layer.copy("usr/local/bin/" + script, os.path.join(HERE, "..", "..", "deploy", script))
-    image.write(METE, os.path.join(folder, "mete.tar"), layer)
+    layer = oci.Layer()
+    content.fill(layer, build)
+    oci.write(METE, os.path.join(folder, "mete.tar"), layer, content.ENVIRONMENT)

@@ -40,15 +40,19 @@ def as_others(uid, action):
         return file.read().decode()
 
 
-def tenant_of(meted, uid, name, memory="1GiB"):
-    """A tenant that lives as long as this test: its owner's connection stays open in a process of his."""
+def tenant_of(meted, uid, name, memory="1GiB", asks=0):
+    """A tenant that lives as long as this test: its owner's connection stays open in a process of his. `asks`: so much memory it waits for."""
     mine, its = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         try:
+            mine.close()  # or it would outlive a test that fails
             become(uid)
             admin = Admin(meted.place)
-            admin.tenant(memory, name=name)
+            made = admin.ask("tenant_new", name=name, memory=memory, **({"wait": "3600s"} if asks else {}))
+            if asks:
+                guest = Guest(made.socket, program=name)
+                guest.send("credit_ask", device=0, wait=3600 * 1000, bytes=asks, want=asks)
             its.send(b"y")
             its.recv(1)
         finally:
@@ -116,6 +120,8 @@ def test_a_tenant_and_a_device_by_name_and_number():
         for name in ("a%2Fb%20c", "a/b%20c", str(made.tenant)):
             answer = meted.ask(f"/v1/tenants/{name}")
             assert answer.status == 200 and [row["tenant"] for row in answer.json["tenants"]] == [made.tenant], answer.body
+            # What `mete why` says of it.
+            assert answer.json["why"] == [{"tenant": made.tenant, "device": 0, "waits": False, "sentences": ["No process of it uses the GPU."]}], answer.body
         for name in ("nobody", "", "99"):
             assert meted.ask(f"/v1/tenants/{name}").status == 404, name
         uuid = meted.ask("/v1/node").json["devices"][0]["uuid"]
@@ -361,6 +367,31 @@ def test_who_may_see_one_tenant_sees_no_other_by_any_request():
         assert as_others(OTHER, lambda: watch()) == "nothing"
         for held in secret, own:
             end_of(held)
+
+
+def test_why_one_waits_names_nobody_that_one_does_not_see():
+    if os.geteuid() != 0:
+        raise Skipped("only root can play another user")
+    with Shown(role="--system") as meted:
+        admin = Admin(meted.place)
+        guest = Guest(admin.tenant("3GiB", name="secret").socket, program="secret")
+        guest.credit(2 * GIB)
+        guest.allocated(2 * GIB)
+        own = tenant_of(meted, OTHER, "own", "3584MiB", asks=3 * GIB)
+
+        def why():
+            answer = web.ask(meted.page, "/v1/tenants/own")
+            return answer.status == 200 and answer.json["why"][0]["waits"] and answer.body
+
+        said = until(why, "root never sees that it waits")
+        assert "secret (tenant" in said, said
+        said = json_of(as_others(OTHER, lambda: until(why, "he never sees that it waits")))
+        sentences = said["why"][0]["sentences"]
+        assert sentences[0].startswith("It asks for 3.00 GiB, and GPU 0 has ") and sentences[-1].startswith("It is refused when"), said
+        assert "secret" not in str(said), said
+        end_of(own)
+        guest.close()
+        admin.close()
 
 
 if __name__ == "__main__":

@@ -247,6 +247,9 @@ def test_what_meted_says_is_shown_as_it_changes():
         browser.wait("document.querySelector('.line[data-kind=waits] .why')?.textContent.startsWith('waits for 3.00 GiB for ')")
         browser.run("document.querySelector('.line[data-kind=waits] a').click()")
         browser.wait("document.querySelector('h1')?.textContent === 'one-that-waits' && document.querySelector('.sentence').textContent.startsWith('waits for')")
+        # Who has what it waits for, and what helps.
+        for sentence in ("a-big-one \\(tenant \\d+\\) holds .* of it, which cannot leave\\.", "It goes on once others free so much, or end\\."):
+            browser.wait(f"[...document.querySelectorAll('.reasons:not([hidden]) li')].some((li) => /^{sentence}$/.test(li.textContent))")
         guests[0].close()
         browser.wait("!document.querySelector('.sentence').textContent.startsWith('waits for')")
         browser.wait("document.querySelectorAll('.events li').length > 0")
@@ -254,6 +257,31 @@ def test_what_meted_says_is_shown_as_it_changes():
         browser.wait("document.querySelector('.sentence').textContent === 'no process now'")
         admin.close()
         browser.wait("[...document.querySelectorAll('.none')].some((p) => !p.hidden && p.textContent.includes('is not here'))")
+        assert browser.said() == []
+
+
+def test_on_paper_all_rows_stand_on_white_and_nothing_is_to_be_clicked():
+    rows = "document.querySelectorAll('.rows .row:not([hidden])').length"
+    with page(60, 2) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        browser.size("normal", "dark")
+        browser.view("#/tenants")
+        before = browser.wait(rows)
+        assert before < 60, "the window shows all of them: the test needs more"
+        browser.run(f"addEventListener('beforeprint', () => {{ window.printed = {rows}; }})")
+        assert browser.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
+        assert browser.run("return window.printed") == 60
+        browser.wait(f"{rows} === {before}")
+        # What Chromium would put on paper, on the screen.
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+        places = browser.run("return [...document.querySelectorAll('.rows .row:not([hidden])')].map((row) => [row.getBoundingClientRect().top, row.getBoundingClientRect().bottom])")
+        assert len(places) == 60 and all(one[1] <= other[0] + 1 for one, other in zip(places, places[1:])), places
+        for theme in ("", "dark"):
+            browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
+            assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", theme
+        assert browser.run("return [...document.querySelectorAll('nav, #theme, #filter')].every((one) => getComputedStyle(one).display === 'none')")
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
         assert browser.said() == []
 
 

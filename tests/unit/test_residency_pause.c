@@ -20,6 +20,38 @@ TEST(suspended_it_leaves_and_stays_out_until_it_is_resumed)
 	expect_eq(w.m[0].resident_bytes, 5 * GIB);
 }
 
+/* What the first of two is entitled to, when the second has run until now. */
+static uint64_t entitled(void)
+{
+	turns_settle(w.m[1].seat, w.now);
+	turns_settle(w.m[0].seat, w.now);
+	return w.m[0].seat->entitled_ns;
+}
+
+TEST(suspended_it_is_entitled_to_no_time)
+{
+	uint64_t before;
+
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 1 * GIB), 0);
+	turns_govern(&w.device, true, w.now);
+	wants(0);
+	wants(1);
+	pass(1000 * MS);
+	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+	pump();
+	move_all();
+	before = entitled();
+	pass(1000 * MS);
+	expect_eq(entitled(), before);
+	expect_eq(residency_suspend(&w.m[0], false, w.now), 0);
+	/* Its memory is still to come back. */
+	pump();
+	pass(1000 * MS);
+	expect(entitled() > before);
+}
+
 TEST(parked_it_leaves_when_it_was_idle_and_comes_back_when_it_wants)
 {
 	given(8 * GIB, 32 * GIB);

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes an OCI image of one layer, without an engine or a registry:
+"""Makes an OCI image of one layer, without an engine or a registry: of the same files the same bytes.
 
-    image.py NAME OUT.tar [--busybox] [--libc] [--env KEY=VALUE] [PATH=SOURCE]...
+    oci.py NAME OUT.tar [--busybox] [--libc] [--env KEY=VALUE] [PATH=SOURCE]...
 
 PATH in the image is SOURCE: a file or folder, copied with all that is below, and with the libraries that a program is
 linked with; `@TARGET`: a symbolic link. --busybox: a shell and the usual commands; --libc: glibc. The first PATH is the
 entry point.
 """
+import gzip
 import hashlib
 import io
 import json
@@ -21,7 +22,8 @@ import tarfile
 FOLDERS = ("dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "usr/bin", "usr/lib", "usr/lib64", "usr/local", "var")
 MERGED = {"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64", "sbin": "usr/bin"}  # as Debian has it
 LINKER = "/lib64/ld-linux-x86-64.so.2"  # what ldd asks, which is a script that starts ten programs
-APPLETS = "basename cat chmod chown cp cut date dd echo env false find grep head id kill ln ls mkdir mount mv ps readlink rm sed sh sha256sum sleep sort stat tail tee touch true umount uname unshare wc xargs".split()
+APPLETS = ("basename cat chmod chown cp cut date dd dirname echo env false find grep head id kill ln ls mkdir mount mv nsenter ps readlink rm sed sh sha256sum "
+           "sleep sort stat tail tee touch true umount uname unshare wc xargs").split()
 
 
 def inside(path):
@@ -39,7 +41,10 @@ def needed(program):
 
 
 class Layer:
-    def __init__(self):
+    """`when`: the time of all files, in seconds."""
+
+    def __init__(self, when=0):
+        self.when = when
         self.buffer = io.BytesIO()
         self.tar = tarfile.open(fileobj=self.buffer, mode="w", format=tarfile.PAX_FORMAT)
         self.there = set()
@@ -59,7 +64,7 @@ class Layer:
         if parent and parent not in self.there and parent not in MERGED:
             self.folder(parent)
         entry = tarfile.TarInfo(path)
-        entry.size = len(data)
+        entry.size, entry.mtime = len(data), self.when
         for name, value in fields.items():
             setattr(entry, name, value)
         self.tar.addfile(entry, io.BytesIO(data))
@@ -84,7 +89,7 @@ class Layer:
                     self.copy(f"{path}/{name}", os.path.join(source, name))
         elif os.path.isfile(source):
             with open(source, "rb") as file:
-                self.file(path, file.read(), os.stat(source).st_mode & 0o7777)
+                self.file(path, file.read(), 0o755 if os.stat(source).st_mode & 0o111 else 0o644)  # whatever the umask was
 
     def libraries(self, program, without=None):
         """What it is linked with, but for what is in the folder `without`."""
@@ -111,8 +116,9 @@ class Layer:
         return self.buffer.getvalue()
 
 
-def write(name, out, layer, environment=(), entry=None, stop=None):
-    """The image as `ctr images import` takes it. `stop`: the signal that ends its containers."""
+def write(name, out, layer, environment=(), packed=False, labels=None, created=None, **settings):
+    """The image as an archive of an OCI layout, as `ctr images import`, `podman load` and `skopeo` take it. Returns its digest. `packed`: with gzip,
+    as registries keep it; `settings`: more of what the image's configuration says (Entrypoint, Cmd, StopSignal)."""
     blobs = {}
 
     def blob(data, kind):
@@ -120,24 +126,31 @@ def write(name, out, layer, environment=(), entry=None, stop=None):
         blobs["blobs/sha256/" + digest] = data
         return {"mediaType": "application/vnd.oci.image." + kind, "digest": "sha256:" + digest, "size": len(data)}
 
-    content = blob(layer.bytes(), "layer.v1.tar")
-    settings = {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin", *environment]}
-    if entry:
-        settings["Entrypoint"] = [entry]
-    if stop:
-        settings["StopSignal"] = stop
-    config = blob(json.dumps({"architecture": "amd64", "os": "linux", "config": settings,
-                              "rootfs": {"type": "layers", "diff_ids": [content["digest"]]}}).encode(), "config.v1+json")
-    manifest = blob(json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-                                "config": config, "layers": [content]}).encode(), "manifest.v1+json")
-    manifest["annotations"] = {"io.containerd.image.name": name}
+    def document(content, kind):
+        return blob(json.dumps(content).encode(), kind)
+
+    plain = layer.bytes()
+    content = blob(gzip.compress(plain, 9, mtime=0), "layer.v1.tar+gzip") if packed else blob(plain, "layer.v1.tar")
+    settings["Env"] = ["PATH=/usr/local/bin:/usr/bin:/bin", *environment]
+    described = {"architecture": "amd64", "os": "linux", "config": settings,
+                 "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(plain).hexdigest()]}}
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}
+    if labels:
+        settings["Labels"] = manifest["annotations"] = labels
+    if created:
+        described["created"] = created
+    manifest["config"] = document(described, "config.v1+json")
+    manifest["layers"] = [content]
+    top = document(manifest, "manifest.v1+json")
+    top["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rsplit(":", 1)[-1]}
     blobs["oci-layout"] = b'{"imageLayoutVersion": "1.0.0"}'
-    blobs["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [manifest]}).encode()
+    blobs["index.json"] = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [top]}).encode()
     with tarfile.open(out, "w", format=tarfile.USTAR_FORMAT) as tar:
         for path, data in blobs.items():
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(data), 0o644
             tar.addfile(entry, io.BytesIO(data))
+    return top["digest"]
 
 
 def main(name, out, *words):
@@ -158,7 +171,7 @@ def main(name, out, *words):
             else:
                 layer.copy(inside(path), source)
                 layer.libraries(source)
-    write(name, out, layer, environment, entry)
+    write(name, out, layer, environment, **({"Entrypoint": [entry]} if entry else {}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a tenant waits for beyond ps_state(): who has what it needs, and what helps. `mete why`,
+ * `mete top` and the page say the same sentences.
+ */
+#pragma once
+
+#include "view/ps_rows.h"
+
+/* It cannot go on by itself at once. */
+bool why_waits(const struct wire_tenant_row *tenant);
+
+/* Calls say() with each sentence. Whoever is not among the rows is not named. */
+void why_say(const struct ps_rows *rows, const struct wire_tenant_row *tenant,
+	     void (*say)(void *owner, const char *sentence), void *owner);
