@@ -142,17 +142,19 @@ class Zsh(Terminal):
         super().__init__(node, "exec zsh -i", columns=160, lines=60, ZDOTDIR=node.place, **environment)
         self.wait("^# $|^# *$")
 
-    def complete(self, line, *shown, without=None, keys=("Tab",)):
+    def begin(self, line):
         self.press("C-u", "C-l")
+        self.wait("^# *$", without="^# *mete")  # otherwise the line before may be taken for this one
         self.type(line)
+
+    def complete(self, line, *shown, without=None, keys=("Tab",)):
+        self.begin(line)
         self.press(*keys)
         self.wait(*shown, without=without)
 
-
     def completed(self, line):
         """What it makes of a line; "x" is typed behind it, so that it is known to be done."""
-        self.press("C-u", "C-l")
-        self.type(line)
+        self.begin(line)
         self.press("Tab", "x")
         return re.search("^# (.*?) ?x$", self.wait("^# mete .*x$"), re.M)[1]
 

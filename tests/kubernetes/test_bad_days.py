@@ -59,14 +59,27 @@ def test_meted_is_killed_while_programs_run():
         works(here)
 
 
+def is_kept(pod):
+    return any(c["type"] == "PodScheduled" and c["status"] == "False" and "mete.dev/gpu" in c.get("message", "") for c in pod["status"].get("conditions", []))
+
+
+def await_kept(here):
+    """The node has no slots (kill() has waited for that), so the scheduler keeps the pod. It may see that later than we do: the kubelet
+    then rejects the pod, as it rejects those of a Deployment, which makes another one."""
+    while True:
+        made = here.pod("waits", pod(command=["seen"], slots=1))
+        made.until(lambda pod: is_kept(pod) or pod["status"]["phase"] == "Failed", "was neither kept nor rejected")
+        if is_kept(made.get()):
+            return made
+        assert made.get()["status"]["reason"] == "UnexpectedAdmissionError", made.get()["status"]
+        made.delete()
+
+
 def test_a_pod_that_comes_while_meted_is_away_waits_for_it():
     with node(SHARE, slots=4) as here:
         works(here, "before")
         here.meted.kill()
-        made = here.pod("waits", pod(command=["seen"], slots=1))
-        # The node has no slots meanwhile (kill() has waited for that): the scheduler keeps the pod.
-        made.until(lambda pod: any(c["type"] == "PodScheduled" and c["status"] == "False" and "mete.dev/gpu" in c.get("message", "")
-                                   for c in pod["status"].get("conditions", [])), "was never kept waiting for a slot")
+        made = await_kept(here)
         assert made.get()["status"]["phase"] == "Pending"
         here.meted.start()
         assert made.await_end() == 0, made.get()["status"]

@@ -13,11 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("system", "cluster")]
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("system", "../tools")]
 BUILD = os.path.abspath(sys.argv[3])
 del sys.argv[3]
 from meted import *
-from image import needed
+from oci import needed
 
 SIM = os.path.abspath(sys.argv[2])
 HOOK = BUILD + "/hook/mete-hook"
