@@ -55,6 +55,7 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 	struct tenant_spec tenant = {.owner = geteuid(),
 				     .name = spec->name,
 				     .devices = spec->devices,
+				     .pods = true,
 				     .observes = spec->observes};
 	struct tenant *t;
 	char memory[32];
@@ -74,7 +75,6 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 	r = tenant_make(d, &tenant, &t, why);
 	if (r < 0)
 		return r;
-	t->pods = true;
 	tenant_keep(t);
 	recorder_tenant(t);
 	*ret_id = t->id;
@@ -95,6 +95,21 @@ static int keep(struct daemon *d, uint32_t id, char ret_folder[HOST_FOLDER_MAX])
 	tenant_keep(t);
 	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
 	return 0;
+}
+
+/* Nobody waits for whom no record names: meted was killed before the kubelet was answered, and no
+ * container was started. Its room is given to others from now on. */
+static void kept_all(struct daemon *d)
+{
+	list_for_each(link, &d->tenants.all)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		if (!t->pods || t->keepers)
+			continue;
+		t->kept = true;
+		tenant_maybe_end(t);
+	}
 }
 
 static int set(struct daemon *d, uint32_t id, const char *key, const char *value, struct fault *why)
@@ -309,6 +324,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.carried = &d->carried,
 		.make = make,
 		.keep = keep,
+		.kept_all = kept_all,
 		.set = set,
 		.end = end,
 		.rows = rows,

@@ -20,7 +20,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 17, /* of this interface: both sides are built together */
+	HOST_VERSION = 18, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -113,14 +113,17 @@ struct host {
 	 * in the same process; NULL: not wanted. */
 	struct registration **carried;
 
-	/* Creates a tenant that lives until end(); after a restart of meted, until the grace
-	 * period is over, unless keep() is called. The folder holds its socket and is new: its
+	/* Creates a tenant that lives until end(); after a restart of meted, until kept_all(),
+	 * unless keep() is called. The folder holds its socket and is new: its
 	 * inode was never another tenant's. */
 	int (*make)(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_id,
 		    char ret_folder[HOST_FOLDER_MAX], struct fault *why);
 	/* Keeps a tenant from before this meted. HOST_ABSENT: nobody can join it before a meted
 	 * starts that finds all of its devices. -ESRCH: there is none. */
 	int (*keep)(struct daemon *d, uint32_t id, char ret_folder[HOST_FOLDER_MAX]);
+	/* keep() has been called for all. What else was made for us before ends now, or as soon as
+	 * its processes have ended. */
+	void (*kept_all)(struct daemon *d);
 	int (*set)(struct daemon *d, uint32_t id, const char *key, const char *value,
 		   struct fault *why);
 	/* No process can join it any more; it ends when its processes have ended. If it does not

@@ -292,6 +292,7 @@ static int start(struct plugin *p, struct fault *why)
 	r = dra_open(p, &p->dra, why);
 	if (r < 0)
 		return r;
+	p->host->kept_all(p->host->daemon);
 	cdi_remember(p);
 	r = open_api(p, why);
 	if (r < 0)

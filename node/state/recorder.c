@@ -13,7 +13,8 @@
  *	cordoned device=GPU-...
  *	uncordoned device=GPU-...
  *
- * A tenant's record has observes=1 if the tenant observes. Its held bytes change too often to be
+ * A tenant's record has observes=1 if the tenant observes, and pods=1 if the Kubernetes part made
+ * it. Its held bytes change too often to be
  * recorded: `held` is an upper bound that only rises, in large steps. A guest or picker is
  * identified by its pid and its process's start.
  */
@@ -45,6 +46,8 @@ static void tenant_record(struct record *record, const struct tenant *t)
 		record_number(record, "away", 1);
 	if (t->observes)
 		record_number(record, "observes", 1);
+	if (t->pods)
+		record_number(record, "pods", 1);
 	record_value(record, "device", devices.text ? devices.text : "");
 	record_value(record, "name", t->name);
 	for (uint32_t i = 0; share_key(i); i++) {

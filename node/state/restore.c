@@ -64,6 +64,7 @@ static void bring_tenant_back(struct daemon *d, const char *record)
 		.owner = (uid_t)record_get_number(record, "owner"),
 		.outer = tenant_find(d, (uint32_t)record_get_number(record, "outer")),
 		.observes = record_get_number(record, "observes") != 0,
+		.pods = record_get_number(record, "pods") != 0,
 		.name = name};
 	struct tenant *t;
 	struct fault why;

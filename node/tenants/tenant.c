@@ -287,6 +287,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	t->made_ns = loop_now_ns();
 	t->outer = spec->outer;
 	t->observes = spec->observes;
+	t->pods = spec->pods;
 	t->listen_fd = t->page.fd = -1;
 	flow_init(&t->flow, &d->flows);
 	t->calls = (struct flow_item){.flow = &t->flow, .work = on_turn, .hush = on_hush};

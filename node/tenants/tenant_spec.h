@@ -10,7 +10,7 @@ struct tenant_spec {
 	const char *name;
 	const char *texts[SHARE_FIELDS]; /* share.def's order; NULL: default */
 	struct tenant *outer;		 /* NULL: none */
-	bool observes;
+	bool observes, pods;
 	uint32_t devices;
 	uint32_t device[WIRE_DEVICES];
 };

@@ -97,7 +97,8 @@ struct tenant {
 	struct move_wait suspending;
 	struct store *store; /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;
-	bool leaving, kept;	    /* kept: by a connection, since this daemon started */
+	/* kept: by a connection, since this daemon started, or nobody returns to keep it. */
+	bool leaving, kept;
 	uint64_t unknown_functions; /* of guests that have left */
 	uint64_t joins;		    /* guests, since this daemon started */
 	uint32_t devices;

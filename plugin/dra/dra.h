@@ -27,7 +27,7 @@
 
 struct dra;
 
-/* Reads the journal and keeps its tenants; before the daemon's grace period is over. */
+/* Reads the journal and keeps its tenants; before host.kept_all(). */
 must_check int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why);
 /* The driver's files are known: finishes what was interrupted, and serves the kubelet. Devices are
  * published if the configuration says `dra: on`; prepared claims are served in any case. May be

@@ -2,10 +2,10 @@
 /*
  * The steps of preparing a claim, in order: the tenant, the CDI file, and the record that it is
  * done. Before the first claim of a start, the journal has it in writing where files without a
- * record may be. If meted is killed in between, it leaves a tenant that nobody keeps, or a CDI file
- * that no record names (prepare_restore() removes it). Undoing goes the other way: the record that
- * it ends, the CDI file, the tenant, and the record itself, which therefore outlives everything
- * that it names.
+ * record may be. If meted is killed in between, it leaves a tenant that nobody keeps (the next
+ * start ends it: host.kept_all()), or a CDI file that no record names (prepare_restore() removes
+ * it). Undoing goes the other way: the record that it ends, the CDI file, the tenant, and the
+ * record itself, which therefore outlives everything that it names.
  */
 #include <string.h>
 

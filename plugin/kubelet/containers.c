@@ -5,7 +5,8 @@
  *
  * The steps when one begins, in order: the tenant, the link, the CDI file, the record, and then the
  * end of the tenant that had the ids before. If meted is killed in between, it leaves a tenant or a
- * link without a record: the next start finds and removes both (containers_open()).
+ * link without a record. The next start ends the tenant before anybody is given its room
+ * (host.kept_all()), and removes the link (containers_open()).
  */
 #include <string.h>
 
@@ -363,7 +364,7 @@ void containers_gone(struct plugin *p, const char *key, uint32_t tenant)
 	serve_changed(p);
 }
 
-/* Before the daemon's grace period is over: tenants that are not kept end then. */
+/* Before host.kept_all(). */
 void containers_keep(struct plugin *p)
 {
 	list_for_each(link, &p->bindings.all)
