@@ -12,20 +12,21 @@ from test_plugin_claims import claims, uid
 HOUR = ("--grace", "1h")
 
 
-def made(node):
-    """The tenants that meted's journal has named, by their names' last parts, and how often."""
+def newest(node):
+    """The tenant that meted's journal has named last; 0: none yet."""
     with open(node.place + "/journal") as file:
-        return re.findall(r"^tenant .*?name=\S*?([a-z0-9-]+)(?:/main)?(?: |$)", file.read(), re.MULTILINE)
+        return max(map(int, re.findall(r"\btenant id=(\d+)", file.read())), default=0)
 
 
-def die_before(node, record, begin, name):
-    """Kills meted between the journal's record of that tenant and the other one, whose writer waits for a reader there."""
-    before = made(node).count(name)
+def die_before(node, record, begin):
+    """Kills meted between the journal's record of a new tenant and that other one, whose writer waits for a reader."""
+    before = newest(node)
     os.mkfifo(f"{node.place}/{record}.new")
     begin()
-    until(lambda: made(node).count(name) > before, lambda: (made(node), node.log()[-2000:]))
-    node.meted.kill()
-    assert not os.path.exists(f"{node.place}/{record}")
+    try:
+        until(lambda: newest(node) > before, lambda: open(node.place + "/journal").read())
+    finally:
+        node.meted.kill()
 
 
 def key_of(node, *ids):
@@ -45,7 +46,7 @@ def test_a_slot_whose_container_was_not_told_is_free():
     with Node(devices="1xSIM", slots=2, options=HOUR) as node:
         key = key_of(node, node.id(0))
         pod = node.pod("pod", annotations={"memory": "2GiB"}).admit(node.id(0))
-        die_before(node, key, pod.begin, "pod")
+        die_before(node, key, pod.begin)
         node.restart()
         assert not node.tenants() and not os.listdir(node.place + "/tenants")
         pod.start()
@@ -59,11 +60,7 @@ def test_a_container_that_starts_again_has_its_room_once():
     with Node(devices="1xSIM", slots=2, options=HOUR) as node:
         pod = node.run("pod", node.id(0))
         key, was = node.record(pod.title())
-        before = made(node).count("pod")
-        os.mkfifo(f"{node.place}/bindings/{key}.new")
-        pod.begin()
-        until(lambda: made(node).count("pod") > before, lambda: node.log()[-2000:])
-        node.meted.kill()
+        die_before(node, "bindings/" + key, pod.begin)
         node.restart()
         assert [row.tenant for row in node.tenants()] == [was["tenant"]]
         node.folder_of(pod.title())
@@ -75,7 +72,7 @@ def test_room_that_nobody_was_told_of_is_anothers():
     with amounts(devices="1xSIM", options=HOUR) as node:
         key = key_of(node, "slot-900")
         pod = node.pod("pod", spec={"containers": [container(memory="3Gi")]}).admit("slot-900")
-        die_before(node, key, pod.begin, "pod")
+        die_before(node, key, pod.begin)
         node.restart()
         other = asks(node, "other", container(memory="3Gi")).start()
         assert limits(node) == {other.title(): 3 * GIB}
@@ -88,10 +85,10 @@ def test_room_that_nobody_was_told_of_is_anothers():
 def test_a_claim_that_was_not_prepared_has_no_room():
     with claims(devices="1xSIM", options=HOUR) as (node, requests, caller):
         requests.answer_all()
-        die_before(node, f"claims/{uid('c0')}", lambda: caller.tell(f"c0 prepare ns c0 {uid('c0')}"), "c0")
+        die_before(node, f"claims/{uid('c0')}", lambda: caller.tell(f"c0 prepare ns c0 {uid('c0')}"))
         node.start()
         assert not node.tenants() and not os.listdir(node.place + "/tenants")
-        until(lambda: not os.listdir(node.cdi))
+        node.await_empty()  # its CDI file, too, if there was one by then
 
 
 def test_who_runs_without_a_record_has_until_he_ends():
