@@ -322,5 +322,34 @@ def test_a_claim_that_waits_for_its_pods_keeps_the_part_that_it_shares():
         assert said.startswith("ok ") and there == 2, (said, there)
 
 
+def lose_while_it_waits(n):
+    """A claim of a stranger's part, whose owner removes it meanwhile."""
+    with Parts("0:3g.40gb") as node:
+        node.begin()
+        theirs, = (name for name, device in node.devices(PLACES - 15 + 1).items() if "uuid" in device["attributes"])
+        node.api.hold()
+        node.made.reserved["waits"], node.made.places["waits"] = [node.pod("waits").uid], theirs
+        lists = len(pod_lists(node))
+        node.api.silent_lists = True
+        node.caller.prepare("waits")
+        until(lambda: len(pod_lists(node)) > lists, "nobody asked for the node's pods")
+        with open(node.folder + "/mig.yaml", "w") as file:
+            json.dump({"version": "v1", "mig-configs": {"it": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 1}}]}}, file)
+        subprocess.run([BUILD + "/cli/mete", "mig", "apply", "-f", node.folder + "/mig.yaml", "-c", "it"], check=True, timeout=PATIENCE,
+                       env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=node.sim, XDG_RUNTIME_DIR=node.folder))
+        node.await_log("device.gone")
+        node.api.silent_lists = False
+        node.api.release()
+        said = node.caller.answer("waits")
+        assert not node.tenants(), node.tenants()
+        return said
+
+
+def test_a_claim_whose_device_goes_while_it_waits_is_refused():
+    # It does not wait for ever: on a busy machine once more.
+    said = next(said for said in map(lose_while_it_waits, itertools.count()) if "pods cannot be read" not in said)
+    assert "is gone: MIG has divided its GPU in another way" in said, said
+
+
 if __name__ == "__main__":
     run(globals())
