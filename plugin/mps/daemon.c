@@ -97,7 +97,7 @@ static void watch_process(struct mps_daemon *daemon)
 	size_t size;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/pipe/nvidia-cuda-mps-control.pid", daemon->folder);
+	snprintf(path, sizeof(path), "%s/pipe/" MPS_PID_FILE, daemon->folder);
 	/* Containers can write there. */
 	file = mps_folder_open_file(path);
 	if (file < 0 || file_slurp_from(file, PID_MOST, &text, &size) < 0 || atoi(text) <= 0)

@@ -107,9 +107,12 @@ int mps_folder_open_file(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-static bool is_daemons(mode_t mode)
+/* In place of the pid's file a pipe would have the daemon wait for a reader, and our thread for the
+ * daemon. */
+static bool is_daemons(const char *name, mode_t mode)
 {
-	return S_ISREG(mode) || S_ISSOCK(mode) || S_ISFIFO(mode) || S_ISDIR(mode);
+	return S_ISREG(mode) || S_ISSOCK(mode) || S_ISDIR(mode) ||
+	       (S_ISFIFO(mode) && strcmp(name, MPS_PID_FILE) != 0);
 }
 
 int mps_folder_unlink_links(const char *path)
@@ -127,8 +130,8 @@ int mps_folder_unlink_links(const char *path)
 	}
 	while ((entry = readdir(folder)))
 		if (fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    !is_daemons(info.st_mode) && unlinkat(fd, entry->d_name, 0) < 0 &&
-		    errno != ENOENT)
+		    !is_daemons(entry->d_name, info.st_mode) &&
+		    unlinkat(fd, entry->d_name, 0) < 0 && errno != ENOENT)
 			status = -errno;
 	closedir(folder);
 	return status;

@@ -97,12 +97,17 @@ TEST(links_and_devices_go_before_a_daemon_starts)
 	expect_eq(symlink("../../other", "daemon/folder/link"), 0);
 	expect_eq(mkfifo("daemon/log", 0600), 0);
 	expect_eq(symlink("../other/folder", "daemon/link"), 0);
-	expect_eq(symlink("nowhere", "daemon/nvidia-cuda-mps-control.pid"), 0);
+	expect_eq(symlink("nowhere", "daemon/" MPS_PID_FILE), 0);
 	expect_eq(mps_folder_unlink_links("daemon"), 0);
 	expect(access("daemon/control_lock", F_OK) == 0 && access("daemon/log", F_OK) == 0);
 	expect(faccessat(AT_FDCWD, "daemon/link", F_OK, AT_SYMLINK_NOFOLLOW) != 0);
-	expect(faccessat(AT_FDCWD, "daemon/nvidia-cuda-mps-control.pid", F_OK,
-			 AT_SYMLINK_NOFOLLOW) != 0);
+	expect(faccessat(AT_FDCWD, "daemon/" MPS_PID_FILE, F_OK, AT_SYMLINK_NOFOLLOW) != 0);
+	expect_eq(mkfifo("daemon/" MPS_PID_FILE, 0600), 0);
+	expect_eq(mps_folder_unlink_links("daemon"), 0);
+	expect(access("daemon/" MPS_PID_FILE, F_OK) != 0 && access("daemon/log", F_OK) == 0);
+	make_file(AT_FDCWD, "daemon/" MPS_PID_FILE);
+	expect_eq(mps_folder_unlink_links("daemon"), 0);
+	expect_eq(access("daemon/" MPS_PID_FILE, F_OK), 0);
 	expect(access("other/folder", F_OK) == 0);
 	expect_eq(mps_folder_remove("daemon"), 0);
 	expect(mps_folder_unlink_links("daemon") < 0);
