@@ -61,7 +61,8 @@ extern const struct grpc_method serve_methods[];
 extern const size_t serve_method_count;
 /* Prepares some of the claims that have been read. */
 void serve_some(struct dra *dra);
-/* Of claims that are being prepared: the places where parts have been made for them. */
+/* Of claims that are being prepared: the places where parts have been made for them, and those of
+ * others' parts in which they have a share. */
 void serve_each_place(const struct dra *dra, void (*each)(void *owner, const char *device),
 		      void *owner);
 /* The server is closing: forgets the calls that wait. */

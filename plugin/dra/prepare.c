@@ -40,6 +40,19 @@ static int check_health(const struct dra *dra, const struct claim *claim, struct
 	return 0;
 }
 
+/* When the claim has been read, and again when it has waited for its pods. */
+static int check_devices(const struct dra *dra, const struct claim *claim, struct fault *why)
+{
+	for (uint32_t i = 0; i < claim->devices; i++) {
+		const char *reason = dra_withheld(dra, claim->of[i]);
+
+		if (reason)
+			return fault_set(why, -EBUSY, "device %s %s",
+					 dra->plugin->host->device[claim->of[i]].uuid, reason);
+	}
+	return check_health(dra, claim, why);
+}
+
 /* Claims that are one tenant are named together: "default/first+second". */
 static void name_tenant(const struct claim *claim, const struct joint *joint, char *name,
 			size_t size)
@@ -201,15 +214,7 @@ int prepare_read(struct dra *dra, const cJSON *object, const char *uid, struct c
 	r = claim_read(object, &place, &claim, why);
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; r == 0 && i < claim->devices; i++) {
-		const char *reason = dra_withheld(dra, claim->of[i]);
-
-		if (reason)
-			r = fault_set(why, -EBUSY, "device %s %s",
-				      dra->plugin->host->device[claim->of[i]].uuid, reason);
-	}
-	if (r == 0)
-		r = check_health(dra, claim, why);
+	r = check_devices(dra, claim, why);
 	if (r < 0)
 		claim_free(claim);
 	else
@@ -238,6 +243,8 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 	struct fault other;
 	int r = check_edits(dra, why);
 
+	if (r == 0)
+		r = check_devices(dra, claim, why);
 	if (r == 0)
 		r = end_earlier(dra, claim->uid, why);
 	if (r == 0)

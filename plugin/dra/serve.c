@@ -230,6 +230,23 @@ static void on_read(struct reading *reading, const char *problem, const cJSON *o
 	settle(claim->asking);
 }
 
+/* A part that has been made for the claim, or that another claim had when this one was read: that
+ * one may end before this one is prepared. */
+static void each_place(const struct asked_claim *claim,
+		       void (*each)(void *owner, const char *device), void *owner)
+{
+	const struct parts_ask *places = &claim->places;
+	const struct claim *read = claim->claim;
+	char name[SLICES_NAME];
+
+	for (uint32_t i = 0; places->made && i < places->count; i++) {
+		slices_device_name(places->id[i], name);
+		each(owner, name);
+	}
+	for (uint32_t i = 0; read && !read->is_admin && i < read->results; i++)
+		each(owner, read->result[i].device);
+}
+
 void serve_each_place(const struct dra *dra, void (*each)(void *owner, const char *device),
 		      void *owner)
 {
@@ -237,15 +254,8 @@ void serve_each_place(const struct dra *dra, void (*each)(void *owner, const cha
 	{
 		const struct asking *a = list_entry(link, struct asking, link);
 
-		for (size_t i = 0; i < a->request->n_claims; i++) {
-			const struct parts_ask *places = &a->claims[i].places;
-			char name[SLICES_NAME];
-
-			for (uint32_t k = 0; places->made && k < places->count; k++) {
-				slices_device_name(places->id[k], name);
-				each(owner, name);
-			}
-		}
+		for (size_t i = 0; i < a->request->n_claims; i++)
+			each_place(&a->claims[i], each, owner);
 	}
 }
 

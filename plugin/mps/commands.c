@@ -188,6 +188,19 @@ static void on_run(struct loop_work *work)
 	run(&container_of(work, struct mps_daemon, work)->run);
 }
 
+/* A container can write beside the daemon's files: a link of its would have the daemon write
+ * wherever it leads on the host. */
+static void on_start(struct loop_work *work)
+{
+	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
+	char path[MPS_PATH + 16];
+
+	snprintf(path, sizeof(path), "%s/pipe", daemon->folder);
+	daemon->run.status = mps_folder_unlink_links(path);
+	if (daemon->run.status == 0)
+		run(&daemon->run);
+}
+
 static void on_finished(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
@@ -221,7 +234,8 @@ static void run_control(struct mps_daemon *daemon, const char *input)
 	if (daemon->machine.runs == MPS_LIMIT)
 		say_limits(daemon);
 	if (!*hub->control ||
-	    loop_work(hub->plugin->host->loop, &daemon->work, on_run, on_finished) < 0) {
+	    loop_work(hub->plugin->host->loop, &daemon->work,
+		      daemon->machine.runs == MPS_START ? on_start : on_run, on_finished) < 0) {
 		snprintf(daemon->run.output, RUN_TEXT, "nvidia-cuda-mps-control cannot be run");
 		mps_daemon_did(daemon, false);
 		return;

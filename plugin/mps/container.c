@@ -118,9 +118,11 @@ static void leave(struct mps_container *c)
 	mps_daemon_close(&c->daemon, on_timer_closed);
 }
 
+/* At our end its timer is closed already: it goes with the hub. */
 static void undone(struct mps_daemon *daemon)
 {
-	leave(whose(daemon));
+	if (!daemon->hub->closed)
+		leave(whose(daemon));
 }
 
 static const struct mps_uses uses = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One control daemon: when something is due, whether its process lives, and what is logged. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +97,9 @@ static void watch_process(struct mps_daemon *daemon)
 	size_t size;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/pipe/nvidia-cuda-mps-control.pid", daemon->folder);
-	/* Containers can write there: meted must not wait for a pipe that one has put in its
-	 * place. */
-	file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	snprintf(path, sizeof(path), "%s/pipe/" MPS_PID_FILE, daemon->folder);
+	/* Containers can write there. */
+	file = mps_folder_open_file(path);
 	if (file < 0 || file_slurp_from(file, PID_MOST, &text, &size) < 0 || atoi(text) <= 0)
 		return;
 	fd = (int)syscall(SYS_pidfd_open, atoi(text), 0);

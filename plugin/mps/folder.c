@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes the folder of a container's daemon. The container could write in a part of it, so that
- * anything may be there: no link is followed, and folders may be as deep as the container likes.
- * Their number is not bounded either, so this runs in a thread.
+ * The folder of a daemon. Containers can write in a part of it, so that anything may be there: no
+ * link is followed, no device is opened, and folders may be as deep as the container likes. Their
+ * number is not bounded either, so what goes through all of them runs in a thread.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "plugin/mps/inside.h"
@@ -86,4 +87,52 @@ int mps_folder_remove(const char *path)
 		status = fd < 0 ? -errno : empty(&r, fd, 0);
 	} while (status == 0 && r.moved != before);
 	return status == 0 && rmdir(path) < 0 ? -errno : status;
+}
+
+/* To open a device may do something already: a watchdog, opened and closed, restarts the host. */
+int mps_folder_open_file(const char *path)
+{
+	owned(close) int at = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char name[32];
+	struct stat info;
+	int fd;
+
+	if (at < 0)
+		return -errno;
+	if (fstat(at, &info) < 0 || !S_ISREG(info.st_mode))
+		return -EINVAL;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", at);
+	/* Who has a lease of it would have meted wait for 45 s. */
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+/* In place of the pid's file a pipe would have the daemon wait for a reader, and our thread for the
+ * daemon. */
+static bool is_daemons(const char *name, mode_t mode)
+{
+	return S_ISREG(mode) || S_ISSOCK(mode) || S_ISDIR(mode) ||
+	       (S_ISFIFO(mode) && strcmp(name, MPS_PID_FILE) != 0);
+}
+
+int mps_folder_unlink_links(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), status = 0;
+	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	struct stat info;
+
+	if (!folder) {
+		status = -errno;
+		if (fd >= 0)
+			close(fd);
+		return status;
+	}
+	while ((entry = readdir(folder)))
+		if (fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    !is_daemons(entry->d_name, info.st_mode) &&
+		    unlinkat(fd, entry->d_name, 0) < 0 && errno != ENOENT)
+			status = -errno;
+	closedir(folder);
+	return status;
 }

@@ -128,6 +128,12 @@ must_check int mps_record_write(const struct plugin *p, const char *uuid, const 
 void mps_record_remove(const struct plugin *p, const char *uuid);
 /* folder.c: removes a folder and all that is in it, without following links. -errno. */
 must_check int mps_folder_remove(const char *path);
+/* Removes links and devices, which no daemon has there: it would write where they lead; and a pipe
+ * in place of its pid's file. -errno. */
+#define MPS_PID_FILE "nvidia-cuda-mps-control.pid"
+must_check int mps_folder_unlink_links(const char *path);
+/* A file that is one. A descriptor, or -errno. */
+must_check int mps_folder_open_file(const char *path);
 
 /* turnover.c: reads the kubelet's record, before mps_gpu_want() decides by it: once for all GPUs.
  */

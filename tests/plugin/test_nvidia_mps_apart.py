@@ -132,6 +132,29 @@ def test_a_daemon_that_is_killed_is_its_own_pods_alone():
         assert f"daemon={slots[1]}" not in "".join(line for line in node.log().splitlines() if "mps.ended" in line)
 
 
+def test_a_daemon_that_starts_again_follows_no_link_of_its_container():
+    with apart() as node:
+        place = slot(node, started(node, "a", node.id(0)))
+        hosts = node.folder + "/file of the host"
+        with open(hosts, "w") as file:
+            file.write("untouched")
+        os.unlink(pipe(node, place) + "/nvidia-cuda-mps-control.pid")
+        os.symlink(hosts, pipe(node, place) + "/nvidia-cuda-mps-control.pid")
+        control(node, "quit", device=place)
+        node.await_log(f"mps.ready .*daemon={place}", times=2)
+        with open(hosts) as file:
+            assert file.read() == "untouched"
+
+
+def test_a_pipe_in_place_of_its_pid_does_not_hold_up_a_daemon():
+    with apart() as node:
+        place = slot(node, started(node, "a", node.id(0)))
+        os.unlink(pipe(node, place) + "/nvidia-cuda-mps-control.pid")
+        os.mkfifo(pipe(node, place) + "/nvidia-cuda-mps-control.pid")
+        control(node, "quit", device=place)
+        node.await_log(f"mps.ready .*daemon={place}", times=2)
+
+
 def test_a_daemon_ends_with_its_pod():
     with apart() as node:
         first, second = started(node, "a", node.id(0)), started(node, "b", node.id(1))

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Parts of GPUs that are made for claims: mig: dynamic. tests/plugin/node.py says with whom."""
+import itertools
+
 from node import *
 from meted import run
 from test_plugin_claims import DRIVER, Caller, Claims, uid
+from test_plugin_claims_changes import pod_lists
 
 ROUNDS = 50 if os.environ.get("METE_SOAK") == "1" else 1
 STEPS = 8  # a part is made and removed in four changes, each with a moment before and one after it
@@ -282,6 +285,70 @@ def test_a_driver_that_takes_long_holds_up_only_who_waits_for_it():
         assert "c1" not in node.caller.answers
         node.faults("")
         assert node.caller.answer("c1").startswith("ok ")
+
+
+def share_while_the_other_ends(node, place, n):
+    first, other, waits, last = (f"{word}{n}" for word in ("first", "other", "waits", "last"))
+    assert node.prepare(first, place).startswith("ok ")
+    assert node.prepare(other, node.at("2g.20gb", 4)).startswith("ok ")
+    node.api.hold()
+    node.made.reserved[waits], node.made.places[waits], node.made.memories[waits] = [node.pod(waits).uid], place, "1Gi"
+    lists = len(pod_lists(node))
+    node.api.silent_lists = True
+    node.caller.prepare(waits)
+    until(lambda: len(pod_lists(node)) > lists, "nobody asked for the node's pods")
+    node.caller.unprepare(first)
+    node.caller.unprepare(other)
+    until(lambda: "2g.20gb" not in node.parts(), "no look")
+    assert node.prepare(last, node.at("1g.10gb", 0)).startswith("ok ")  # after that look
+    there = node.parts()["1g.10gb"]
+    node.api.silent_lists = False
+    node.api.release()
+    node.caller.unprepare(last)
+    said = node.caller.answer(waits)
+    node.caller.unprepare(waits)
+    node.await_nothing()
+    return said, there
+
+
+def test_a_claim_that_waits_for_its_pods_keeps_the_part_that_it_shares():
+    """The only other claim of the part ends meanwhile: then nobody is prepared who has it."""
+    with Parts() as node:
+        node.begin()
+        node.devices(PLACES)
+        # It does not wait for ever: on a busy machine once more.
+        tries = (share_while_the_other_ends(node, node.at("1g.10gb", 3), n) for n in itertools.count())
+        said, there = next((said, there) for said, there in tries if "pods cannot be read" not in said)
+        assert said.startswith("ok ") and there == 2, (said, there)
+
+
+def lose_while_it_waits(n):
+    """A claim of a stranger's part, whose owner removes it meanwhile."""
+    with Parts("0:3g.40gb") as node:
+        node.begin()
+        theirs, = (name for name, device in node.devices(PLACES - 15 + 1).items() if "uuid" in device["attributes"])
+        node.api.hold()
+        node.made.reserved["waits"], node.made.places["waits"] = [node.pod("waits").uid], theirs
+        lists = len(pod_lists(node))
+        node.api.silent_lists = True
+        node.caller.prepare("waits")
+        until(lambda: len(pod_lists(node)) > lists, "nobody asked for the node's pods")
+        with open(node.folder + "/mig.yaml", "w") as file:
+            json.dump({"version": "v1", "mig-configs": {"it": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 1}}]}}, file)
+        subprocess.run([BUILD + "/cli/mete", "mig", "apply", "-f", node.folder + "/mig.yaml", "-c", "it"], check=True, timeout=PATIENCE,
+                       env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=node.sim, XDG_RUNTIME_DIR=node.folder))
+        node.await_log("device.gone")
+        node.api.silent_lists = False
+        node.api.release()
+        said = node.caller.answer("waits")
+        assert not node.tenants(), node.tenants()
+        return said
+
+
+def test_a_claim_whose_device_goes_while_it_waits_is_refused():
+    # It does not wait for ever: on a busy machine once more.
+    said = next(said for said in map(lose_while_it_waits, itertools.count()) if "pods cannot be read" not in said)
+    assert "is gone: MIG has divided its GPU in another way" in said, said
 
 
 if __name__ == "__main__":

@@ -88,3 +88,46 @@ TEST(a_folder_that_is_a_link_stays)
 	expect_eq(mps_folder_remove("daemon"), 0);
 	end();
 }
+
+TEST(links_and_devices_go_before_a_daemon_starts)
+{
+	begin();
+	make_file(AT_FDCWD, "daemon/control_lock");
+	expect_eq(mkdir("daemon/folder", 0755), 0);
+	expect_eq(symlink("../../other", "daemon/folder/link"), 0);
+	expect_eq(mkfifo("daemon/log", 0600), 0);
+	expect_eq(symlink("../other/folder", "daemon/link"), 0);
+	expect_eq(symlink("nowhere", "daemon/" MPS_PID_FILE), 0);
+	expect_eq(mps_folder_unlink_links("daemon"), 0);
+	expect(access("daemon/control_lock", F_OK) == 0 && access("daemon/log", F_OK) == 0);
+	expect(faccessat(AT_FDCWD, "daemon/link", F_OK, AT_SYMLINK_NOFOLLOW) != 0);
+	expect(faccessat(AT_FDCWD, "daemon/" MPS_PID_FILE, F_OK, AT_SYMLINK_NOFOLLOW) != 0);
+	expect_eq(mkfifo("daemon/" MPS_PID_FILE, 0600), 0);
+	expect_eq(mps_folder_unlink_links("daemon"), 0);
+	expect(access("daemon/" MPS_PID_FILE, F_OK) != 0 && access("daemon/log", F_OK) == 0);
+	make_file(AT_FDCWD, "daemon/" MPS_PID_FILE);
+	expect_eq(mps_folder_unlink_links("daemon"), 0);
+	expect_eq(access("daemon/" MPS_PID_FILE, F_OK), 0);
+	expect(access("other/folder", F_OK) == 0);
+	expect_eq(mps_folder_remove("daemon"), 0);
+	expect(mps_folder_unlink_links("daemon") < 0);
+	end();
+}
+
+TEST(nothing_but_a_file_is_opened)
+{
+	int fd;
+
+	begin();
+	make_file(AT_FDCWD, "daemon/file");
+	expect_eq(symlink("file", "daemon/link"), 0);
+	expect_eq(mkfifo("daemon/pipe", 0600), 0);
+	fd = mps_folder_open_file("daemon/file");
+	expect(fd >= 0);
+	close(fd);
+	expect(mps_folder_open_file("daemon/link") < 0);
+	expect(mps_folder_open_file("daemon/pipe") < 0);
+	expect(mps_folder_open_file("daemon") < 0 && mps_folder_open_file("/dev/null") < 0);
+	expect_eq(mps_folder_remove("daemon"), 0);
+	end();
+}
