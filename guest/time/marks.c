@@ -97,8 +97,6 @@ static void judge(struct marks *m, uint64_t n, uint64_t passed_ns)
 
 void marks_judge(struct marks *m, uint64_t passed_ns)
 {
-	if (passed_ns == UINT64_MAX)
-		m->judged = m->count; /* nor will it be known */
 	if (m->judged + MARKS <= m->count)
 		m->judged = m->count - MARKS + 1;
 	for (; m->judged < m->count && marks_reached(m, m->count - m->judged); m->judged++)

@@ -187,7 +187,8 @@ static void set_countdown(struct presence_slot *slot, uint32_t calls)
 
 	if (left < period)
 		atomic_fetch_add(&presence.submissions, period - left);
-	tell_unseen(slot);
+	if (calls <= 1)
+		tell_unseen(slot);
 	__atomic_store_n(&slot->period, calls, __ATOMIC_RELEASE);
 	__atomic_store_n(&slot->countdown, calls, __ATOMIC_SEQ_CST);
 }
