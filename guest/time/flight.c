@@ -316,7 +316,7 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 	bool marks;
 
 	/* If some calls are no samples, it is not known who submitted what. */
-	if (slot->period <= 1 && presence_all_sampled())
+	if (__atomic_load_n(&slot->period, __ATOMIC_RELAXED) <= 1 && presence_all_sampled())
 		marks_judge(m, atomic_load(&flight.passed_ns));
 	else
 		m->judged = m->count; /* nor will it be known */
