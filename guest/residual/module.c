@@ -93,14 +93,14 @@ void module_came(int device)
 }
 
 /* Before the first code: what contexts take is learnt where there is nothing else, and most
- * programs load code as soon as they have one. */
+ * programs load code as soon as they have one. Nobody waits for a daemon that is away. */
 static void measure_contexts(int device)
 {
 	struct wire_message answer;
 
 	if (device >= 0 && atomic_load(&state.device[device].others) == 0 &&
 	    atomic_load(&state.device[device].contexts) != 0)
-		best_effort(within_limit(device, LINK_AT_ONCE, &answer));
+		best_effort(within_limit(device, LINK_HERE, &answer));
 }
 
 struct load {

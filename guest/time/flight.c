@@ -284,12 +284,13 @@ static uint64_t pause_us(const struct marks *m, uint64_t depth_)
 
 /* With the lock held. */
 static enum sample waits_for(struct marks *m, struct presence_slot *slot, int device,
-			     CUstream stream, uint64_t *ret_pause_us)
+			     CUstream stream, bool *ret_marks, uint64_t *ret_pause_us)
 {
 	uint64_t depth_ = depth(m, device);
 	bool marks = marks_fit(m, depth_);
 
-	if (m->vain.until_ns > now_ns())
+	*ret_marks = marks;
+	if (m->vain.until_ns && m->vain.until_ns > now_ns())
 		return GOES_ON;
 	if (marks && stream_fits(slot, depth_, stream)) {
 		if (slot->waits_since_ns)
@@ -312,12 +313,17 @@ static enum sample waits_for(struct marks *m, struct presence_slot *slot, int de
 static enum sample take_sample(struct marks *m, struct presence_slot *slot, int device,
 			       CUstream stream, uint64_t *ret_pause_us)
 {
+	bool marks;
+
 	/* If some calls are no samples, it is not known who submitted what. */
-	marks_judge(m, presence_all_sampled() ? atomic_load(&flight.passed_ns) : UINT64_MAX);
-	if (waits_for(m, slot, device, stream, ret_pause_us) == WAITS)
+	if (__atomic_load_n(&slot->period, __ATOMIC_RELAXED) <= 1 && presence_all_sampled())
+		marks_judge(m, atomic_load(&flight.passed_ns));
+	else
+		m->judged = m->count; /* nor will it be known */
+	if (waits_for(m, slot, device, stream, &marks, ret_pause_us) == WAITS)
 		return WAITS;
 	/* Also after a wait in vain, so that it is known how long that lasted. */
-	if (!marks_reached(m, 2))
+	if (!marks && !marks_reached(m, 2))
 		return GOES_ON;
 	measure(m, device);
 	marks_leave(m, stream, slot->sampled, slot->waits_since_ns != 0);

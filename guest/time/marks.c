@@ -89,13 +89,14 @@ static void judge(struct marks *m, uint64_t n, uint64_t passed_ns)
 		return;
 	/* Also where its thread waited at a gate meanwhile. */
 	marks_add_time(m, apart, mark_at(m, n)->calls);
-	m->vain = (struct presence_vain){.count = 0};
+	/* Not by a proof that does not suffice: of work of which some waits for its thread, each
+	 * proof would make more waits in vain possible. */
+	if (lasts_by_itself(&m->lasts))
+		m->vain = (struct presence_vain){.count = 0};
 }
 
 void marks_judge(struct marks *m, uint64_t passed_ns)
 {
-	if (passed_ns == UINT64_MAX)
-		m->judged = m->count; /* nor will it be known */
 	if (m->judged + MARKS <= m->count)
 		m->judged = m->count - MARKS + 1;
 	for (; m->judged < m->count && marks_reached(m, m->count - m->judged); m->judged++)

@@ -51,5 +51,5 @@ must_check uint64_t marks_left_ns(const struct marks *m);
 must_check bool marks_apart(const struct marks *m, uint64_t n, uint64_t *ret_ns);
 void marks_add_time(struct marks *m, uint64_t apart_ns, uint64_t calls);
 
-/* Did work that lasted long end by itself? `passed_ns`: see lasts_ended(). */
+/* Did work that lasted long end by itself? `passed_ns`: see lasts_ended(); it is known. */
 void marks_judge(struct marks *m, uint64_t passed_ns);

@@ -91,7 +91,9 @@ static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint
 				return answer;
 		}
 	} while (due && has_stream && flight_wait(slot, device, stream));
-	flight_passes();
+	/* Where its next calls are no samples, it is not known when it submits. */
+	if (__atomic_load_n(&slot->period, __ATOMIC_RELAXED) <= 1)
+		flight_passes();
 	want_stir(device);
 	return 0;
 }

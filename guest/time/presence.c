@@ -13,6 +13,7 @@
 #include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/process/parts.h"
+#include "guest/time/flight.h"
 #include "guest/time/jumps.h"
 
 enum {
@@ -113,6 +114,13 @@ static struct presence_slot *take_slot(void)
 	}
 }
 
+/* Its calls until now were no samples: it may have submitted just before. */
+static void tell_unseen(const struct presence_slot *slot)
+{
+	if (__atomic_load_n(&slot->period, __ATOMIC_RELAXED) > 1)
+		flight_passes();
+}
+
 /* A thread ends, perhaps inside a call: its slots are emptied in any case. */
 static void thread_ends(void *value)
 {
@@ -124,6 +132,7 @@ static void thread_ends(void *value)
 		slot->own = NULL;
 		__atomic_store_n(&slot->return_address, 0, __ATOMIC_RELEASE);
 		atomic_store(&slot->state, PRESENCE_IN);
+		tell_unseen(slot);
 		atomic_store(&slot->taken, 0);
 		slot = next;
 	} while (slot && slot != value);
@@ -178,7 +187,9 @@ static void set_countdown(struct presence_slot *slot, uint32_t calls)
 
 	if (left < period)
 		atomic_fetch_add(&presence.submissions, period - left);
-	__atomic_store_n(&slot->period, calls, __ATOMIC_RELAXED);
+	if (calls <= 1)
+		tell_unseen(slot);
+	__atomic_store_n(&slot->period, calls, __ATOMIC_RELEASE);
 	__atomic_store_n(&slot->countdown, calls, __ATOMIC_SEQ_CST);
 }
 
@@ -336,7 +347,8 @@ bool presence_all_sampled(void)
 {
 	for (struct chunk *chunk = &first.head; chunk; chunk = atomic_load(&chunk->next))
 		for (unsigned i = 0; i < count_of(chunk); i++)
-			if (__atomic_load_n(&slots_of(chunk)[i].period, __ATOMIC_RELAXED) > 1)
+			if (atomic_load(&slots_of(chunk)[i].taken) &&
+			    __atomic_load_n(&slots_of(chunk)[i].period, __ATOMIC_ACQUIRE) > 1)
 				return false;
 	return true;
 }

@@ -243,7 +243,9 @@ void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_messag
 		fake_send(g->fd, &done, NULL, 0);
 		break;
 	case WIRE_residual_check:
-		fake_send(g->fd, &done, NULL, 0);
+		fake->residual_checks++;
+		if (!fake->ignores_checks)
+			fake_send(g->fd, &done, NULL, 0);
 		break;
 	case WIRE_residual_settle:
 		fake->settles++;

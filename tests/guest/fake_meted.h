@@ -62,12 +62,13 @@ struct fake {
 	uint64_t drained_epoch[WIRE_DEVICES];
 	uint32_t drained_guests[WIRE_DEVICES];
 	uint64_t granted[WIRE_DEVICES], limit_bytes;
-	uint64_t asks, refusals, returned, residual_asks, settles, recalled;
+	uint64_t asks, refusals, returned, residual_asks, residual_checks, settles, recalled;
 	uint64_t wants, idles; /* heard, ever */
 	enum fake_fault fault;
 	int devices;
 	uint32_t on_loss;
 	int shut; /* its gates are closed from the start */
+	int ignores_checks;
 };
 
 /* Starts with `devices` devices, whose UUIDs are 16 times 0x11, 0x12, ... Sets METE_SOCKET. */

@@ -281,6 +281,48 @@ TEST(work_that_waits_for_the_thread_that_would_wait_for_it_goes_on)
 	expect_eq(in_child(work_waits_for_thread, NULL, 0), 0);
 }
 
+enum { CYCLES = 100, POLLS = 20 /* more than one look asks */ };
+
+static __thread int polls;
+
+static int counts_polls(void)
+{
+	polls++;
+	return 0;
+}
+
+/* Of each cycle the first call is seen to end by itself, and the others wait for the thread. */
+static void waits_of_both_kinds(void)
+{
+	CUstream stream;
+	int waited = 0;
+
+	alarm(240);
+	load_guest(&bounded);
+	law->call_us = 150000;
+	law->unready = counts_polls;
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	for (int i = 0; i < CYCLES; i++) {
+		check(load_launch(stream) == CUDA_SUCCESS);
+		load_synchronize(stream);
+		__atomic_store_n(&word, 0, __ATOMIC_RELEASE);
+		stream_waits_for_word(stream);
+		polls = 0;
+		for (int call = 0; call < 3; call++)
+			check(load_launch(stream) == CUDA_SUCCESS);
+		waited += polls > 3 * POLLS;
+		write_word();
+		load_synchronize(stream);
+	}
+	fprintf(stderr, "waited in %d of %d cycles\n", waited, CYCLES);
+	check(waited < CYCLES / 2);
+}
+
+TEST(who_waits_in_vain_again_and_again_stops_though_other_work_ends_by_itself)
+{
+	expect_eq(in_child(waits_of_both_kinds, NULL, 0), 0);
+}
+
 /* Longer than a submission. */
 static void takes_time(void *argument)
 {

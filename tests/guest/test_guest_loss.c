@@ -164,3 +164,48 @@ TEST(a_daemon_that_comes_back_sees_who_waits_at_its_gates)
 {
 	expect_eq(in_child(waits_across_a_restart, NULL, 0), 0);
 }
+
+static CUcontext made;
+
+static void *loads_code(void *argument)
+{
+	CUmodule module = NULL;
+
+	check(guest_function(guest, cuCtxSetCurrent)(made) == CUDA_SUCCESS);
+	check(guest_function(guest, cuModuleLoadData)(&module, "") == CUDA_SUCCESS);
+	return argument;
+}
+
+static uint64_t checks(void)
+{
+	uint64_t heard;
+
+	pthread_mutex_lock(&fake.lock);
+	heard = fake.residual_checks;
+	pthread_mutex_unlock(&fake.lock);
+	return heard;
+}
+
+/* Before the load, what the context takes is to be learnt; after it, whether the code may stay. The
+ * first is not worth waiting for the next daemon. */
+static void loads_code_as_the_daemon_goes(void)
+{
+	pthread_t thread;
+
+	load();
+	check(guest_function(guest, cuCtxCreate_v2)(&made, 0, 0) == CUDA_SUCCESS);
+	fake.ignores_checks = 1;
+	check(pthread_create(&thread, NULL, loads_code, NULL) == 0);
+	while (checks() != 1)
+		sched_yield();
+	fake_kill(&fake);
+	fake.ignores_checks = 0;
+	fake_restart(&fake);
+	pthread_join(thread, NULL);
+	check(checks() <= 2);
+}
+
+TEST(what_a_context_takes_is_not_asked_of_the_next_daemon)
+{
+	expect_eq(in_child(loads_code_as_the_daemon_goes, NULL, 0), 0);
+}
