@@ -15,6 +15,7 @@
 #include "node/memory/prices.h"
 #include "node/move/move.h"
 #include "node/peers/rows.h"
+#include "node/peers/waits.h"
 #include "node/standby.h"
 #include "node/state/absent.h"
 #include "node/state/recorder.h"
@@ -168,6 +169,12 @@ static void watch(struct daemon *d, host_health *seen, void *owner)
 		log_warning("launches.unwatched", "reason=\"no timer\"");
 }
 
+static void waits(struct daemon *d, host_waits *told, void *owner)
+{
+	if (waits_open(d, told, owner) < 0)
+		log_warning("waits.unwatched", "reason=\"no timer\"");
+}
+
 static bool cordoned(const struct daemon *d, uint32_t device)
 {
 	return d->device[device].cordoned;
@@ -313,6 +320,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.end = end,
 		.rows = rows,
 		.watch = watch,
+		.waits = waits,
 		.cordoned = cordoned,
 		.link = link_between,
 		.compute_mode = compute_mode,
@@ -429,5 +437,6 @@ void kubernetes_close(struct kubernetes *k)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);
 	launches_close(&k->launches);
+	waits_close(k->host.daemon);
 	loop_signal_close(&k->reload);
 }
