@@ -23,7 +23,8 @@ def joined(node, name, number):
 def test_a_pod_that_waits_for_memory_is_told_so_once_and_when_it_is_over():
     with Node(devices="1xSIM", slots=4, overcommit="150%", most={"memory": "100%", "wait": "1h"}) as node:
         (holder, has), (pod, asks) = joined(node, "secret", 0), joined(node, "a", 1)
-        held = has.credit(2 * GIB) + has.credit(GIB // 2)
+        has.allocated(has.credit(5 * GIB // 2))
+        until(lambda: node.tenant(holder.title()).resident)  # `mete why` names it to who sees all
         number = asks.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
         event = told(node, "a", "GPUMemoryAwaited")
         row = node.tenant(pod.title())
