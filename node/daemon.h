@@ -51,7 +51,7 @@ struct complaints {
 	uint64_t tokens, filled_ns;
 };
 
-/* What a pod's tenant was said to wait for: peers/waits.h. */
+/* What a pod's tenant was said to wait for: waits.h. */
 struct waits {
 	struct list all; /* those that may wait */
 	struct loop_timer timer;

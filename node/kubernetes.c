@@ -15,7 +15,6 @@
 #include "node/memory/prices.h"
 #include "node/move/move.h"
 #include "node/peers/rows.h"
-#include "node/peers/waits.h"
 #include "node/standby.h"
 #include "node/state/absent.h"
 #include "node/state/recorder.h"
@@ -26,6 +25,7 @@
 #include "node/time/launches.h"
 #include "node/time/schedule.h"
 #include "node/upcalls.h"
+#include "node/waits.h"
 
 struct kubernetes {
 	const struct plugin_entry *entry;

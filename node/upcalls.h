@@ -29,7 +29,7 @@ void caller_close(struct caller *c);
 /* The answers to its asks. */
 void words_answer(struct guest *g, const struct ledger_action *action);
 
-/* peers/waits.c */
+/* waits.c */
 /* The tenant may wait for memory from now on, hang or be stuck, or no longer. */
 void waits_look(struct tenant_device *at);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/peers/waits.h"
+#include "node/waits.h"
 
 #include "base/least.h"
 #include "core/doing.h"
