@@ -3,6 +3,7 @@
 """Events of pods whose tenants wait for memory for long: what `mete why` says to who sees them alone, and when it is over."""
 from node import *
 from meted import run
+from test_meted_turns import CLOSING, Player, play
 
 
 def reasons(node, name):
@@ -56,6 +57,20 @@ def test_a_pod_that_waits_for_a_moment_has_no_event():
         has.close()
         until(lambda: node.tenant(pod.title()).credit >= 5 * GIB // 2)
         assert reasons(node, "a") == [] == reasons(node, "b")
+
+
+def test_a_pod_whose_process_is_stopped_with_work_on_the_gpu_is_told_so():
+    with Node(devices="1xSIM", slots=4, most={"weight": 1000}) as node:
+        pods = [node.run(name, node.id(number), annotations={"weight": weight}) for number, (name, weight) in enumerate((("a", "300"), ("b", "100")))]
+        hangs, other = (Player(node.folder_of(pod.title()) + "/guest.sock", stubborn=pod is pods[0]) for pod in pods)
+        play([hangs, other], lambda: hangs.shown()["gate"] == CLOSING)
+        os.kill(hangs.seat.pid, signal.SIGSTOP)
+        play([other], lambda: "GPUWorkHangs" in reasons(node, "a"))
+        assert ": its process is stopped, with work on the device" in told(node, "a", "GPUWorkHangs")["message"]
+        os.kill(hangs.seat.pid, signal.SIGCONT)
+        hangs.drain()
+        play([hangs, other], lambda: "GPUWorkEnded" in reasons(node, "a"))
+        assert reasons(node, "b") == []
 
 
 if __name__ == "__main__":
