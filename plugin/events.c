@@ -167,17 +167,21 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 		post(p, &pod, &news);
 }
 
+bool events_may_begin(struct plugin *p, const struct pod *of)
+{
+	const struct events_rate *rate = rate_of(p, of->uid);
+
+	return !rate->paired_ns || loop_now_ns() - rate->paired_ns >= PAIR_EVERY_S * 1000000000ull;
+}
+
 bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
 		  const char *message)
 {
 	struct events_rate *rate = rate_of(p, of->uid);
-	uint64_t now = loop_now_ns();
 
-	if (rate->paired_ns && now - rate->paired_ns < PAIR_EVERY_S * 1000000000ull)
+	if (!events_may_begin(p, of) || !may_say_of(p, of->uid))
 		return false;
-	if (!may_say_of(p, of->uid))
-		return false;
-	rate->paired_ns = now;
+	rate->paired_ns = loop_now_ns();
 	rate->pair = tenant;
 	post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
 	     &(struct news){reason, message, false});

@@ -490,7 +490,8 @@ bool events_container(struct plugin *p, const struct binding *b, const char *rea
 		      const char *message);
 void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message);
 /* Of what begins and ends. At most one beginning in ten minutes of a pod, and an end only after it.
- * False: not now. */
+ * False: not now; events_may_begin() says so before there is a message. */
+bool events_may_begin(struct plugin *p, const struct pod *of);
 bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
 		  const char *message);
 void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,

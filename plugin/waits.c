@@ -79,6 +79,20 @@ struct teller {
 	bool told;
 };
 
+static void begin(struct teller *teller, const struct pod *pod)
+{
+	struct plugin *p = teller->plugin;
+	const struct host_waiting *news = teller->news;
+
+	if (!events_may_begin(p, pod))
+		return;
+	if (!*teller->message.text)
+		explain(p, news->row, &teller->message);
+	teller->told |=
+		*teller->message.text &&
+		events_begin(p, pod, news->tenant, kinds[news->kind].begun, teller->message.text);
+}
+
 static void tell(void *owner, const struct pod *pod)
 {
 	struct teller *teller = owner;
@@ -88,8 +102,7 @@ static void tell(void *owner, const struct pod *pod)
 		events_over(teller->plugin, pod, news->tenant, kinds[news->kind].over,
 			    teller->message.text);
 	else
-		teller->told |= events_begin(teller->plugin, pod, news->tenant,
-					     kinds[news->kind].begun, teller->message.text);
+		begin(teller, pod);
 }
 
 static bool on_waits(void *owner, const struct host_waiting *news)
@@ -105,10 +118,6 @@ static bool on_waits(void *owner, const struct host_waiting *news)
 		snprintf(teller.message.text, sizeof(teller.message.text), "%s %s for %.60s.",
 			 news->row->name.text, kinds[news->kind].did,
 			 ps_duration(news->over_ns).text);
-	else
-		explain(p, news->row, &teller.message);
-	if (!*teller.message.text)
-		return false;
 	if (!b) {
 		dra_each_pod(p->dra, news->tenant, tell, &teller);
 		return teller.told;
