@@ -407,6 +407,45 @@ void grid_line(FILE *out, const struct screen *screen, enum grid_style style, co
 	put_wrapped(out, screen, style, text, 0);
 }
 
+/* The bytes that fit on a line, without the blank after them; at least one word, though it does not
+ * fit. */
+static size_t fit_words(const char *text, size_t room)
+{
+	size_t column = 0, fits = 0;
+
+	for (size_t at = 0; text[at];) {
+		size_t columns, size = step(text + at, &columns);
+
+		if (text[at] == ' ')
+			fits = at;
+		if ((column += columns) > room)
+			return fits ? fits : strcspn(text, " ");
+		at += size;
+	}
+	return strlen(text);
+}
+
+unsigned grid_lines(FILE *out, const struct screen *screen, enum grid_style style, const char *text,
+		    unsigned most)
+{
+	unsigned lines = 0;
+
+	while (*text && lines < most) {
+		bool last = ++lines == most;
+		size_t size = last ? strlen(text) : fit_words(text, screen->width);
+		owned(free) char *line = strndup(text, size);
+
+		grid_begin(out, screen, style);
+		if (line)
+			(void)put_cut(out, screen, line, screen->width);
+		grid_end(out, screen, style);
+		fputc('\n', out);
+		text += size;
+		text += strspn(text, " ");
+	}
+	return lines;
+}
+
 struct grid_bar grid_bar(const struct screen *screen, double part)
 {
 	static const char *const plain[] = {"", "-", "-", "-", "-", "-", "-", "-", "#"};

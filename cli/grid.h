@@ -63,6 +63,10 @@ void grid_print(const struct grid *grid, FILE *out, const struct screen *screen)
 /* A sentence of its own in that style, on as many lines as it needs. */
 void grid_line(FILE *out, const struct screen *screen, enum grid_style style, const char *text);
 
+/* Likewise, on at most so many lines: the last of them is cut. Returns how many it took. */
+unsigned grid_lines(FILE *out, const struct screen *screen, enum grid_style style, const char *text,
+		    unsigned most);
+
 /* A style begins, and ends, in the midst of a line. */
 void grid_begin(FILE *out, const struct screen *screen, enum grid_style style);
 void grid_end(FILE *out, const struct screen *screen, enum grid_style style);

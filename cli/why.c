@@ -11,6 +11,12 @@ static const struct wire_tenant_row *tenant_at(const struct ps_rows *rows, size_
 	return rows->row[i].code == WIRE_tenant_row ? &rows->row[i].tenant_row : NULL;
 }
 
+static void print_head(void *owner, const char *sentence)
+{
+	(void)owner;
+	puts(sentence);
+}
+
 static void print_sentence(void *owner, const char *sentence)
 {
 	(void)owner;
@@ -19,10 +25,7 @@ static void print_sentence(void *owner, const char *sentence)
 
 static void print_tenant(const struct ps_rows *rows, const struct wire_tenant_row *t)
 {
-	int bad;
-
-	printf("%s (tenant %u) on GPU %u: %s.\n", t->name.text, t->tenant, t->device,
-	       ps_state(rows, t, &bad).text);
+	why_head(rows, t, print_head, NULL);
 	why_say(rows, t, print_sentence, NULL);
 }
 

@@ -55,6 +55,13 @@ static inline bool gate_has(uint32_t reasons, enum gate_reason reason)
 	return reasons & 1u << reason;
 }
 
+/* Some of its memory is not on the device, or is not to be. */
+static inline bool gate_has_memory(uint32_t reasons)
+{
+	return gate_has(reasons, GATE_PARKED) || gate_has(reasons, GATE_MEMORY) ||
+	       gate_has(reasons, GATE_OUT) || gate_has(reasons, GATE_YIELDS);
+}
+
 /* `owes`: a process has not acknowledged the close. */
 enum gate_state gate_state(uint32_t reasons, bool owes);
 

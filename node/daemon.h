@@ -20,6 +20,7 @@
 #include "node/time/time_types.h"
 #include "node/users/user_types.h"
 
+struct host_waiting;
 struct kubernetes;
 struct mark;
 struct registration;
@@ -48,6 +49,15 @@ struct divided {
 /* Bounds the messages about peers' misbehaviour. */
 struct complaints {
 	uint64_t tokens, filled_ns;
+};
+
+/* What a pod's tenant was said to wait for: waits.h. */
+struct waits {
+	struct list all; /* those that may wait */
+	struct loop_timer timer;
+	uint64_t next_ns; /* when all of them are looked at */
+	bool (*told)(void *owner, const struct host_waiting *news); /* NULL: nobody wants to know */
+	void *owner;
 };
 
 struct daemon {
@@ -90,6 +100,7 @@ struct daemon {
 	struct watch watch;
 	struct prices prices;
 
+	struct waits waits;
 	struct gates gates;
 	struct schedule schedule;
 	struct movement move;

@@ -25,6 +25,7 @@
 #include "node/time/launches.h"
 #include "node/time/schedule.h"
 #include "node/upcalls.h"
+#include "node/waits.h"
 
 struct kubernetes {
 	const struct plugin_entry *entry;
@@ -183,6 +184,12 @@ static void watch(struct daemon *d, host_health *seen, void *owner)
 		log_warning("launches.unwatched", "reason=\"no timer\"");
 }
 
+static void waits(struct daemon *d, host_waits *told, void *owner)
+{
+	if (waits_open(d, told, owner) < 0)
+		log_warning("waits.unwatched", "reason=\"no timer\"");
+}
+
 static bool cordoned(const struct daemon *d, uint32_t device)
 {
 	return d->device[device].cordoned;
@@ -329,6 +336,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.end = end,
 		.rows = rows,
 		.watch = watch,
+		.waits = waits,
 		.cordoned = cordoned,
 		.link = link_between,
 		.compute_mode = compute_mode,
@@ -445,5 +453,6 @@ void kubernetes_close(struct kubernetes *k)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);
 	launches_close(&k->launches);
+	waits_close(k->host.daemon);
 	loop_signal_close(&k->reload);
 }

@@ -29,6 +29,10 @@ void caller_close(struct caller *c);
 /* The answers to its asks. */
 void words_answer(struct guest *g, const struct ledger_action *action);
 
+/* waits.c */
+/* The tenant may wait for memory from now on, hang or be stuck, or no longer. */
+void waits_look(struct tenant_device *at);
+
 /* memory/measured.c */
 /* A measurement has ended. / The driver does not answer for too long. */
 void measure_has_ended(struct daemon *d);

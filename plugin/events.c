@@ -14,7 +14,8 @@ enum {
 	UNDER_WAY_MOST = 16,
 	/* Of a pod: each change of its annotations can cause one. */
 	POD_MOST = 8,
-	POD_EVERY_S = 10, /* after that, one in this time */
+	POD_EVERY_S = 10,   /* after that, one in this time */
+	PAIR_EVERY_S = 600, /* what comes and goes may do so all day */
 };
 
 struct event {
@@ -115,16 +116,24 @@ static bool may_say(const struct plugin *p)
 }
 
 /* Pods with the same place in the table forget each other: no more is said of that. */
+static struct events_rate *rate_of(struct plugin *p, const char *uid)
+{
+	uint64_t whose = ids_hash(uid);
+	struct events_rate *rate = &p->events_rate[whose % EVENTS_RATES];
+
+	if (rate->whose != whose)
+		*rate = (struct events_rate){.whose = whose, .since_ns = loop_now_ns()};
+	return rate;
+}
+
 static bool may_say_of(struct plugin *p, const char *uid)
 {
-	uint64_t now = loop_now_ns(), every = POD_EVERY_S * 1000000000ull, whose = ids_hash(uid);
+	uint64_t now = loop_now_ns(), every = POD_EVERY_S * 1000000000ull;
 	struct events_rate *rate;
 
 	if (!may_say(p))
 		return false;
-	rate = &p->events_rate[whose % EVENTS_RATES];
-	if (rate->whose != whose)
-		*rate = (struct events_rate){.whose = whose, .since_ns = now};
+	rate = rate_of(p, uid);
 	for (; rate->spent && now - rate->since_ns >= every; rate->since_ns += every)
 		rate->spent--;
 	if (!rate->spent)
@@ -156,6 +165,40 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 
 	if (may_say_of(p, of->uid))
 		post(p, &pod, &news);
+}
+
+bool events_may_begin(struct plugin *p, const struct pod *of)
+{
+	const struct events_rate *rate = rate_of(p, of->uid);
+
+	return !rate->paired_ns || loop_now_ns() - rate->paired_ns >= PAIR_EVERY_S * 1000000000ull;
+}
+
+bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
+		  const char *message)
+{
+	struct events_rate *rate = rate_of(p, of->uid);
+
+	if (!events_may_begin(p, of) || !may_say_of(p, of->uid))
+		return false;
+	rate->paired_ns = loop_now_ns();
+	rate->pair = tenant;
+	post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
+	     &(struct news){reason, message, false});
+	return true;
+}
+
+void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
+		 const char *message)
+{
+	struct events_rate *rate = rate_of(p, of->uid);
+
+	if (rate->pair != tenant)
+		return;
+	rate->pair = 0;
+	if (may_say_of(p, of->uid))
+		post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
+		     &(struct news){reason, message, true});
 }
 
 static void tell_node(struct plugin *p, const struct news *news)

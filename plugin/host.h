@@ -20,7 +20,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 18, /* of this interface: both sides are built together */
+	HOST_VERSION = 19, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -90,6 +90,18 @@ enum host_news {
 
 typedef void host_health(void *owner, uint32_t device, enum host_news news, uint64_t xid);
 
+enum host_wait { HOST_WAITS_NOT, HOST_WAITS_MEMORY, HOST_HANGS, HOST_STUCK };
+
+struct host_waiting {
+	uint32_t tenant;		   /* the outermost one, which is the Kubernetes part's */
+	const struct wire_tenant_row *row; /* of the one that waits; lent */
+	enum host_wait kind;
+	uint64_t over_ns; /* 0: it goes on; otherwise it is over, and took so long */
+};
+
+/* True: whoever has to know was told, and is told when it is over; false: not now, ask again. */
+typedef bool host_waits(void *owner, const struct host_waiting *news);
+
 struct daemon;
 
 struct registration; /* plugin/dra/register.h */
@@ -134,6 +146,8 @@ struct host {
 	void (*rows)(struct daemon *d, const struct host_reader *reader);
 	/* From now on, every few seconds: reports each device's events, and whether it answers. */
 	void (*watch)(struct daemon *d, host_health *seen, void *owner);
+	/* From now on: tenants that have waited for memory for long, hang or are stuck. */
+	void (*waits)(struct daemon *d, host_waits *told, void *owner);
 	/* It takes no new tenants (`mete cordon`): its owner's word, and no failure. watch() says
 	 * when that changes. */
 	bool (*cordoned)(const struct daemon *d, uint32_t device);

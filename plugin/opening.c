@@ -298,6 +298,7 @@ static int start(struct plugin *p, struct fault *why)
 	if (r < 0)
 		return r;
 	health_open(p);
+	waits_open(p);
 	r = mps_open(p, &p->mps, why);
 	if (r == 0)
 		r = parts_open(p, each_claimed, &p->parts, why);

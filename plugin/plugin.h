@@ -35,6 +35,7 @@
  *	health.c         which devices are healthy
  *	strangers.c      processes on the devices that are not guests
  *	over.c           containers that have more than their limit
+ *	waits.c          pods that wait for memory for long, hang or are stuck
  *	events.c         Kubernetes events
  *	reviews.c        who asks for the page, and what he may get
  *	metrics.c        /metrics, and metrics_text.c what it says
@@ -155,6 +156,8 @@ struct serving {
  * UID. */
 struct events_rate {
 	uint64_t whose, spent, since_ns;
+	uint64_t paired_ns; /* when it was last told of a wait; 0: never */
+	uint32_t pair;	    /* the tenant whose wait is not over; 0: none */
 };
 
 enum { EVENTS_RATES = 256 };
@@ -478,11 +481,21 @@ void over_look(struct plugin *p);
 /* Has the container more than its limit of the device? Two looks in a row have found that. */
 bool over_is(const struct binding *b, uint32_t device);
 
+/* waits.c */
+void waits_open(struct plugin *p);
+
 /* events.c: events for `kubectl describe`. Does nothing without an API server. */
 /* False: the pod has had many lately, or nothing can be sent now. It may be tried again later. */
 bool events_container(struct plugin *p, const struct binding *b, const char *reason,
 		      const char *message);
 void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message);
+/* Of what begins and ends. At most one beginning in ten minutes of a pod, and an end only after it.
+ * False: not now; events_may_begin() says so before there is a message. */
+bool events_may_begin(struct plugin *p, const struct pod *of);
+bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
+		  const char *message);
+void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
+		 const char *message);
 void events_node(struct plugin *p, const char *reason, const char *message);
 /* The fault is over. */
 void events_node_well(struct plugin *p, const char *reason, const char *message);

@@ -23,7 +23,7 @@ static void tell(const struct teller *to, const char *format, ...) printf_like(2
 
 static void tell(const struct teller *to, const char *format, ...)
 {
-	char sentence[2 * WIRE_TEXT_MAX + 400];
+	char sentence[2 * WIRE_TEXT_MAX + 600];
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -237,6 +237,16 @@ static uint32_t doing_in(const struct wire_tenant_row *t)
 bool why_waits(const struct wire_tenant_row *tenant)
 {
 	return whys[doing_in(tenant)].waits;
+}
+
+void why_head(const struct ps_rows *rows, const struct wire_tenant_row *tenant,
+	      void (*say)(void *owner, const char *sentence), void *owner)
+{
+	const struct teller to = {rows, tenant, say, owner};
+	int bad;
+
+	tell(&to, "%s (tenant %u) on GPU %u: %s.", tenant->name.text, tenant->tenant,
+	     tenant->device, ps_state(rows, tenant, &bad).text);
 }
 
 void why_say(const struct ps_rows *rows, const struct wire_tenant_row *tenant,

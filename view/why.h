@@ -10,6 +10,10 @@
 /* It cannot go on by itself at once. */
 bool why_waits(const struct wire_tenant_row *tenant);
 
-/* Calls say() with each sentence. Whoever is not among the rows is not named. */
+/* Calls say() with the sentence that comes first: which tenant it is, and what it does. */
+void why_head(const struct ps_rows *rows, const struct wire_tenant_row *tenant,
+	      void (*say)(void *owner, const char *sentence), void *owner);
+
+/* Calls say() with each further sentence. Whoever is not among the rows is not named. */
 void why_say(const struct ps_rows *rows, const struct wire_tenant_row *tenant,
 	     void (*say)(void *owner, const char *sentence), void *owner);

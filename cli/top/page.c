@@ -34,7 +34,6 @@ struct page_parts page_divide(const struct page *page, bool detail)
 		parts.detail = DETAIL_LINES;
 	if (parts.detail && room >= DETAIL_LINES + REASON_LINES + TABLE_LEAST)
 		parts.detail += REASON_LINES;
-	parts.reasons = parts.detail ? parts.detail - DETAIL_LINES : 0;
 	parts.table = room - parts.detail;
 	return parts;
 }

@@ -23,7 +23,6 @@ struct page_parts {
 	unsigned each;	  /* lines of one: 3, 1 */
 	unsigned table;	  /* lines of tenants, without the heading */
 	unsigned detail;  /* 0: there is no room, or it is not wanted */
-	unsigned reasons; /* of these, for what the selected tenant waits for */
 };
 
 /* `detail`: whether details of the selected tenant are wanted. */

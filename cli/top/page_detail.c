@@ -9,15 +9,22 @@
 enum {
 	PLOT_LINES = 4,
 	PLOT_EDGE = 7, /* columns of its scale */
+	OWN_LINES = 4, /* one each of those before it */
 };
 
-/* Cut to one line, since the text before it may be long. */
-static void put_line(const struct page *page, enum grid_style style, const char *text)
+/* Texts that are longer than a line have more of them, while there are any. */
+struct lines {
+	const struct page *page;
+	unsigned spare;
+};
+
+/* A line that is there for it, and spare ones. */
+static void put_text(struct lines *lines, enum grid_style style, const char *text)
 {
-	grid_begin(page->out, &page->screen, style);
-	grid_field(page->out, &page->screen, text, page->screen.width);
-	grid_end(page->out, &page->screen, style);
-	fputc('\n', page->out);
+	const struct page *page = lines->page;
+	unsigned took = grid_lines(page->out, &page->screen, style, text, 1 + lines->spare);
+
+	lines->spare -= took ? took - 1 : 0;
 }
 
 static struct ps_text amount(const struct page *page, uint64_t bytes)
@@ -27,15 +34,16 @@ static struct ps_text amount(const struct page *page, uint64_t bytes)
 
 static void put_title(const struct page *page, const struct wire_tenant_row *t)
 {
+	struct lines alone = {page, 0};
 	char line[WIRE_TEXT_MAX + 400];
 
 	snprintf(line, sizeof(line), "%s tenant %u %s of %.100s, for %.60s",
 		 page->screen.ascii ? "--" : "──", t->tenant, t->name.text,
 		 ps_user_of(&page->model->rows, t->owner).text, ps_duration(t->age).text);
-	put_line(page, GRID_HEAD, line);
+	put_text(&alone, GRID_HEAD, line);
 }
 
-static void put_time(const struct page *page, const struct wire_tenant_row *t)
+static void put_time(struct lines *lines, const struct wire_tenant_row *t)
 {
 	char line[WIRE_TEXT_MAX + 400];
 
@@ -43,11 +51,12 @@ static void put_time(const struct page *page, const struct wire_tenant_row *t)
 		 t->share.text[0] ? t->share.text : "all defaults", (unsigned long long)t->turns,
 		 (double)t->longest_wait / 1e6,
 		 t->waits ? (double)t->waited / (double)t->waits / 1e6 : 0);
-	put_line(page, GRID_PLAIN, line);
+	put_text(lines, GRID_PLAIN, line);
 }
 
-static void put_memory(const struct page *page, const struct wire_tenant_row *t)
+static void put_memory(struct lines *lines, const struct wire_tenant_row *t)
 {
+	const struct page *page = lines->page;
 	char line[600];
 
 	snprintf(line, sizeof(line),
@@ -56,7 +65,7 @@ static void put_memory(const struct page *page, const struct wire_tenant_row *t)
 		 page->unit.name, amount(page, t->allocated).text, amount(page, t->residual).text,
 		 amount(page, t->movable).text, amount(page, t->out).text,
 		 amount(page, t->moved_out).text, amount(page, t->moved_in).text);
-	put_line(page, GRID_PLAIN, line);
+	put_text(lines, GRID_PLAIN, line);
 }
 
 static void put_plot(const struct page *page, const struct wire_tenant_row *t)
@@ -79,19 +88,14 @@ static void put_plot(const struct page *page, const struct wire_tenant_row *t)
 	}
 }
 
-struct reasons {
-	const struct page *page;
-	unsigned left; /* lines */
-};
-
 static void put_reason(void *owner, const char *sentence)
 {
-	struct reasons *reasons = owner;
+	struct lines *lines = owner;
 
-	if (!reasons->left)
+	if (!lines->spare)
 		return;
-	reasons->left--;
-	put_line(reasons->page, GRID_PLAIN, sentence);
+	lines->spare--;
+	put_text(lines, GRID_PLAIN, sentence);
 }
 
 void page_detail(const struct page *page, const struct page_parts *parts)
@@ -99,18 +103,21 @@ void page_detail(const struct page *page, const struct page_parts *parts)
 	static const enum grid_style styles[] = {GRID_PLAIN, GRID_WARM, GRID_BAD};
 	const struct view_line *line = view_selected(page->view);
 	const struct wire_tenant_row *t;
+	struct lines lines = {page, 0};
 	struct ps_text state;
 	int bad = 0;
 
 	if (!parts->detail || !line)
 		return;
 	t = line->tenant->row;
+	if (parts->detail > OWN_LINES + PLOT_LINES)
+		lines.spare = parts->detail - OWN_LINES - PLOT_LINES;
 	state = ps_state(&page->model->rows, t, &bad);
 	put_title(page, t);
-	put_line(page, styles[bad], state.text);
+	put_text(&lines, styles[bad], state.text);
 	if (why_waits(t))
-		why_say(&page->model->rows, t, put_reason, &(struct reasons){page, parts->reasons});
-	put_time(page, t);
-	put_memory(page, t);
+		why_say(&page->model->rows, t, put_reason, &lines);
+	put_time(&lines, t);
+	put_memory(&lines, t);
 	put_plot(page, t);
 }

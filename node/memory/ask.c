@@ -10,6 +10,7 @@
 #include "node/memory/remains.h"
 #include "node/memory/watch.h"
 #include "node/tenants/guest_send.h"
+#include "node/upcalls.h"
 #include "node/users/user.h"
 
 static bool may_wait_too(const struct guest *g, const struct guest_device *at)
@@ -19,6 +20,13 @@ static bool may_wait_too(const struct guest *g, const struct guest_device *at)
 
 	ledger_account_sums(t->device[at - g->device].account, &own);
 	return own.waiting < DAEMON_ASKS_SURE || user_may_ask(t->user);
+}
+
+static bool waits(const struct tenant_device *at)
+{
+	uint64_t bytes, since_ns;
+
+	return ledger_first_ask(at->account, &bytes, &since_ns);
 }
 
 bool ask_ledger(struct guest_device *at, const struct ledger_request *request)
@@ -47,6 +55,8 @@ bool ask_ledger(struct guest_device *at, const struct ledger_request *request)
 			"more than %d requests of this process are waiting, or %d of its tenant",
 			DAEMON_ASKS_OF_GUEST, DAEMON_ASKS_OF_TENANT);
 	book_pump(d);
+	if (request->may_wait && waits(&g->tenant->device[at - g->device]))
+		waits_look(&g->tenant->device[at - g->device]);
 	return taken;
 }
 

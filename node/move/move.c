@@ -186,6 +186,7 @@ static void on_stuck(struct tenant_device *at, uint64_t bytes)
 
 	if (no_host == 0) {
 		log_of(at, "tenant.stuck", bytes);
+		waits_look(at);
 		hang_stuck(at);
 	} else {
 		log_warning("tenant.unhoused",

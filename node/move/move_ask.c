@@ -31,6 +31,8 @@ static const uint64_t ms = 1000000;
 void move_ask_drop(struct ask *ask)
 {
 	ask->at->move.ask_count--;
+	if (of_tenant(ask->at)->wait.kind)
+		waits_look(of_tenant(ask->at));
 	if (ask_keeps_room(ask))
 		device_under(ask->at)->plain_bytes -= ask->request.bytes;
 	else if (ask->state != ASK_DOUBTED)
@@ -180,6 +182,7 @@ bool move_line(struct tenant_device *of, uint64_t now)
 		}
 		if (r == RESIDENCY_WAITS && ask->request.may_wait) {
 			ask->state = ASK_MACHINE;
+			waits_look(of);
 			move_check_later(of->tenant->daemon);
 			break;
 		}

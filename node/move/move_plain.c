@@ -192,6 +192,7 @@ static void wait_for_room(struct guest_device *at, const struct ledger_request *
 		make_room(ask);
 	else
 		doubt(ask);
+	waits_look(of_tenant(at));
 	move_check_later(at->guest->tenant->daemon);
 	schedule_pump(at->guest->tenant->daemon);
 }

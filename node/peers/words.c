@@ -357,6 +357,8 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 	if ((action->verb == LEDGER_GRANT || action->verb == LEDGER_REFUSE) &&
 	    move_answered(at, action))
 		return;
+	if (g->tenant->device[device].wait.kind)
+		waits_look(&g->tenant->device[device]);
 	switch (action->verb) {
 	case LEDGER_GRANT:
 		if (action->residual == LEDGER_RESIDUAL)

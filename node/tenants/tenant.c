@@ -197,6 +197,7 @@ static void close_accounts(struct tenant *t)
 		ledger_account_sums(t->device[i].account, &sums);
 		list_remove(&t->device[i].link);
 		list_remove(&t->device[i].held);
+		list_remove(&t->device[i].wait.link);
 		device->registered--;
 		device->promised_bytes -= t->outer ? 0 : sums.limit;
 		remains_end(&t->device[i].remains, remains_heir(&t->device[i], user));

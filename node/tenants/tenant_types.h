@@ -23,6 +23,14 @@ struct store;
 struct tenant;
 struct user;
 
+/* Of waits.c: what the Kubernetes part was told of. */
+struct pod_wait {
+	struct list link; /* of the daemon, while it may wait */
+	uint32_t kind;	  /* enum host_wait */
+	bool changed;	  /* it may be over */
+	uint64_t since_ns, told_ns;
+};
+
 struct tenant_device {
 	struct list link; /* of the device */
 	struct tenant *tenant;
@@ -42,6 +50,7 @@ struct tenant_device {
 	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
 	enum gate_test test;
 	struct late late;
+	struct pod_wait wait;
 	bool logged_beside; /* in the log */
 	bool seated;	    /* it takes part in turns: it has guests */
 	struct turns_seat seat;

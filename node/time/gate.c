@@ -238,6 +238,8 @@ void tenant_gate_apply(struct tenant *t, uint32_t device)
 	uint32_t reasons = tenant_gate_reasons(at);
 	bool is_open = t->shown->device[device].gate == WIRE_GATE_OPEN;
 
+	if (gate_has_memory(reasons) || at->wait.kind)
+		waits_look(at);
 	if (reasons && is_open)
 		start_closing(t, device);
 	switch (gate_state(reasons, owes_drain(at))) {

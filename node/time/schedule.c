@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/least.h"
+#include "core/gate.h"
 #include "node/daemon.h"
 #include "node/move/move.h"
 #include "node/tenants/guest_send.h"
@@ -147,6 +148,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		break;
 	case TURNS_REPORT:
 		hang_log(at, "tenant.hangs");
+		waits_look(at);
 		break;
 	case TURNS_SUSPEND:
 	case TURNS_KILL:
@@ -362,6 +364,8 @@ void schedule_wants(struct guest *g, uint32_t device)
 	turns_wants(&t->device[device].seat, now);
 	tell_wants(&t->device[device], true, now);
 	pump(t->daemon, now);
+	if (gate_has_memory(tenant_gate_reasons(&t->device[device])))
+		waits_look(&t->device[device]);
 	/* A thread sent this while the gate was open. Its agent sleeps until a message arrives. */
 	if (was_open && t->shown->device[device].gate == WIRE_GATE_OPEN &&
 	    t->shown->turns[device].reports)

@@ -101,6 +101,39 @@ static void gather(void *owner, const struct pod *pod)
 	}
 }
 
+struct users {
+	const struct dra *dra;
+	const struct journal_claim *entry;
+	void (*seen)(void *owner, const struct pod *pod);
+	void *owner;
+};
+
+static void see(void *owner, const struct pod *pod)
+{
+	const struct users *users = owner;
+
+	if (uses(users->dra, pod, users->entry))
+		users->seen(users->owner, pod);
+}
+
+void dra_each_pod(const struct dra *dra, uint32_t tenant,
+		  void (*seen)(void *owner, const struct pod *pod), void *owner)
+{
+	struct users users = {.dra = dra, .seen = seen, .owner = owner};
+
+	if (!dra || !dra->plugin->pods)
+		return;
+	list_for_each(link, (struct list *)&dra->journal.all)
+	{
+		users.entry = list_entry(link, struct journal_claim, link);
+		if (users.entry->tenant != tenant)
+			continue;
+		/* Claims that are joint have the same pods. */
+		pods_each(dra->plugin->pods, see, &users);
+		return;
+	}
+}
+
 /* For events_pod(). */
 struct teller {
 	struct dra *dra;

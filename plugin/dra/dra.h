@@ -41,6 +41,9 @@ void dra_follow(struct dra *dra);
 struct pod;
 /* A pod's annotations or claims may have changed, or it is over. NULL: does nothing. */
 void dra_pod_changed(struct dra *dra, const struct pod *pod);
+/* Calls for each pod that uses a claim with that tenant. NULL: does nothing. */
+void dra_each_pod(const struct dra *dra, uint32_t tenant,
+		  void (*seen)(void *owner, const struct pod *pod), void *owner);
 /* The driver's files have changed: rewrites the CDI files of prepared claims. */
 void dra_refresh(struct dra *dra);
 /* Has a claim a device that was missing when meted started? */

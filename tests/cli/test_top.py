@@ -208,6 +208,16 @@ def test_below_the_table_stands_what_the_selected_tenant_waits_for_and_what_help
             top.wait("it .*waits for ")
             top.press("Down")
             top.wait(r"tenant 2 it of", r"^large \(tenant 1\) holds \d.*, which cannot leave\.", r"^It goes on once others free so much, or end\.", "^100% │|^ 100% │")
+        # On a narrow terminal they go on in the next line, and nothing of them is cut.
+        with Screen(node, "--sort", "id", columns=40, lines=44) as top:
+            top.wait("^.*it .*")
+            top.press("Down")
+            top.wait(r"tenant 2 it of")
+
+            def whole():
+                words = " ".join(top.text().split())
+                return "which cannot leave. It goes on once others free so much, or end." in words and words
+            until(whole, top.text)
         # Where there is no room for it, the rest is as it was.
         with Screen(node, "--sort", "id", lines=24) as top:
             top.wait("it .*waits for ")

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/waits.h"
+
+#include "base/least.h"
+#include "core/doing.h"
+#include "node/peers/rows.h"
+#include "node/upcalls.h"
+
+/* So many looks (--look-every; 30 s): what takes turns with others waits for seconds, in order, and
+ * a person who looks into a pod after half a minute is to find the reason. */
+enum { LOOKS_LONG = 6 };
+
+static enum host_wait kind_of(const struct wire_tenant_row *row)
+{
+	uint32_t doing = row->doing;
+
+	if (doing == DOING_ROOM || doing == DOING_MEMORY || doing == DOING_YIELDS)
+		return HOST_WAITS_MEMORY;
+	if (doing == DOING_HANGS || doing == DOING_STOPPED)
+		return HOST_HANGS;
+	return row->stuck ? HOST_STUCK : HOST_WAITS_NOT;
+}
+
+/* Its close has not ended, and it may hang one day. */
+static bool may_hang(const struct wire_tenant_row *row)
+{
+	return row->gate == WIRE_GATE_CLOSING;
+}
+
+static const struct tenant *outermost(const struct tenant *t)
+{
+	while (t->outer)
+		t = t->outer;
+	return t;
+}
+
+static bool say(struct tenant_device *at, const struct wire_tenant_row *row, uint64_t over_ns)
+{
+	const struct waits *waits = &at->tenant->daemon->waits;
+	const struct host_waiting news = {.tenant = outermost(at->tenant)->id,
+					  .row = row,
+					  .kind = (enum host_wait)at->wait.kind,
+					  .over_ns = over_ns};
+
+	return waits->told(waits->owner, &news);
+}
+
+static void judge(struct tenant_device *at, uint64_t now)
+{
+	uint64_t longest = LOOKS_LONG * at->tenant->daemon->options.look_ns, since;
+	struct pod_wait *wait = &at->wait;
+	struct wire_tenant_row row;
+	enum host_wait kind;
+
+	wait->changed = false;
+	rows_tenant(at->tenant, tenant_index(at), &row);
+	kind = kind_of(&row);
+	since = now - least(now, row.lasting);
+	/* Another wait, which began after the former one was told. */
+	if (wait->kind && (kind != wait->kind || (row.lasting && since > wait->told_ns))) {
+		(void)say(at, &row, most(now - wait->since_ns, 1));
+		wait->kind = HOST_WAITS_NOT;
+	}
+	if (!wait->kind && kind && (kind == HOST_STUCK || row.lasting >= longest)) {
+		wait->kind = kind;
+		wait->since_ns = since;
+		wait->told_ns = now;
+		if (!say(at, &row, 0))
+			wait->kind = HOST_WAITS_NOT;
+	}
+	if (!kind && !may_hang(&row))
+		list_remove(&wait->link);
+}
+
+static void on_due(struct loop_timer *timer)
+{
+	struct waits *waits = container_of(timer, struct waits, timer);
+	struct daemon *d = container_of(waits, struct daemon, waits);
+	uint64_t now = loop_now_ns();
+	bool all = now >= waits->next_ns;
+
+	list_for_each(link, &waits->all)
+	{
+		struct pod_wait *wait = list_entry(link, struct pod_wait, link);
+
+		if (all || wait->changed)
+			judge(container_of(wait, struct tenant_device, wait), now);
+	}
+	if (list_empty(&waits->all))
+		return;
+	if (all)
+		waits->next_ns = now + d->options.look_ns;
+	loop_arm(timer, waits->next_ns - now);
+}
+
+void waits_look(struct tenant_device *at)
+{
+	struct daemon *d = at->tenant->daemon;
+	struct waits *waits = &d->waits;
+
+	if (!waits->told || d->stopping || !outermost(at->tenant)->pods)
+		return;
+	if (!list_linked(&at->wait.link)) {
+		if (list_empty(&waits->all)) {
+			waits->next_ns = loop_now_ns() + d->options.look_ns;
+			loop_arm(&waits->timer, d->options.look_ns);
+		}
+		list_append(&waits->all, &at->wait.link);
+	} else if (at->wait.kind && !at->wait.changed) {
+		/* It was told, and may be over. */
+		at->wait.changed = true;
+		loop_arm(&waits->timer, 1);
+	}
+}
+
+int waits_open(struct daemon *d, host_waits *told, void *owner)
+{
+	int r = loop_timer_init(&d->loop, &d->waits.timer, on_due);
+
+	if (r < 0)
+		return r;
+	list_init(&d->waits.all);
+	d->waits.told = told;
+	d->waits.owner = owner;
+	return 0;
+}
+
+void waits_close(struct daemon *d)
+{
+	if (d->waits.told)
+		loop_timer_close(&d->waits.timer, NULL);
+	d->waits.told = NULL;
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Events of pods whose tenants wait for memory for long: what `mete why` says to who sees them alone, and when it is over."""
+from node import *
+from meted import run
+from test_meted_turns import CLOSING, Player, play
+
+
+def reasons(node, name):
+    return [event["reason"] for event in node.api.events_of(name)]
+
+
+def told(node, name, reason):
+    return until(lambda: [event for event in node.api.events_of(name) if event["reason"] == reason],
+                 lambda: f"{node.api.events_of(name)}\n{node.log()[-2000:]}")[0]
+
+
+def joined(node, name, number):
+    """A pod, and a guest of it."""
+    pod = node.run(name, node.id(number), annotations={"memory": "3GiB", "wait": "10m"})
+    return pod, Guest(node.folder_of(pod.title()) + "/guest.sock")
+
+
+def test_a_pod_that_waits_for_memory_is_told_so_once_and_when_it_is_over():
+    with Node(devices="1xSIM", slots=4, overcommit="150%", most={"memory": "100%", "wait": "1h"}) as node:
+        (holder, has), (pod, asks) = joined(node, "secret", 0), joined(node, "a", 1)
+        has.allocated(has.credit(5 * GIB // 2))
+        until(lambda: node.tenant(holder.title()).resident)  # `mete why` names it to who sees all
+        number = asks.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
+        event = told(node, "a", "GPUMemoryAwaited")
+        row = node.tenant(pod.title())
+        assert event["type"] == "Warning" and event["involvedObject"]["uid"] == pod.uid, event
+        assert event["message"].startswith(f"{pod.title()} (tenant {row.tenant}) on GPU 0: waits for "), event
+        assert " It asks for 2.5" in event["message"] and "GPU 0 has " in event["message"], event
+        assert "secret" not in event["message"] and len(event["message"]) <= 1024, "another namespace's tenant has no name here"
+        has.close()
+        over = told(node, "a", "GPUMemoryArrived")
+        assert over["type"] == "Normal" and re.fullmatch(rf"{pod.title()} waited for \d+ (s|min)\.", over["message"]), over
+        # Another wait within ten minutes is no news.
+        again = Guest(node.folder_of(holder.title()) + "/guest.sock")
+        again.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
+        told(node, "secret", "GPUMemoryAwaited")
+        asks.close()
+        told(node, "secret", "GPUMemoryArrived")
+        second = Guest(node.folder_of(pod.title()) + "/guest.sock")
+        second.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
+        until(lambda: node.tenant(pod.title()).lasting >= 2 * 10**9)
+        assert sorted(reasons(node, "a")) == ["GPUMemoryArrived", "GPUMemoryAwaited"], node.api.events_of("a")
+
+
+def test_a_pod_that_waits_for_a_moment_has_no_event():
+    with Node(devices="1xSIM", slots=4, overcommit="150%", look="60s", most={"memory": "100%", "wait": "1h"}) as node:
+        (_, has), (pod, asks) = joined(node, "b", 0), joined(node, "a", 1)
+        has.credit(5 * GIB // 2)
+        asks.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
+        until(lambda: node.tenant(pod.title()).waiting == 1)
+        has.close()
+        until(lambda: node.tenant(pod.title()).credit >= 5 * GIB // 2)
+        assert reasons(node, "a") == [] == reasons(node, "b")
+
+
+def test_a_pod_whose_process_is_stopped_with_work_on_the_gpu_is_told_so():
+    with Node(devices="1xSIM", slots=4, most={"weight": 1000}) as node:
+        pods = [node.run(name, node.id(number), annotations={"weight": weight}) for number, (name, weight) in enumerate((("a", "300"), ("b", "100")))]
+        hangs, other = (Player(node.folder_of(pod.title()) + "/guest.sock", stubborn=pod is pods[0]) for pod in pods)
+        play([hangs, other], lambda: hangs.shown()["gate"] == CLOSING)
+        os.kill(hangs.seat.pid, signal.SIGSTOP)
+        play([other], lambda: "GPUWorkHangs" in reasons(node, "a"))
+        assert ": its process is stopped, with work on the device" in told(node, "a", "GPUWorkHangs")["message"]
+        os.kill(hangs.seat.pid, signal.SIGCONT)
+        hangs.drain()
+        play([hangs, other], lambda: "GPUWorkEnded" in reasons(node, "a"))
+        assert reasons(node, "b") == []
+
+
+if __name__ == "__main__":
+    run(globals())
