@@ -248,6 +248,7 @@ struct turns_tenant {
 	uint32_t vain_drains;	     /* in a row, see law 8 */
 	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
 					was found; 0: none */
+	uint64_t looked_ns;	     /* when it was last seen to wait still; 0: never */
 	uint32_t together;	     /* turns with them since it had one alone */
 	uint32_t lone;		     /* turns alone in a row that drained by themselves */
 	uint32_t confirmed;	     /* how often it still waited */

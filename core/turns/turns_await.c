@@ -335,6 +335,7 @@ static void await_nobody(struct turns_tenant *t)
 	memset(t->suspect, 0, sizeof(t->suspect));
 	t->proved_ns = 0;
 	t->together = t->lone = t->confirmed = 0;
+	t->looked_ns = 0;
 }
 
 static void forget(struct turns_tenant *t, const struct turns_tenant *other)
@@ -367,9 +368,10 @@ static void doubt(struct turns_tenant *t)
 	}
 }
 
-static void still_awaits(struct turns_tenant *t)
+static void still_awaits(struct turns_tenant *t, uint64_t now_ns)
 {
 	doubt(t);
+	t->looked_ns = now_ns;
 	t->confirmed += t->confirmed < ALONE_QUADRUPLED;
 	t->lone = t->together = 0;
 }
@@ -382,7 +384,7 @@ void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
 	if (t->let_in) {
 		prove(t, now_ns);
 		if (t->alone)
-			still_awaits(t);
+			still_awaits(t, now_ns);
 	} else if (t->alone && !t->idle) {
 		if (++t->lone == LONE_TURNS)
 			await_nobody(t);
