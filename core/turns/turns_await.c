@@ -312,8 +312,9 @@ static void prove(struct turns_tenant *t, uint64_t now_ns)
 	}
 }
 
-/* Its drain is given up, and some that were let in for it have not drained either: they wait for each
- * other. Where several launch ahead hardly a drain ends in time, so none would be found by ends. */
+/* Its drain is given up, and some that were let in for it have not drained either: they wait for
+ * each other. Where several launch ahead hardly a drain ends in time: none would be found by ends.
+ */
 static void prove_stuck(struct turns_tenant *t)
 {
 	if (t->alone)
