@@ -196,3 +196,39 @@ TEST(two_that_wait_no_more_have_turns_alone_though_nobody_stands_in_line)
 	expect(!b->tenant.awaits[0]);
 	expect_its_part(b);
 }
+
+/* No thread stands at any gate. */
+static void answer(struct turns_seat *leader)
+{
+	struct turns_action action;
+
+	turns_tick(&m.turns, m.now);
+	while (turns_next(&m.turns, &action)) {
+		if (action.verb == TURNS_LATE && action.seat == leader)
+			turns_late(leader, false, m.now);
+	}
+}
+
+/* It waited for longer than its cap takes to pay for that moment. */
+TEST(who_is_let_in_has_saved_up_no_more_than_a_burst_in_the_line)
+{
+	struct program *leader, *capped;
+
+	given(false);
+	leader = add(HOLDS, 100, 0);
+	capped = add(EVEN, 100, 1 * MS);
+	capped->cap_milli = 500;
+	begin();
+	m.turns.tuning.step_ns = 10 * MS;	 /* a moment is four steps */
+	turns_drained(leader->at, false, m.now); /* the device was open before the other one came */
+	turns_wants(leader->at, m.now);
+	answer(leader->at);
+	turns_wants(capped->at, m.now);
+	for (; capped->seat.gate != TURNS_OPENED; m.now += STEP_NS)
+		answer(leader->at);
+	expect_eq(capped->tenant.state, TURNS_ALONG);
+	for (; capped->seat.gate == TURNS_OPENED; m.now += STEP_NS)
+		answer(leader->at);
+	turns_drained(capped->at, true, m.now);
+	expect_eq(capped->tenant.state, TURNS_CAPPED);
+}

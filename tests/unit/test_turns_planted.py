@@ -97,6 +97,7 @@ PLANTED = [
     ("company", " ||\n\t       now_ns - t->looked_ns >= ALONE_HANGS * t->turns->tuning.hang_ns", "",
      "who has few turns keeps company though it waits for nobody"),
     ("await", "\t\tprove_one(t, s->tenant);\n\t\tprove_one(s->tenant, t);\n", "", "a group of which no drain ends is not found"),
+    ("company", "\tturns_seat_allow(s, now_ns); /* what it saved", "\t; /* what it saved", "who is let in has saved up its cap in the line"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
