@@ -70,13 +70,13 @@
  *     has drained by itself: the hardware gave it every other slice;
  * 13. a tenant on one device whose gate does not drain while none of its threads waits there may
  *     wait for another tenant's work. The others in line are let in for a moment, one after the
- *     other. A tenant that was let in twice when the drain ended is awaited: from then on its gate
- *     is opened together with that of the tenant that waits for it. The tenant whose turn it is
- *     pays for the time of both; the other one's time in it counts for its cap only. So tenants
- *     that wait for each other have no more than their parts in sum, and a tenant that is awaited
- *     without its doing loses nothing. Every now and then a tenant has its turn alone: if it then
- *     drains by itself, it waits for nobody any more. A tenant that is known to wait is given up
- *     like one that is coupled;
+ *     other. A tenant that was let in twice when the drain ended, or that had not drained either
+ *     when the drain was given up, is awaited: from then on its gate is opened together with that
+ *     of the tenant that waits for it. The tenant whose turn it is pays for the time of both; the
+ *     other one's time in it counts for its cap only. So tenants that wait for each other have no
+ *     more than their parts in sum, and a tenant that is awaited without its doing loses nothing.
+ *     Every now and then a tenant has its turn alone: if it then drains by itself, it waits for
+ *     nobody any more. A tenant that is known to wait is given up like one that is coupled;
  * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
  *     again after 16 turns' length at most, also where nobody else does. The drains of those that
  *     came along count from when each was closed, so they do not add up. No drain becomes a turn
@@ -248,6 +248,7 @@ struct turns_tenant {
 	uint32_t vain_drains;	     /* in a row, see law 8 */
 	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
 					was found; 0: none */
+	uint64_t looked_ns;	     /* when it was last seen to wait still; 0: never */
 	uint32_t together;	     /* turns with them since it had one alone */
 	uint32_t lone;		     /* turns alone in a row that drained by themselves */
 	uint32_t confirmed;	     /* how often it still waited */

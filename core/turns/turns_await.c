@@ -214,6 +214,8 @@ static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_
 	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);
 }
 
+static void prove_stuck(struct turns_tenant *t);
+
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
@@ -234,6 +236,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		return false;
 	/* A tenant that has inherited the turn can let in others only for the rest of it. */
 	if (known && (took_ns >= longest || (!stands && now_ns - t->company_ns >= longest))) {
+		prove_stuck(t);
 		turns_tenant_give_up(leader, now_ns);
 		return true;
 	}
@@ -251,6 +254,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	}
 	if (!is_hopeless(t, stands, now_ns))
 		return false;
+	prove_stuck(t);
 	t->vain_drains++;
 	turns_tenant_give_up(leader, now_ns);
 	return true;
@@ -308,12 +312,31 @@ static void prove(struct turns_tenant *t, uint64_t now_ns)
 	}
 }
 
+/* Its drain is given up, and some that were let in for it have not drained either: they wait for
+ * each other. Where several launch ahead hardly a drain ends in time: none would be found by ends.
+ */
+static void prove_stuck(struct turns_tenant *t)
+{
+	if (t->alone)
+		return;
+	list_for_each(link, &turns_tenant_seat(t)->along)
+	{
+		const struct turns_seat *s = SEAT_ALONG(link);
+
+		if (s->gate != TURNS_CLOSING)
+			continue;
+		prove_one(t, s->tenant);
+		prove_one(s->tenant, t);
+	}
+}
+
 static void await_nobody(struct turns_tenant *t)
 {
 	memset(t->awaits, 0, sizeof(t->awaits));
 	memset(t->suspect, 0, sizeof(t->suspect));
 	t->proved_ns = 0;
 	t->together = t->lone = t->confirmed = 0;
+	t->looked_ns = 0;
 }
 
 static void forget(struct turns_tenant *t, const struct turns_tenant *other)
@@ -346,9 +369,10 @@ static void doubt(struct turns_tenant *t)
 	}
 }
 
-static void still_awaits(struct turns_tenant *t)
+static void still_awaits(struct turns_tenant *t, uint64_t now_ns)
 {
 	doubt(t);
+	t->looked_ns = now_ns;
 	t->confirmed += t->confirmed < ALONE_QUADRUPLED;
 	t->lone = t->together = 0;
 }
@@ -361,7 +385,7 @@ void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
 	if (t->let_in) {
 		prove(t, now_ns);
 		if (t->alone)
-			still_awaits(t);
+			still_awaits(t, now_ns);
 	} else if (t->alone && !t->idle) {
 		if (++t->lone == LONE_TURNS)
 			await_nobody(t);

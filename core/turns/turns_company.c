@@ -6,8 +6,9 @@
 #include "core/turns/turns_machine.h"
 
 enum {
-	ALONE_AFTER = 8 /* turns with those it awaits, after which one is had alone, and after four
-			   times as many each time that it still waited */
+	ALONE_AFTER = 8, /* turns with those it awaits, after which one is had alone, and after four
+			   times as many each time that it still waited, */
+	ALONE_HANGS = 10 /* ... or after as many times `hang_ns` */
 };
 
 /* ---- coming along ---------------------------------------------------------------------------- */
@@ -41,6 +42,7 @@ void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_
 	if (list_empty(&leader->along))
 		leader->tenant->along_ns = now_ns;
 	list_append(&leader->along, &s->along_link);
+	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
 	turns_seat_open(s, now_ns);
 }
 
@@ -58,6 +60,15 @@ static bool take_one(struct turns_seat *leader, uint64_t now_ns)
 	return false;
 }
 
+/* Where most of the time goes into drains, in which others are let in, there are few turns. */
+static bool is_looked_at(struct turns_tenant *t, uint64_t now_ns)
+{
+	if (!t->looked_ns)
+		t->looked_ns = now_ns;
+	return t->together >= (uint32_t)ALONE_AFTER << 2 * t->confirmed ||
+	       now_ns - t->looked_ns >= ALONE_HANGS * t->turns->tuning.hang_ns;
+}
+
 void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
 {
 	struct turns_seat *leader = turns_tenant_seat(t);
@@ -65,7 +76,7 @@ void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
 	t->alone = false;
 	if (!turns_tenant_awaits(t) || turns_tenant_governed(t) != 1)
 		return;
-	t->alone = t->together >= (uint32_t)ALONE_AFTER << 2 * t->confirmed;
+	t->alone = is_looked_at(t, now_ns);
 	if (t->alone)
 		return;
 	t->together++;
