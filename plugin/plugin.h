@@ -52,6 +52,7 @@
 #include "http/http.h"
 #include "plugin/kubelet/binding_store.h"
 #include "plugin/config/config.h"
+#include "plugin/events.h"
 #include "plugin/host.h"
 #include "plugin/inject/inject.h"
 #include "plugin/nvidia/mig_files.h"
@@ -484,23 +485,6 @@ bool over_is(const struct binding *b, uint32_t device);
 /* waits.c */
 void waits_open(struct plugin *p);
 
-/* events.c: events for `kubectl describe`. Does nothing without an API server. */
-/* False: the pod has had many lately, or nothing can be sent now. It may be tried again later. */
-bool events_container(struct plugin *p, const struct binding *b, const char *reason,
-		      const char *message);
-void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message);
-/* Of what begins and ends. At most one beginning in ten minutes of a pod, and an end only after it.
- * False: not now; events_may_begin() says so before there is a message. */
-bool events_may_begin(struct plugin *p, const struct pod *of);
-bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
-		  const char *message);
-void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
-		 const char *message);
-void events_node(struct plugin *p, const char *reason, const char *message);
-/* The fault is over. */
-void events_node_well(struct plugin *p, const char *reason, const char *message);
-void events_close(struct plugin *p);
-
 /* health.c */
 void health_open(struct plugin *p);
 /* MIG has made devices, from `former` on, or made some again that were gone. */
@@ -508,11 +492,9 @@ void health_divided(struct plugin *p, uint32_t former);
 /* -ENODEV: one of its devices is gone from the bus. */
 must_check int health_check(const struct plugin *p, const struct binding *b, struct fault *why);
 
-/* metrics.c */
-/* Also reopens it, if the configuration has a new address. */
+/* metrics.c: also reopens it, if the configuration has a new address. */
 must_check int metrics_open(struct plugin *p, struct fault *why);
 void metrics_close(struct plugin *p);
 
-/* metrics_text.c */
-/* New text; NULL: out of memory. */
+/* metrics_text.c: new text; NULL: out of memory. */
 char *metrics_write(struct plugin *p);

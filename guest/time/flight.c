@@ -326,7 +326,7 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 	if (!marks && !marks_reached(m, 2))
 		return GOES_ON;
 	measure(m, device);
-	marks_leave(m, stream, slot->sampled, slot->waits_since_ns != 0);
+	marks_leave(m, stream, slot->sampled, slot->waits_since_ns != 0, gate_waits());
 	show(device, depth(m, device) * m->apart_ns);
 	return GOES_ON;
 }

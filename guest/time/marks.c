@@ -3,7 +3,6 @@
 
 #include "guest/clock.h"
 #include "guest/driver/real.h"
-#include "guest/time/gate.h"
 
 enum { SUMS = 8 }; /* after so many times between marks the sums are halved */
 
@@ -42,9 +41,8 @@ uint64_t marks_left_ns(const struct marks *m)
 	return m->count ? mark_at(m, m->count - 1)->left_ns : 0;
 }
 
-void marks_leave(struct marks *m, CUstream stream, uint32_t calls, bool waited)
+void marks_leave(struct marks *m, CUstream stream, uint32_t calls, bool waited, uint64_t waits)
 {
-	uint64_t waits = gate_waits();
 	struct mark *mark = &m->mark[m->count % MARKS];
 
 	mark->dry = waits != m->waits || (!waited && marks_reached(m, 1));

@@ -11,7 +11,7 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 #include "guest/time/lasts.h"
-#include "guest/time/presence.h"
+#include "guest/time/vain.h"
 
 enum { MARKS = 4 /* two that may not be reached yet, and two whose times are known */ };
 
@@ -39,7 +39,8 @@ struct marks {
 };
 
 must_check bool marks_make(struct marks *m, CUcontext context);
-void marks_leave(struct marks *m, CUstream stream, uint32_t calls, bool waited);
+/* `waits`: gate_waits(), as of now. */
+void marks_leave(struct marks *m, CUstream stream, uint32_t calls, bool waited, uint64_t waits);
 
 /* Has the device reached the last mark but n - 1? */
 must_check bool marks_reached(const struct marks *m, uint64_t n);

@@ -12,22 +12,16 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/macros.h"
+#include "guest/time/vain.h"
 
 enum presence_state {
 	PRESENCE_IN = 0,  /* in the driver, or on the way to it */
 	PRESENCE_WAITS,	  /* at a closed gate, or for older work to complete */
 	PRESENCE_CAPTURES /* passed a closed gate, as its stream is being captured */
-};
-
-/* Consecutive waits in vain; after some, waiting is suspended. guest/time/flight.c. */
-struct presence_vain {
-	uint64_t until_ns, suspended_ms;
-	uint64_t last_ns; /* the last time */
-	uint32_t count;
-	bool doubtful; /* waits were suspended, and none has succeeded since */
 };
 
 /* trampolines.S relies on the offsets 0, 8 and 16 and on the alignment: the low byte of a slot's

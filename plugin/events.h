@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kubernetes events, for `kubectl describe`. Without an API server these functions do nothing. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct binding;
+struct plugin;
+struct pod;
+
+/* False: the pod has had many lately, or nothing can be sent now. It may be tried again later. */
+bool events_container(struct plugin *p, const struct binding *b, const char *reason,
+		      const char *message);
+void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message);
+/* Of what begins and ends. At most one beginning in ten minutes of a pod, and an end only after it.
+ * False: not now; events_may_begin() says so before there is a message. */
+bool events_may_begin(struct plugin *p, const struct pod *of);
+bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
+		  const char *message);
+void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
+		 const char *message);
+void events_node(struct plugin *p, const char *reason, const char *message);
+/* The fault is over. */
+void events_node_well(struct plugin *p, const char *reason, const char *message);
+void events_close(struct plugin *p);
