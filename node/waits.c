@@ -40,7 +40,8 @@ static bool say(struct tenant_device *at, const struct wire_tenant_row *row, uin
 	const struct host_waiting news = {.tenant = outermost(at->tenant)->id,
 					  .row = row,
 					  .kind = (enum host_wait)at->wait.kind,
-					  .over_ns = over_ns};
+					  .over_ns = over_ns,
+					  .refused = row->refusals - at->wait.refusals};
 
 	return waits->told(waits->owner, &news);
 }
@@ -77,6 +78,7 @@ static void judge(struct tenant_device *at, uint64_t now)
 		/* What it does has lasted for other reasons. */
 		wait->since_ns = kind == HOST_STUCK ? now : since;
 		wait->told_ns = now;
+		wait->refusals = row.refusals;
 		if (!say(at, &row, 0))
 			wait->kind = HOST_WAITS_NOT;
 	}

@@ -188,8 +188,8 @@ bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const
 	return true;
 }
 
-void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
-		 const char *message)
+void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool good,
+		 const char *reason, const char *message)
 {
 	struct events_rate *rate = rate_of(p, of->uid);
 
@@ -198,7 +198,7 @@ void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const 
 	rate->pair = 0;
 	if (may_say_of(p, of->uid))
 		post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
-		     &(struct news){reason, message, true});
+		     &(struct news){reason, message, good});
 }
 
 static void tell_node(struct plugin *p, const struct news *news)

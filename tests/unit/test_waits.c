@@ -62,6 +62,8 @@ static bool told(void *owner, const struct host_waiting *news)
 	expect_eq(news->tenant, 7);
 	snprintf(said + used, sizeof(said) - used, "%s%s%s", used ? " " : "",
 		 news->over_ns ? "no-" : "", words[news->kind]);
+	if (news->over_ns && news->refused)
+		strcat(said, "-refused");
 	return true;
 }
 
@@ -121,6 +123,27 @@ TEST(who_waits_long_is_told_once_and_when_it_is_over)
 	look(1);
 	expect_str(said, "memory no-memory");
 	expect(list_empty(&d->waits.all));
+	end();
+}
+
+TEST(a_wait_that_ends_with_a_refusal_is_told_so)
+{
+	begin();
+	figures.refusals = 3; /* from before */
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(1);
+	figures.refusals++;
+	does(DOING_RUNNING, 0);
+	look(1);
+	expect_str(said, "memory no-memory-refused");
+	/* The next wait has none. */
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(1);
+	does(DOING_RUNNING, 0);
+	look(1);
+	expect_str(said, "memory no-memory-refused memory no-memory");
 	end();
 }
 
