@@ -169,8 +169,12 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 
 bool events_may_begin(struct plugin *p, const struct pod *of)
 {
-	const struct events_rate *rate = rate_of(p, of->uid);
+	const struct events_rate *rate;
 
+	/* Its sentences are made of all devices' figures: not at each look in vain. */
+	if (!may_say(p))
+		return false;
+	rate = rate_of(p, of->uid);
 	return !rate->paired_ns || loop_now_ns() - rate->paired_ns >= PAIR_EVERY_S * 1000000000ull;
 }
 
