@@ -26,7 +26,7 @@ struct message {
 	char text[MESSAGE_MOST + 1];
 };
 
-/* A sentence that does not fit is left out, with those after it. */
+/* A sentence that does not fit is left out. */
 static void add(void *owner, const char *sentence)
 {
 	struct message *message = owner;
