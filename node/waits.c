@@ -40,9 +40,22 @@ static bool say(struct tenant_device *at, const struct wire_tenant_row *row, uin
 	const struct host_waiting news = {.tenant = outermost(at->tenant)->id,
 					  .row = row,
 					  .kind = (enum host_wait)at->wait.kind,
-					  .over_ns = over_ns};
+					  .over_ns = over_ns,
+					  .refused = row->refusals - at->wait.refusals};
 
 	return waits->told(waits->owner, &news);
+}
+
+/* What was told, and not another one of its kind, which began after that. Who is stuck has turns
+ * meanwhile, and asks for memory; who is halted because its work hangs has that work still. */
+static bool goes_on(const struct pod_wait *wait, const struct wire_tenant_row *row, uint64_t since)
+{
+	if (wait->kind == HOST_STUCK)
+		return row->stuck;
+	if (wait->kind == HOST_HANGS && row->doing == DOING_HALTED)
+		return may_hang(row);
+	return kind_of(row) == (enum host_wait)wait->kind &&
+	       (!row->lasting || since <= wait->told_ns);
 }
 
 static void judge(struct tenant_device *at, uint64_t now)
@@ -56,15 +69,16 @@ static void judge(struct tenant_device *at, uint64_t now)
 	rows_tenant(at->tenant, tenant_index(at), &row);
 	kind = kind_of(&row);
 	since = now - least(now, row.lasting);
-	/* Another wait, which began after the former one was told. */
-	if (wait->kind && (kind != wait->kind || (row.lasting && since > wait->told_ns))) {
+	if (wait->kind && !goes_on(wait, &row, since)) {
 		(void)say(at, &row, most(now - wait->since_ns, 1));
 		wait->kind = HOST_WAITS_NOT;
 	}
 	if (!wait->kind && kind && (kind == HOST_STUCK || row.lasting >= longest)) {
 		wait->kind = kind;
-		wait->since_ns = since;
+		/* What it does has lasted for other reasons. */
+		wait->since_ns = kind == HOST_STUCK ? now : since;
 		wait->told_ns = now;
+		wait->refusals = row.refusals;
 		if (!say(at, &row, 0))
 			wait->kind = HOST_WAITS_NOT;
 	}

@@ -169,8 +169,12 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 
 bool events_may_begin(struct plugin *p, const struct pod *of)
 {
-	const struct events_rate *rate = rate_of(p, of->uid);
+	const struct events_rate *rate;
 
+	/* Its sentences are made of all devices' figures: not at each look in vain. */
+	if (!may_say(p))
+		return false;
+	rate = rate_of(p, of->uid);
 	return !rate->paired_ns || loop_now_ns() - rate->paired_ns >= PAIR_EVERY_S * 1000000000ull;
 }
 
@@ -188,8 +192,8 @@ bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const
 	return true;
 }
 
-void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
-		 const char *message)
+void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool good,
+		 const char *reason, const char *message)
 {
 	struct events_rate *rate = rate_of(p, of->uid);
 
@@ -198,7 +202,7 @@ void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const 
 	rate->pair = 0;
 	if (may_say_of(p, of->uid))
 		post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
-		     &(struct news){reason, message, true});
+		     &(struct news){reason, message, good});
 }
 
 static void tell_node(struct plugin *p, const struct news *news)

@@ -18,8 +18,9 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 bool events_may_begin(struct plugin *p, const struct pod *of);
 bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
 		  const char *message);
-void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
-		 const char *message);
+/* `good`: nothing needs to be done. */
+void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool good,
+		 const char *reason, const char *message);
 void events_node(struct plugin *p, const char *reason, const char *message);
 /* The fault is over. */
 void events_node_well(struct plugin *p, const char *reason, const char *message);

@@ -20,7 +20,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 19, /* of this interface: both sides are built together */
+	HOST_VERSION = 20, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -96,7 +96,8 @@ struct host_waiting {
 	uint32_t tenant;		   /* the outermost one, which is the Kubernetes part's */
 	const struct wire_tenant_row *row; /* of the one that waits; lent */
 	enum host_wait kind;
-	uint64_t over_ns; /* 0: it goes on; otherwise it is over, and took so long */
+	uint64_t over_ns; /* 0: it goes on; otherwise it is over, and took so long ... */
+	uint64_t refused; /* ... and so many of its requests for memory were refused meanwhile */
 };
 
 /* True: whoever has to know was told, and is told when it is over; false: not now, ask again. */

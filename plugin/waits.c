@@ -4,6 +4,7 @@
  * that is over. They have the sentences of `mete why`, as they are for who may see that tenant
  * alone: whoever may read a namespace's events may not see the tenants of another one.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -25,7 +26,7 @@ struct message {
 	char text[MESSAGE_MOST + 1];
 };
 
-/* A sentence that does not fit is left out, with those after it. */
+/* A sentence that does not fit is left out. */
 static void add(void *owner, const char *sentence)
 {
 	struct message *message = owner;
@@ -93,13 +94,36 @@ static void begin(struct teller *teller, const struct pod *pod)
 		events_begin(p, pod, news->tenant, kinds[news->kind].begun, teller->message.text);
 }
 
+/* It may have got what it waited for, and another request not: nobody is told that all is well. */
+static bool was_refused(const struct host_waiting *news)
+{
+	return news->kind == HOST_WAITS_MEMORY && news->refused;
+}
+
+/* The sentence about a wait that is over. */
+static void conclude(const struct host_waiting *news, struct message *ret)
+{
+	const struct ps_text took = ps_duration(news->over_ns);
+	const char *name = news->row->name.text;
+
+	if (was_refused(news))
+		snprintf(ret->text, sizeof(ret->text),
+			 "%s waited for %.60s, and %" PRIu64
+			 " of its requests for memory %s refused.",
+			 name, took.text, news->refused, news->refused == 1 ? "was" : "were");
+	else
+		snprintf(ret->text, sizeof(ret->text), "%s %s for %.60s.", name,
+			 kinds[news->kind].did, took.text);
+}
+
 static void tell(void *owner, const struct pod *pod)
 {
 	struct teller *teller = owner;
 	const struct host_waiting *news = teller->news;
 
 	if (news->over_ns)
-		events_over(teller->plugin, pod, news->tenant, kinds[news->kind].over,
+		events_over(teller->plugin, pod, news->tenant, !was_refused(news),
+			    was_refused(news) ? "GPUMemoryRefused" : kinds[news->kind].over,
 			    teller->message.text);
 	else
 		begin(teller, pod);
@@ -115,9 +139,7 @@ static bool on_waits(void *owner, const struct host_waiting *news)
 	if (!p->api || !p->pods)
 		return true; /* nobody can be told */
 	if (news->over_ns)
-		snprintf(teller.message.text, sizeof(teller.message.text), "%s %s for %.60s.",
-			 news->row->name.text, kinds[news->kind].did,
-			 ps_duration(news->over_ns).text);
+		conclude(news, &teller.message);
 	if (!b) {
 		dra_each_pod(p->dra, news->tenant, tell, &teller);
 		return teller.told;

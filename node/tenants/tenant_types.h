@@ -29,6 +29,7 @@ struct pod_wait {
 	uint32_t kind;	  /* enum host_wait */
 	bool changed;	  /* it may be over */
 	uint64_t since_ns, told_ns;
+	uint64_t refusals; /* until it was told */
 };
 
 struct tenant_device {

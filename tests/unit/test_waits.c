@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the Kubernetes part is told of a tenant that waits, hangs or is stuck. The clock and the
+ * tenant's figures are this file. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/doing.h"
+#include "node/peers/rows.h"
+#include "node/upcalls.h"
+#include "node/waits.h"
+#include "tests/test.h"
+
+enum { LOOK_S = 5 };
+
+static const uint64_t second_ns = 1000000000;
+
+static struct daemon *d;
+static struct tenant *tenant;
+static uint64_t now_ns, due_ns;
+static struct wire_tenant_row figures;
+static char said[200]; /* a word for each */
+
+uint64_t loop_now_ns(void)
+{
+	return now_ns;
+}
+
+int loop_timer_init(struct loop *loop, struct loop_timer *timer,
+		    void (*due)(struct loop_timer *timer))
+{
+	(void)loop;
+	timer->due = due;
+	return 0;
+}
+
+void loop_arm(struct loop_timer *timer, uint64_t delay_ns)
+{
+	(void)timer;
+	due_ns = now_ns + delay_ns;
+}
+
+void loop_timer_close(struct loop_timer *timer, void (*closed)(struct loop_timer *timer))
+{
+	(void)timer;
+	(void)closed;
+}
+
+void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_row)
+{
+	(void)t;
+	(void)device;
+	*ret_row = figures;
+}
+
+static bool told(void *owner, const struct host_waiting *news)
+{
+	static const char *const words[] = {
+		[HOST_WAITS_MEMORY] = "memory", [HOST_HANGS] = "hangs", [HOST_STUCK] = "stuck"};
+	size_t used = strlen(said);
+
+	(void)owner;
+	expect_eq(news->tenant, 7);
+	snprintf(said + used, sizeof(said) - used, "%s%s%s", used ? " " : "",
+		 news->over_ns ? "no-" : "", words[news->kind]);
+	if (news->over_ns && news->refused)
+		strcat(said, "-refused");
+	return true;
+}
+
+static void begin(void)
+{
+	d = calloc(1, sizeof(*d));
+	tenant = calloc(1, sizeof(*tenant) + sizeof(tenant->device[0]));
+	expect(d && tenant);
+	now_ns = 1000 * second_ns;
+	due_ns = 0;
+	*said = '\0';
+	memset(&figures, 0, sizeof(figures));
+	figures.doing = DOING_RUNNING;
+	d->options.look_ns = LOOK_S * second_ns;
+	tenant->daemon = d;
+	tenant->id = 7;
+	tenant->pods = true;
+	tenant->device[0].tenant = tenant;
+	expect_eq(waits_open(d, told, NULL), 0);
+}
+
+static void end(void)
+{
+	waits_close(d);
+	free(tenant);
+	free(d);
+}
+
+/* So many looks; what goes on meanwhile lasts longer. */
+static void look(unsigned times)
+{
+	for (; times; times--) {
+		expect(due_ns >= now_ns);
+		if (figures.lasting)
+			figures.lasting += due_ns - now_ns;
+		now_ns = due_ns;
+		d->waits.timer.due(&d->waits.timer);
+	}
+}
+
+static void does(enum doing doing, uint64_t lasting_ns)
+{
+	figures.doing = doing;
+	figures.lasting = lasting_ns;
+}
+
+TEST(who_waits_long_is_told_once_and_when_it_is_over)
+{
+	begin();
+	does(DOING_ROOM, 1);
+	waits_look(&tenant->device[0]);
+	look(5);
+	expect_str(said, "");
+	look(20);
+	expect_str(said, "memory");
+	does(DOING_RUNNING, 0);
+	look(1);
+	expect_str(said, "memory no-memory");
+	expect(list_empty(&d->waits.all));
+	end();
+}
+
+TEST(a_wait_that_ends_with_a_refusal_is_told_so)
+{
+	begin();
+	figures.refusals = 3; /* from before */
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(1);
+	figures.refusals++;
+	does(DOING_RUNNING, 0);
+	look(1);
+	expect_str(said, "memory no-memory-refused");
+	/* The next wait has none. */
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(1);
+	does(DOING_RUNNING, 0);
+	look(1);
+	expect_str(said, "memory no-memory-refused memory no-memory");
+	end();
+}
+
+/* It has turns in which it waits, computes, and asks for memory. */
+TEST(who_is_stuck_is_so_until_its_memory_moves)
+{
+	static const enum doing all[] = {DOING_TURN, DOING_KERNEL, DOING_ROOM, DOING_CAPPED};
+
+	begin();
+	figures.stuck = 1;
+	waits_look(&tenant->device[0]);
+	look(1);
+	expect_str(said, "stuck");
+	for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
+		does(all[i], 1);
+		look(2);
+		expect_str(said, "stuck");
+	}
+	figures.stuck = 0;
+	look(1);
+	expect_str(said, "stuck no-stuck");
+	end();
+}
+
+TEST(work_of_who_was_halted_for_it_hangs_until_it_ends)
+{
+	begin();
+	figures.gate = WIRE_GATE_CLOSING;
+	does(DOING_HANGS, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(1);
+	does(DOING_HALTED, 0);
+	look(2);
+	expect_str(said, "hangs");
+	figures.gate = WIRE_GATE_CLOSED;
+	look(1);
+	expect_str(said, "hangs no-hangs");
+	end();
+}
