@@ -116,13 +116,20 @@ static bool may_say(const struct plugin *p)
 }
 
 /* Pods with the same place in the table forget each other: no more is said of that. */
+/* Of a node's pods all are remembered: of two that shared a place each would forget the other. */
 static struct events_rate *rate_of(struct plugin *p, const char *uid)
 {
-	uint64_t whose = ids_hash(uid);
-	struct events_rate *rate = &p->events_rate[whose % EVENTS_RATES];
+	struct events_rate *rate = p->events_rate, *oldest = rate;
+	uint64_t whose = ids_hash(uid), now = loop_now_ns();
 
-	if (rate->whose != whose)
-		*rate = (struct events_rate){.whose = whose, .since_ns = loop_now_ns()};
+	for (; rate < p->events_rate + EVENTS_RATES && rate->whose != whose; rate++)
+		if (rate->asked_ns < oldest->asked_ns)
+			oldest = rate;
+	if (rate == p->events_rate + EVENTS_RATES) {
+		rate = oldest;
+		*rate = (struct events_rate){.whose = whose, .since_ns = now};
+	}
+	rate->asked_ns = now;
 	return rate;
 }
 

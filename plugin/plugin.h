@@ -153,15 +153,15 @@ struct serving {
 	uint64_t since_ns; /* that it is registered */
 };
 
-/* How many events a pod has had lately. A few hundred pods are remembered: by the hash of their
- * UID. */
+/* How many events a pod has had lately: of the pods, by a hash of their UIDs, that had some last.
+ */
 struct events_rate {
-	uint64_t whose, spent, since_ns;
+	uint64_t whose, asked_ns, spent, since_ns;
 	uint64_t paired_ns; /* when it was last told of a wait; 0: never */
 	uint32_t pair;	    /* the tenant whose wait is not over; 0: none */
 };
 
-enum { EVENTS_RATES = 256 };
+enum { EVENTS_RATES = 512 }; /* more pods than a node has */
 
 struct plugin {
 	const struct host *host;

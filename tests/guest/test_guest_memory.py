@@ -441,9 +441,9 @@ sys.stdin.read()
 
 def test_what_a_context_takes_is_learnt_of_programs_that_go_on_at_once():
     with Node("1GiB", METE_SIM_CONTEXT_MEMORY="100M", METE_SIM_ANSWER_COST="20ms") as node:
+        command = [sys.executable, "-c", AT_ONCE]
         tenants = [node.admin.tenant("1GiB") for _ in range(2)]
-        programs = [subprocess.Popen([sys.executable, "-c", AT_ONCE], env=node.guest_environment(tenant), text=True,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE) for tenant in tenants]
+        programs = [subprocess.Popen(command, env=node.guest_environment(tenant), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for tenant in tenants]
         for program in programs:
             assert program.stdout.readline() == "ready\n"
         assert Guest(node.tenant.socket).ask("residual_ask", device=0, bytes=0).value == 100 * MIB

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Events of pods whose tenants wait for memory for long: what `mete why` says to who sees them alone, and when it is over."""
+import uuid as uuids
+
 from node import *
 from meted import run
 from test_meted_turns import CLOSING, Player, play
@@ -15,15 +17,32 @@ def told(node, name, reason):
                  lambda: f"{node.api.events_of(name)}\n{node.log()[-2000:]}")[0]
 
 
-def joined(node, name, number):
+def hash_of(uid):
+    """ids_hash()."""
+    h = 0xcbf29ce484222325
+    for byte in uid.encode():
+        h = (h ^ byte) * 0x100000001b3 % 2**64
+    for shift, factor in (30, 0xbf58476d1ce4e5b9), (27, 0x94d049bb133111eb):
+        h = (h ^ h >> shift) * factor % 2**64
+    return h ^ h >> 31
+
+
+def uids():
+    """Of two pods that would share a place in a table by the hash."""
+    first = str(uuids.uuid4())
+    return first, next(uid for uid in iter(lambda: str(uuids.uuid4()), None) if (hash_of(uid) ^ hash_of(first)) % 512 == 0)
+
+
+def joined(node, name, number, uid=None):
     """A pod, and a guest of it."""
-    pod = node.run(name, node.id(number), annotations={"memory": "3GiB", "wait": "10m"})
+    pod = node.run(name, node.id(number), uid=uid, annotations={"memory": "3GiB", "wait": "10m"})
     return pod, Guest(node.folder_of(pod.title()) + "/guest.sock")
 
 
 def test_a_pod_that_waits_for_memory_is_told_so_once_and_when_it_is_over():
     with Node(devices="1xSIM", slots=4, overcommit="150%", most={"memory": "100%", "wait": "1h"}) as node:
-        (holder, has), (pod, asks) = joined(node, "secret", 0), joined(node, "a", 1)
+        first, second = uids()
+        (holder, has), (pod, asks) = joined(node, "secret", 0, first), joined(node, "a", 1, second)
         has.allocated(has.credit(5 * GIB // 2))
         until(lambda: node.tenant(holder.title()).resident)  # `mete why` names it to who sees all
         number = asks.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
