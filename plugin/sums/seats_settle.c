@@ -168,6 +168,22 @@ static bool is_ending(const struct plugin *p, const struct seat *seat)
 	return pod && pod->ending;
 }
 
+/* Its container comes with other ids, and is counted by its pod's seat. */
+static bool is_former(const struct seats *seats, const struct binding *b)
+{
+	list_for_each(link, (struct list *)&seats->all)
+	{
+		const struct seat *seat = list_entry(link, struct seat, link);
+
+		if (!seats_are_of(b, seat))
+			continue;
+		for (uint32_t i = 0; i < seat->is.containers; i++)
+			if (strcmp(seat->name[i], b->container) == 0 && !*seat->key[i])
+				return true;
+	}
+	return false;
+}
+
 /* All pods, the seated ones first; the pseudo-pods of bindings without a seat are in `alone`. */
 static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating_pod *alone)
 {
@@ -185,7 +201,8 @@ static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
 
-		if (!b->devices || containers_is_foreign(p, b) || seats_cover(seats, b))
+		if (!b->devices || containers_is_foreign(p, b) || seats_cover(seats, b) ||
+		    is_former(seats, b))
 			continue;
 		seats_sit_alone(p, b, alone);
 		pods[count++] = alone++;

@@ -33,9 +33,9 @@ def uids():
     return first, next(uid for uid in iter(lambda: str(uuids.uuid4()), None) if (hash_of(uid) ^ hash_of(first)) % 512 == 0)
 
 
-def joined(node, name, number, uid=None):
+def joined(node, name, number, uid=None, wait="10m"):
     """A pod, and a guest of it."""
-    pod = node.run(name, node.id(number), uid=uid, annotations={"memory": "3GiB", "wait": "10m"})
+    pod = node.run(name, node.id(number), uid=uid, annotations={"memory": "3GiB", "wait": wait})
     return pod, Guest(node.folder_of(pod.title()) + "/guest.sock")
 
 
@@ -65,6 +65,16 @@ def test_a_pod_that_waits_for_memory_is_told_so_once_and_when_it_is_over():
         second.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
         until(lambda: node.tenant(pod.title()).lasting >= 2 * 10**9)
         assert sorted(reasons(node, "a")) == ["GPUMemoryArrived", "GPUMemoryAwaited"], node.api.events_of("a")
+
+
+def test_a_pod_whose_request_is_refused_at_last_is_not_told_that_its_memory_arrived():
+    with Node(devices="1xSIM", slots=4, overcommit="150%", most={"memory": "100%", "wait": "1h"}) as node:
+        (_, has), (pod, asks) = joined(node, "b", 0), joined(node, "a", 1, wait="10s")
+        has.credit(5 * GIB // 2)
+        asks.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
+        over = told(node, "a", "GPUMemoryRefused")
+        assert over["type"] == "Warning" and re.fullmatch(rf"{pod.title()} waited for \d+ s, and 1 of its requests for memory was refused\.", over["message"]), over
+        assert reasons(node, "a") == ["GPUMemoryAwaited", "GPUMemoryRefused"], node.api.events_of("a")
 
 
 def test_a_pod_that_waits_for_a_moment_has_no_event():
