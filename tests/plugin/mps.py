@@ -127,9 +127,9 @@ def fill(allocate, most_mib):
 
 
 @contextlib.contextmanager
-def in_use(node):
+def in_use(node, **more):
     """Somebody has the driver open: else the simulated node is made anew, with its modes."""
-    environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
+    environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2], **more)
     process = subprocess.Popen([CALLER, "driver"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "0\n"

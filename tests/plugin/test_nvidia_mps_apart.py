@@ -237,27 +237,12 @@ class Stepping:
 
 @contextlib.contextmanager
 def stepped():
-    with mps(start=False, devices="1xSIM", api=True, daemonPer="container") as node, in_use_later(node):
+    with mps(start=False, devices="1xSIM", api=True, daemonPer="container") as node, in_use(node, METE_SIM_DEVICES="1xSIM"):
         steps = Stepping(node)
         node.start()
         node.kubelet.hear("registered")
         await_ready(node)
         yield node, steps
-
-
-@contextlib.contextmanager
-def in_use_later(node):
-    """The simulated node stays the same while meted starts again."""
-    environment = dict(os.environ, METE_SIM_DIR=node.sim, METE_SIM_DEVICES="1xSIM", LD_LIBRARY_PATH=sys.argv[2])
-    process = subprocess.Popen([CALLER, "driver"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline() == "0\n"
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
 
 
 def restart_after_death(node, steps):
@@ -372,7 +357,7 @@ def test_from_one_daemon_a_gpu_to_one_a_container_and_back():
 
 
 def test_from_time_slices_to_one_a_container_and_back():
-    with mps(start=False, devices="1xSIM", api=True) as node, in_use_later(node):
+    with mps(start=False, devices="1xSIM", api=True) as node, in_use(node, METE_SIM_DEVICES="1xSIM"):
         node.write(SLICES)
         node.start()
         node.kubelet.hear("registered")
