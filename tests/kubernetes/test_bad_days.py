@@ -175,7 +175,8 @@ def test_the_api_server_is_away():
         counts = ["sh", "-c", "seen; trap 'exit 0' TERM; sleep 100000 & wait"]
         made = here.pod("goes-on", pod(command=counts, slots=1, restart="Always", annotations={"memory": "512MiB"}))
         made.await_line("seen .*")
-        process = here.cluster.run("sh", "-c", "ps ax -o pid,args | grep 'sleep 10000[0]$' | head -n 1").split()[0]
+        # The line came before the shell made its sleep.
+        process = until(lambda: here.cluster.run("sh", "-c", "ps ax -o pid,args | grep 'sleep 10000[0]$' | head -n 1").split(), "it never slept")[0]
         hold = here.cluster.hold_part("apiserver")
         try:
             here.cluster.kill_part("apiserver")
