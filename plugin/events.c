@@ -115,8 +115,7 @@ static bool may_say(const struct plugin *p)
 	return p->api && p->events_under_way < UNDER_WAY_MOST;
 }
 
-/* Pods with the same place in the table forget each other: no more is said of that. */
-/* Of a node's pods all are remembered: of two that shared a place each would forget the other. */
+/* All pods of a node are remembered: two that shared a place would reset each other's rate. */
 static struct events_rate *rate_of(struct plugin *p, const char *uid)
 {
 	struct events_rate *rate = p->events_rate, *oldest = rate;
