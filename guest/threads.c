@@ -5,8 +5,9 @@
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
+
+#include "guest/signals.h"
 
 enum {
 	STACK_BYTES = 256 << 10, /* in addition to thread-local data */
@@ -35,18 +36,17 @@ int threads_start(void *(*run)(void *unused_argument))
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
-	sigset_t all, before;
+	struct signals before;
 	int r;
 
-	memset(&all, 0xff, sizeof(all));
 	if (pthread_attr_init(&attributes) != 0)
 		return -ENOMEM;
 	best_effort(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED));
 	best_effort(pthread_attr_setstacksize(&attributes, stack_bytes()));
 	/* The thread inherits the mask: no signal of the program is ever delivered to it. */
-	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
+	signals_block(&before);
 	r = pthread_create(&thread, &attributes, run, NULL);
-	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
+	signals_restore(&before);
 	best_effort(pthread_attr_destroy(&attributes));
 	return -r;
 }

@@ -81,7 +81,7 @@ static int outcome(int r)
 
 int link_try(struct link_word *word)
 {
-	sigset_t before;
+	struct signals before;
 	struct wire_message message;
 	int r = -ENOTCONN;
 
@@ -96,7 +96,7 @@ int link_try(struct link_word *word)
 /* Waits until the daemon has read something. */
 static void wait_for_room(uint64_t end)
 {
-	sigset_t before;
+	struct signals before;
 	struct socket now;
 	int wait_ms = (int)(end - link_now_ms());
 
@@ -172,7 +172,7 @@ static void drop_abandoned(const void *frame)
 
 void link_drop_unclaimed(void)
 {
-	sigset_t before;
+	struct signals before;
 
 	link_lock(&before);
 	drop_abandoned(NULL);
@@ -202,7 +202,7 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 {
 	struct wire_message message;
 	struct link_ask_slot *slot = NULL;
-	sigset_t before;
+	struct signals before;
 	int r = -ENOTCONN;
 
 	link_lock(&before);
@@ -237,7 +237,7 @@ static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end, bool for
 		 struct wire_message *ret_answer)
 {
 	uint64_t began = 0;
-	sigset_t before;
+	struct signals before;
 	uint32_t now;
 	int r = -ENOTCONN;
 
@@ -267,7 +267,7 @@ static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end, bool for
 
 static bool is_stolen(void)
 {
-	sigset_t before;
+	struct signals before;
 	bool stolen;
 
 	link_lock(&before);

@@ -5,13 +5,12 @@
  */
 #pragma once
 
-#include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "guest/clock.h"
 #include "guest/futex.h"
 #include "guest/link/link.h"
+#include "guest/signals.h"
 #include "guest/socket.h"
 #include "wire/page.h"
 
@@ -71,19 +70,16 @@ extern struct link_object link_;
 
 /* Every signal is blocked: a handler that jumps away would leave the lock held, and a handler
  * that calls us would deadlock. The agent's signals are always blocked. */
-static inline void link_lock(sigset_t *ret_before)
+static inline void link_lock(struct signals *ret_before)
 {
-	sigset_t all;
-
-	memset(&all, 0xff, sizeof(all));
-	best_effort(sigprocmask(SIG_SETMASK, &all, ret_before));
+	signals_block(ret_before);
 	futex_lock_take(&link_.lock);
 }
 
-static inline void link_unlock(const sigset_t *before)
+static inline void link_unlock(const struct signals *before)
 {
 	futex_lock_give(&link_.lock);
-	best_effort(sigprocmask(SIG_SETMASK, before, NULL));
+	signals_restore(before);
 }
 
 static inline uint64_t link_now_ms(void)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/time/flight.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +10,7 @@
 #include "guest/futex.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
+#include "guest/signals.h"
 #include "guest/time/capture.h"
 #include "guest/time/gate.h"
 #include "guest/time/marks.h"
@@ -338,15 +338,14 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 	enum sample result = GOES_ON;
 	uint32_t was = 0;
 	struct marks *m;
-	sigset_t all, before;
+	struct signals before;
 
 	if (!context)
 		return GOES_ON;
 	/* Signals are blocked, as a handler that jumped away would leave the lock held. The holder
 	 * may be in the driver, which may wait for this thread: so the wait for the lock is
 	 * bounded. */
-	memset(&all, 0xff, sizeof(all));
-	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
+	signals_block(&before);
 	if (atomic_compare_exchange_strong(&flight.lock.word, &was, 1)) {
 		m = marks_of(context);
 		slot->locked_since_ns = 0;
@@ -358,7 +357,7 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 	} else {
 		presence_refill(slot, atomic_load(&flight.period[device]) / 4 + 1);
 	}
-	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
+	signals_restore(&before);
 	return result;
 }
 
@@ -400,16 +399,15 @@ void flight_passes(void)
 
 void flight_context_leaves(CUcontext context)
 {
-	sigset_t all, before;
+	struct signals before;
 
-	memset(&all, 0xff, sizeof(all));
-	best_effort(sigprocmask(SIG_SETMASK, &all, &before));
+	signals_block(&before);
 	futex_lock_take(&flight.lock);
 	for (int i = 0; i < CONTEXTS; i++)
 		if (context && flight.marks[i].context == context)
 			flight.marks[i] = (struct marks){.context = NULL};
 	futex_lock_give(&flight.lock);
-	best_effort(sigprocmask(SIG_SETMASK, &before, NULL));
+	signals_restore(&before);
 }
 
 void flight_forget(void)
