@@ -253,7 +253,7 @@ static uint64_t depth(const struct marks *m, int device)
 }
 
 /* May one more period be under way? Marks are left before their calls. */
-static bool marks_fit(const struct marks *m, uint64_t depth_)
+static bool marks_fit(struct marks *m, uint64_t depth_)
 {
 	return marks_reached(m, 2) && (depth_ > 2 || marks_reached(m, 1));
 }
@@ -284,9 +284,9 @@ static uint64_t pause_us(const struct marks *m, uint64_t depth_)
 
 /* With the lock held. */
 static enum sample waits_for(struct marks *m, struct presence_slot *slot, int device,
-			     CUstream stream, bool *ret_marks, uint64_t *ret_pause_us)
+			     CUstream stream, uint64_t depth_, bool *ret_marks,
+			     uint64_t *ret_pause_us)
 {
-	uint64_t depth_ = depth(m, device);
 	bool marks = marks_fit(m, depth_);
 
 	*ret_marks = marks;
@@ -313,6 +313,7 @@ static enum sample waits_for(struct marks *m, struct presence_slot *slot, int de
 static enum sample take_sample(struct marks *m, struct presence_slot *slot, int device,
 			       CUstream stream, uint64_t *ret_pause_us)
 {
+	uint64_t depth_;
 	bool marks;
 
 	/* If some calls are no samples, it is not known who submitted what. */
@@ -320,14 +321,15 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 		marks_judge(m, atomic_load(&flight.passed_ns));
 	else
 		m->judged = m->count; /* nor will it be known */
-	if (waits_for(m, slot, device, stream, &marks, ret_pause_us) == WAITS)
+	depth_ = depth(m, device);
+	if (waits_for(m, slot, device, stream, depth_, &marks, ret_pause_us) == WAITS)
 		return WAITS;
 	/* Also after a wait in vain, so that it is known how long that lasted. */
 	if (!marks && !marks_reached(m, 2))
 		return GOES_ON;
 	measure(m, device);
 	marks_leave(m, stream, slot->sampled, slot->waits_since_ns != 0, gate_waits());
-	show(device, depth(m, device) * m->apart_ns);
+	show(device, depth_ * m->apart_ns);
 	return GOES_ON;
 }
 

@@ -30,10 +30,14 @@ bool marks_make(struct marks *m, CUcontext context)
 	return m->context != NULL;
 }
 
-bool marks_reached(const struct marks *m, uint64_t n)
+bool marks_reached(struct marks *m, uint64_t n)
 {
-	return m->count < n ||
-	       real(cuEventQuery)(mark_at(m, m->count - n)->event) != CUDA_ERROR_NOT_READY;
+	struct mark *mark = &m->mark[(m->count - n) % MARKS];
+
+	if (m->count < n || mark->reached)
+		return true;
+	mark->reached = real(cuEventQuery)(mark->event) != CUDA_ERROR_NOT_READY;
+	return mark->reached;
 }
 
 uint64_t marks_left_ns(const struct marks *m)
@@ -49,20 +53,25 @@ void marks_leave(struct marks *m, CUstream stream, uint32_t calls, bool waited, 
 	mark->calls = calls ? calls : 1;
 	if (real(cuEventRecord)(mark->event, stream) != CUDA_SUCCESS)
 		return;
+	mark->reached = false;
+	mark->timed = false;
 	mark->left_ns = now_ns();
 	m->count++;
 	m->waits = waits;
 }
 
-bool marks_apart(const struct marks *m, uint64_t n, uint64_t *ret_ns)
+bool marks_apart(struct marks *m, uint64_t n, uint64_t *ret_ns)
 {
+	struct mark *mark = &m->mark[n % MARKS];
 	float apart_ms = 0;
 
-	if (real(cuEventElapsedTime)(&apart_ms, mark_at(m, n - 1)->event, mark_at(m, n)->event) !=
-	    CUDA_SUCCESS)
-		return false;
-	*ret_ns = apart_ms > 0 ? (uint64_t)(apart_ms * 1e6f) : 0;
-	return true;
+	if (!mark->timed && real(cuEventElapsedTime)(&apart_ms, mark_at(m, n - 1)->event,
+						     mark->event) == CUDA_SUCCESS) {
+		mark->apart_ns = apart_ms > 0 ? (uint64_t)(apart_ms * 1e6f) : 0;
+		mark->timed = true;
+	}
+	*ret_ns = mark->apart_ns;
+	return mark->timed;
 }
 
 void marks_add_time(struct marks *m, uint64_t apart_ns, uint64_t calls)

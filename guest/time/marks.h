@@ -19,7 +19,9 @@ struct mark {
 	CUevent event;	/* dies with the context */
 	uint32_t calls; /* of the thread that left it, before it */
 	bool dry;	/* nothing may have been under way just before it */
-	uint64_t left_ns;
+	bool reached;	/* the device was seen to have reached it, */
+	bool timed;	/* and `apart_ns` after the mark before it. The driver is asked once. */
+	uint64_t left_ns, apart_ns;
 };
 
 /* Of a context. The n-th mark is mark[n % MARKS]. */
@@ -43,13 +45,13 @@ must_check bool marks_make(struct marks *m, CUcontext context);
 void marks_leave(struct marks *m, CUstream stream, uint32_t calls, bool waited, uint64_t waits);
 
 /* Has the device reached the last mark but n - 1? */
-must_check bool marks_reached(const struct marks *m, uint64_t n);
+must_check bool marks_reached(struct marks *m, uint64_t n);
 
 /* When the last one was left; 0: none was. */
 must_check uint64_t marks_left_ns(const struct marks *m);
 
 /* From the mark before it to the n-th; both are known to be reached. */
-must_check bool marks_apart(const struct marks *m, uint64_t n, uint64_t *ret_ns);
+must_check bool marks_apart(struct marks *m, uint64_t n, uint64_t *ret_ns);
 void marks_add_time(struct marks *m, uint64_t apart_ns, uint64_t calls);
 
 /* Did work that lasted long end by itself? `passed_ns`: see lasts_ended(); it is known. */
