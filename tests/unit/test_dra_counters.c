@@ -110,7 +110,7 @@ TEST(a_part_of_an_instances_processors_does_not_keep_others_from_its_memory)
 		    "{\"value\":\"1\"}}}]");
 }
 
-TEST(what_the_driver_does_not_tell_is_not_counted)
+TEST(counters_that_the_driver_does_not_tell_are_left_out)
 {
 	struct slices_device d[] = {part(0, 0, 4, 3), part(1, 0, 4, 3), part(2, 0, 0, 0)};
 	owned(cJSON_Delete) cJSON *list = NULL;

@@ -43,7 +43,7 @@ TEST(any_authority_will_do)
 	then_raw_ends();
 }
 
-TEST(what_is_no_grpc_is_told_so_by_http)
+TEST(a_request_that_is_no_grpc_is_refused_by_http)
 {
 	uint8_t block[256];
 	size_t size = field(block, ":method", "GET");
@@ -66,7 +66,7 @@ TEST(what_is_no_grpc_is_told_so_by_http)
 	then_raw_ends();
 }
 
-TEST(http_1_is_hung_up_on)
+TEST(a_connection_of_http_1_is_closed)
 {
 	given_a_server();
 	expect_eq(grpc_server_take(t.server, make_pair()), 0);
@@ -246,7 +246,7 @@ TEST(a_thousand_calls_may_be_cancelled_at_once)
 }
 
 /* CVE-2025-8671: the peer does what makes us reset its call, again and again. */
-TEST(who_makes_us_reset_ends_its_connection)
+TEST(a_peer_that_makes_us_reset_ends_its_connection)
 {
 	static const uint8_t overflow[] = {0x7f, 0xff, 0xff, 0xff};
 	uint32_t stream = 1;

@@ -62,7 +62,7 @@ static void answer(unsigned i)
 	grpc_end(t.open[i], GRPC_OK, NULL);
 }
 
-TEST(who_leaves_answers_what_it_was_asked_and_the_heir_what_comes_then)
+TEST(a_leaving_server_answers_its_calls_and_the_heir_all_later_ones)
 {
 	given_both();
 	ask("/t/Wait", "", 0);

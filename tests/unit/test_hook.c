@@ -44,7 +44,7 @@ TEST(escapes_are_what_they_stand_for)
 	expect_eq(root_of("{\"r\\u006fot\":{\"path\":\"x\"}}", sizeof(value)), 0);
 }
 
-TEST(what_is_not_there_is_told_from_what_is_not_json)
+TEST(a_missing_member_is_told_from_text_that_is_no_json)
 {
 	static const char *const absent[] = {"{}", "{\"root\":{}}", "{\"path\":\"x\"}",
 					     "{\"root\":{\"paths\":\"x\"}}"};
@@ -130,7 +130,7 @@ static struct linker_text text_of(const char *text)
 	return (struct linker_text){text, text + strlen(text)};
 }
 
-TEST(lines_of_the_linkers_configuration)
+TEST(rows_of_the_linkers_configuration)
 {
 	struct linker_text text =
 		text_of("# nothing\n\n/usr/local/lib\n  /opt/x \t# why\n"
@@ -146,7 +146,7 @@ TEST(lines_of_the_linkers_configuration)
 	expect_eq(linker_next_line(&text, value), LINKER_END);
 }
 
-TEST(a_line_that_is_longer_than_a_path_is_none)
+TEST(a_row_that_is_longer_than_a_path_is_ignored)
 {
 	char line[PATH_MAX + 16];
 	struct linker_text text = {line, line + sizeof(line)};
@@ -169,7 +169,7 @@ TEST(folders_of_a_path_variable)
 	expect(!linker_next_folder(&text, LINKER_MUSL_ENDS, value));
 }
 
-TEST(glibc_parts_folders_by_semicolons_too_and_not_by_lines)
+TEST(glibc_parts_folders_by_semicolons_too_and_not_by_newlines)
 {
 	struct linker_text text = text_of("/a;/b:;relative;/c\n/d");
 	static const char *const wanted[] = {"/a", "/b", "/c\n/d"};
@@ -321,7 +321,7 @@ static int stop(void *owner, const char *name)
 	return strcmp(name, "pipe") == 0 ? -EXDEV : 0;
 }
 
-TEST(a_folders_names_are_told_and_looking_comes_to_an_end)
+TEST(a_folders_names_are_told_and_the_search_comes_to_an_end)
 {
 	struct root root;
 	unsigned count = 0;

@@ -78,7 +78,7 @@ TEST(three_users_behind_one_server_leave_streams_for_others)
 	}
 }
 
-TEST(where_all_are_taken_who_has_most_gives_one_to_who_has_none)
+TEST(where_all_seats_are_taken_the_user_with_most_gives_one_to_a_user_with_none)
 {
 	static const char *const all[] = {"ada", "bob", "carol", "d", "e", "f", "g", "h", "i"};
 	struct http_seat *instead;
@@ -115,7 +115,7 @@ TEST(nobody_loses_his_only_stream)
 	}
 }
 
-TEST(who_is_answered_once_still_gets_a_seat)
+TEST(a_user_that_is_answered_once_still_gets_a_seat)
 {
 	static const char *const all[] = {"ada", "bob", "carol", "d", "e", "f", "g", "h", "i"};
 	const struct http_host proxy = http_host_named("proxy");

@@ -189,7 +189,7 @@ TEST(devices_of_a_file_share_its_edits)
 	cJSON_Delete(file);
 }
 
-TEST(what_cannot_be_written_is_said_and_leaves_nothing)
+TEST(a_file_that_cannot_be_written_is_named_and_leaves_nothing)
 {
 	owned(inject_free) struct inject_edits *edits = given_edits();
 	struct inject_slot odd = slot;
@@ -261,7 +261,7 @@ TEST(too_many_edits_are_an_error_and_no_overflow)
 	expect_eq(inject_write_cdi("/nowhere", edits, &slot, &why), -E2BIG);
 }
 
-TEST(what_passes_the_driver_api_by_stays_outside)
+TEST(libraries_that_pass_by_the_driver_api_stay_outside)
 {
 	expect(inject_is_driver_name("libcuda.so.1"));
 	expect(inject_is_driver_name("libcudadebugger.so.570.1"));

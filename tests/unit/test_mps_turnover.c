@@ -80,7 +80,7 @@ static void begin(bool mps, bool marked)
 		mps_gpu_want(&hub.gpu[i]);
 }
 
-TEST(a_look_reads_the_kubelets_record_once_for_all_gpus_that_wait)
+TEST(a_check_reads_the_kubelets_record_once_for_all_gpus_that_wait)
 {
 	begin(true, false);
 	for (uint32_t i = 0; i < GPUS; i++)
@@ -96,7 +96,7 @@ TEST(a_look_reads_the_kubelets_record_once_for_all_gpus_that_wait)
 	expect(!mps_stays(&hub, 3) && mps_waits(&hub, 4));
 }
 
-TEST(a_look_reads_nothing_where_no_gpu_waits)
+TEST(a_check_reads_nothing_where_no_gpu_waits)
 {
 	begin(true, false);
 	memset(others.given, 0, sizeof(others.given));

@@ -163,7 +163,7 @@ TEST(a_configuration_of_nvidias_plugin_means_the_same)
 		check_row(rows[i].row, rows[i].file, rows[i].environment, rows[i].answer);
 }
 
-TEST(what_differs_does_so_for_a_reason)
+TEST(each_difference_has_a_reason)
 {
 	static const struct {
 		const char *row, *file, *environment, *answer, *reason;
@@ -364,7 +364,7 @@ TEST(the_page_has_every_key)
 }
 
 /* Those of the page for pods of GKE and AWS. */
-TEST(the_pages_examples_are_what_they_say)
+TEST(the_pages_examples_are_true)
 {
 	static const struct config_label gke[] = {
 		{"cloud.google.com/gke-gpu-sharing-strategy", "time-sharing"},

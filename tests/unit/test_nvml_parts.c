@@ -229,7 +229,7 @@ TEST(a_part_that_does_not_tell_its_uuid_is_no_news_and_none_is_gone)
 	divide_no_more();
 }
 
-TEST(what_befalls_a_gpu_befalls_its_parts_unless_the_driver_says_which)
+TEST(an_event_of_a_gpu_befalls_its_parts_unless_the_driver_names_one)
 {
 	static const uint32_t whom[] = {1, 0, 1, 2};
 	struct nvml *nvml = opened();
@@ -248,7 +248,7 @@ TEST(what_befalls_a_gpu_befalls_its_parts_unless_the_driver_says_which)
 }
 
 /* meted has places for 64: what the driver has beyond them befalls nobody. */
-TEST(what_befalls_devices_beyond_those_that_are_asked_about_is_left_out)
+TEST(events_of_devices_that_are_not_asked_about_are_left_out)
 {
 	struct nvml *nvml = opened();
 	struct nvml_event events[8];

@@ -164,7 +164,7 @@ TEST(foresight_keeps_room_for_the_large_mig_instances_that_come)
 	placed(p, &usuals[1], &d[3]);
 }
 
-TEST(what_is_usual_is_understood_by_the_factors_in_force)
+TEST(usual_pods_are_read_by_the_factors_in_force)
 {
 	struct placement_config config = {.policy = PLACEMENT_FGD};
 	struct placement_request usual = part(700, 0);
@@ -267,7 +267,7 @@ TEST(room_for_instances_is_no_more_than_a_gpu_may_have_of_them)
 	expect_eq(refused(p, &usual[1], n), PLACEMENT_FITS);
 }
 
-TEST(a_node_whose_pods_leave_soon_is_kept_for_those_who_want_all_of_it)
+TEST(a_node_whose_pods_leave_soon_is_kept_for_pods_that_want_all_of_it)
 {
 	struct placement *p = given(PLACEMENT_FORESIGHT);
 	struct placement_request usual[2] = {whole(8), whole(1)}, four = whole(4), one = whole(1);

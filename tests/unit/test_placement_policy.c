@@ -33,7 +33,7 @@ TEST(spread_takes_the_emptiest_node_and_gpu)
 	expect_eq(seen, 15);
 }
 
-TEST(fgd_does_not_cut_what_the_usual_pods_need)
+TEST(fgd_does_not_cut_room_that_the_usual_pods_need)
 {
 	struct placement *p = given(PLACEMENT_FGD);
 	struct placement_node node = node_of(1);

@@ -125,7 +125,7 @@ static void step(void)
 		  0);
 }
 
-TEST(what_is_looked_up_is_what_the_search_finds)
+TEST(a_lookup_finds_the_same_as_the_search)
 {
 	for (unsigned round = test_rounds(30); round > 0; round--) {
 		uint32_t node;

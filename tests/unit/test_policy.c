@@ -50,7 +50,7 @@ TEST(an_empty_file_is_a_mistake)
 					 "is what applies without the file)");
 }
 
-TEST(nothing_written_is_what_is_usual)
+TEST(an_empty_file_means_the_defaults)
 {
 	struct policy policy = parse("default: {}\n");
 	const struct policy_terms *terms = policy_of(&policy, 1001, NULL, 0);
@@ -101,7 +101,7 @@ TEST(nobody_by_default_and_some_all_the_same)
 	policy_done(&policy);
 }
 
-TEST(each_mistake_is_a_sentence_with_its_line)
+TEST(each_mistake_is_a_sentence_with_its_line_number)
 {
 	expect_refused("- a\n", "f:1: this is a list; accepted: a map (KEY: VALUE)");
 	expect_refused("user: {}\n", "f:1: there is no key 'user'; the nearest is 'users'");

@@ -43,7 +43,7 @@ static void before_sync(char *text)
 	memcpy(text, head, strlen(head));
 }
 
-TEST(shuffles_take_from_where_they_are_told)
+TEST(shuffles_take_from_the_lane_that_they_name)
 {
 	static const char *const modes[] = {"up", "down", "bfly", "idx"};
 	char text[2048];
@@ -327,7 +327,7 @@ TEST(hints_and_fences_change_nothing)
 	}
 }
 
-TEST(special_registers_say_where_a_thread_is)
+TEST(special_registers_give_the_threads_place)
 {
 	run(HARNESS_HEAD HARNESS_KERNEL(
 		    "k") ".reg .u32 %r, %x;\n.reg .b16 %h;\n.reg .u64 %c, %d;\n.reg .pred %p;\n"

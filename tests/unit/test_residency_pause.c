@@ -149,7 +149,7 @@ static void given_pauses_and_hiccups(void)
 	expect_eq(w.m[1].place, RESIDENCY_IN);
 }
 
-TEST(hiccups_do_not_make_long_pauses_look_short)
+TEST(hiccups_do_not_pass_long_pauses_off_as_short)
 {
 	given_pauses_and_hiccups();
 	idles(1);
@@ -158,7 +158,7 @@ TEST(hiccups_do_not_make_long_pauses_look_short)
 	expect_eq(w.m[0].place, RESIDENCY_COMING);
 }
 
-TEST(who_has_long_pauses_does_not_leave_at_a_hiccup)
+TEST(a_tenant_with_long_pauses_does_not_leave_at_a_hiccup)
 {
 	given_pauses_and_hiccups();
 	pauses(4 * MS);

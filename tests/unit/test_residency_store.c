@@ -21,7 +21,7 @@ static void is_kept(void)
 	pump();
 }
 
-TEST(who_finds_the_store_full_is_not_to_blame_and_who_keeps_it_full_is)
+TEST(a_tenant_that_finds_the_store_full_is_excused_and_one_that_keeps_it_full_is_not)
 {
 	given_a_full_store();
 	pass(2 * w.r.tuning.patience_ns);
@@ -104,7 +104,7 @@ TEST(only_time_in_which_the_store_has_no_room_is_excused)
 	expect(w.stuck[0]);
 }
 
-TEST(what_it_could_do_while_the_store_is_full_is_not_excused)
+TEST(work_that_is_possible_while_the_store_is_full_is_not_excused)
 {
 	given_a_full_store();
 	is_kept();
@@ -113,7 +113,7 @@ TEST(what_it_could_do_while_the_store_is_full_is_not_excused)
 	expect(w.stuck[0]);
 }
 
-TEST(who_does_not_drain_is_said_and_goes_on)
+TEST(a_tenant_that_does_not_drain_is_reported_and_goes_on)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -154,7 +154,7 @@ TEST(credit_that_the_device_refused_is_room_it_has_not_got)
 	expect(w.r.resident_bytes <= 8 * GIB - 64 * MIB);
 }
 
-TEST(who_refuses_all_credit_makes_the_device_no_smaller_than_by_what_it_has_out)
+TEST(a_tenant_that_refuses_credit_shrinks_the_device_by_no_more_than_its_evicted_memory)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 6 * GIB), 0);
@@ -185,7 +185,7 @@ TEST(who_refuses_all_credit_makes_the_device_no_smaller_than_by_what_it_has_out)
 	expect_eq(w.r.missing_bytes, 0);
 }
 
-TEST(copies_of_what_came_back_make_room_in_the_store)
+TEST(copies_of_memory_that_came_back_make_room_in_the_store)
 {
 	given(8 * GIB, 6 * GIB);
 	expect_eq(given_member(0, 6 * GIB), 0);

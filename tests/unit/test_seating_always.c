@@ -459,7 +459,7 @@ static void close_or_open(void)
 	it->closed = !it->closed;
 }
 
-TEST(nothing_is_promised_twice_and_nobody_waits_who_has_room)
+TEST(nothing_is_promised_twice_and_no_pod_waits_that_has_room)
 {
 	for (unsigned round = 0; round < test_rounds(ROUNDS); round++) {
 		begin();

@@ -99,7 +99,7 @@ TEST(two_contexts_of_a_process_get_two_slices_in_a_round)
 		expect_eq(engines.tickets[t[i]].end_ns, (26 + 2 * i) * MS);
 }
 
-TEST(who_comes_waits_for_the_end_of_the_slice_that_runs)
+TEST(a_new_process_waits_for_the_end_of_the_slice_that_runs)
 {
 	uint32_t b;
 
@@ -123,7 +123,7 @@ TEST(a_kernel_that_hangs_leaves_the_others_their_half)
 	expect_eq(busy(1, SEGMENT_COMPUTE), 90 * MS);
 }
 
-TEST(late_work_claims_the_time_that_nobody_used)
+TEST(late_work_claims_unused_time)
 {
 	uint32_t t;
 

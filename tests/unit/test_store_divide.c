@@ -9,7 +9,7 @@
 
 enum { DEVICES = 12 };
 
-TEST(an_unused_store_is_divided_evenly_among_those_that_are_here)
+TEST(an_unused_store_is_divided_evenly_among_the_devices_that_are_here)
 {
 	const struct store_use uses[] = {{0, true}, {0, false}, {0, true}, {0, true}};
 
@@ -20,7 +20,7 @@ TEST(an_unused_store_is_divided_evenly_among_those_that_are_here)
 	expect_eq(store_divide(0, uses, 4), 0);
 }
 
-TEST(what_is_used_beyond_a_part_after_a_division_is_promised_to_nobody_else)
+TEST(bytes_used_beyond_a_part_after_a_division_are_promised_to_nobody_else)
 {
 	/* Two GPUs with 1 GiB each; one becomes seven parts. */
 	struct store_use uses[9] = {{1024 * MIB, true}, {0, false}};
@@ -37,7 +37,7 @@ TEST(what_is_used_beyond_a_part_after_a_division_is_promised_to_nobody_else)
 	expect_eq(store_divide(2048 * MIB, uses, 9), 256 * MIB);
 }
 
-TEST(where_the_rest_is_smaller_than_what_another_uses_that_one_is_left_out_as_well)
+TEST(where_the_rest_is_smaller_than_anothers_use_that_one_is_left_out_as_well)
 {
 	const struct store_use uses[] = {{700, true}, {200, true}, {0, true}, {0, true}};
 

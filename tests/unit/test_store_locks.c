@@ -59,7 +59,7 @@ static void let_time_pass(void)
 	w.stores.workers.late_ns = UINT64_MAX / 2;
 }
 
-TEST(who_holds_its_files_lock_holds_up_nobody_else_and_is_refused_until_it_lets_go)
+TEST(a_tenant_that_holds_its_files_lock_holds_up_no_other_and_is_refused_until_it_lets_go)
 {
 	struct store *first, *second;
 	struct store_segment *its;

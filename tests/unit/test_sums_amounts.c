@@ -172,7 +172,7 @@ static void expect_said(const struct seating_pod *pod, uint32_t gpus, const char
 	expect_str(why.text, sentence);
 }
 
-TEST(who_waits_is_told_for_how_much)
+TEST(a_pod_that_waits_is_told_for_how_much)
 {
 	struct seating_pod pod = waiting(PLACEMENT_NO_MEMORY, 20 * GIB, 18 * GIB);
 
@@ -216,7 +216,7 @@ TEST(who_waits_is_told_for_how_much)
 		    "one is again");
 }
 
-TEST(who_waits_is_told_what_else_is_in_the_way)
+TEST(a_pod_that_waits_is_told_what_else_is_in_the_way)
 {
 	struct seating_pod pod = waiting(PLACEMENT_NO_MEMORY, 20 * GIB, 18 * GIB);
 

@@ -23,7 +23,7 @@ TEST(contended_time_is_divided_by_weight)
 	done();
 }
 
-TEST(a_cap_holds_for_who_is_alone)
+TEST(a_cap_holds_for_a_tenant_that_is_alone)
 {
 	given(1, 20000 * MS);
 	m.loads[0].share.cap_milli = 250;
@@ -166,7 +166,7 @@ TEST(an_interactive_tenant_waits_for_one_drain_of_a_batch_tenant)
 	done();
 }
 
-TEST(who_comes_back_waits_for_one_drain_and_no_turn)
+TEST(a_tenant_that_comes_back_waits_for_one_drain_and_no_turn)
 {
 	given(2, 20000 * MS);
 	m.loads[0].kind = TIME_PULSE;
@@ -179,7 +179,7 @@ TEST(who_comes_back_waits_for_one_drain_and_no_turn)
 	done();
 }
 
-TEST(what_one_leaves_idle_another_has_at_once)
+TEST(time_that_one_leaves_idle_another_has_at_once)
 {
 	given(2, 20000 * MS);
 	m.loads[0].kind = TIME_PULSE;

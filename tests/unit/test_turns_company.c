@@ -61,7 +61,7 @@ static uint64_t run_group(unsigned members, uint64_t held_ns, uint64_t length_ns
 }
 
 /* Who was let in for a moment had waited for long, and that was forgotten by it. */
-TEST(who_is_let_in_keeps_what_it_is_owed)
+TEST(a_tenant_that_is_let_in_is_owed_as_much_as_before)
 {
 	for (unsigned members = 1; members <= 6; members++) {
 		struct program *n = given_group(HOLDS, members, 1000000, 10);
@@ -133,7 +133,7 @@ TEST(a_group_that_launches_ahead_has_half_of_its_part_at_least)
 }
 
 /* Its thread waited at the gate once, so that its first drains are given up. */
-TEST(who_waited_and_then_hangs_is_reported)
+TEST(a_tenant_that_waited_and_then_hangs_is_reported)
 {
 	struct program *n = given_group(HOLDS, 1, 1000000, 100);
 	struct program *p = &m.program[0];
@@ -166,7 +166,7 @@ static void expect_its_part(struct program *b)
 	expect(had(b, 10000 * MS) >= 10000.0 / 110 - 5);
 }
 
-TEST(who_waits_for_another_takes_no_time_of_it_though_nobody_stands_in_line)
+TEST(a_tenant_that_awaits_another_takes_no_time_of_it_though_nobody_stands_in_line)
 {
 	struct program *a, *b;
 
@@ -210,7 +210,7 @@ static void answer(struct turns_seat *leader)
 }
 
 /* It waited for longer than its cap takes to pay for that moment. */
-TEST(who_is_let_in_has_saved_up_no_more_than_a_burst_in_the_line)
+TEST(a_tenant_that_is_let_in_has_saved_up_no_more_than_a_burst_in_the_line)
 {
 	struct program *leader, *capped;
 
