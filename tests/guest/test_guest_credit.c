@@ -193,7 +193,7 @@ static void keeps_all(void)
 	}
 }
 
-TEST(alone_a_process_keeps_what_it_freed_until_it_is_recalled)
+TEST(alone_a_process_keeps_freed_memory_until_it_is_recalled)
 {
 	expect_eq(in_child(keeps_all, NULL, 0), 0);
 }
@@ -231,7 +231,7 @@ static void learns(void)
 	check_books();
 }
 
-TEST(beside_others_a_process_keeps_what_it_takes_again_and_again)
+TEST(beside_others_a_process_keeps_memory_that_it_takes_again_and_again)
 {
 	expect_eq(in_child(learns, NULL, 0), 0);
 }
@@ -279,7 +279,7 @@ static void restarts(void)
 	check_books();
 }
 
-TEST(what_is_held_survives_a_restart_of_the_daemon)
+TEST(held_memory_survives_a_restart_of_the_daemon)
 {
 	expect_eq(in_child(restarts, NULL, 0), 0);
 }

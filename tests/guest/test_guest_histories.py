@@ -216,7 +216,7 @@ class History:
         self.node.is_clean()
 
 
-def test_whoever_is_left_computes_again_and_is_right():
+def test_every_program_that_is_left_computes_again_and_is_right():
     first = int(os.environ.get("METE_SEED", time.time_ns() % 1000000000))
     print(f"METE_SEED={first}")
     for seed in range(first, first + HISTORIES * SCALE):

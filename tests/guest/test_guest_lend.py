@@ -49,7 +49,7 @@ def test_two_processes_of_a_tenant_share_memory():
         until(lambda: (row := node.admin.tenant_row(tenant.tenant)).allocated == row.credit == row.residual == 0)
 
 
-def test_what_is_lent_and_freed_counts_until_nobody_has_it():
+def test_lent_memory_that_is_freed_counts_until_nobody_has_it():
     """However often: the limit holds to the byte, by the simulated machine's book. What a borrower closes, or takes along, is room again."""
     size = 16 * MIB
     for leaves in "returns", "ends", "is killed":
@@ -82,7 +82,7 @@ def test_what_is_lent_and_freed_counts_until_nobody_has_it():
             until(lambda: (row := node.admin.tenant_row(tenant.tenant)).allocated == row.credit == row.residual == 0)
 
 
-def test_what_is_lent_is_charged_once_also_when_its_lender_has_been_killed():
+def test_lent_memory_is_charged_once_also_when_its_lender_has_been_killed():
     """Freed or not: while a borrower has it, it is in its tenant's book, once; then in nobody's."""
     size, count = 16 * MIB, 6
     for freed in True, False:
@@ -154,7 +154,7 @@ def test_memory_is_lent_and_stays_lent_over_a_daemon_that_is_killed():
         borrower.end()
 
 
-def test_a_lender_that_stands_still_holds_up_only_who_opens_its_handle():
+def test_a_lender_that_stands_still_holds_up_only_processes_that_open_its_handle():
     """Opening fails in the end; everything else goes on, and once the lender goes on, too, it can be opened."""
     with Node() as node:
         lender, borrower, other = node.loads("auto", "auto", "auto")

@@ -190,7 +190,7 @@ static void says_no_more(void)
 	check(count(&fake.asked) == 1); /* it had nothing else to say */
 }
 
-TEST(who_comes_back_states_all_it_holds_and_says_so_without_another_word)
+TEST(a_guest_that_comes_back_states_all_it_holds_without_being_asked)
 {
 	expect_eq(in_child(says_no_more, NULL, 0), 0);
 }

@@ -160,7 +160,7 @@ static void waits_across_a_restart(void)
 	check(fake_waiting(&fake) == 0);
 }
 
-TEST(a_daemon_that_comes_back_sees_who_waits_at_its_gates)
+TEST(a_daemon_that_comes_back_sees_the_threads_at_its_gates)
 {
 	expect_eq(in_child(waits_across_a_restart, NULL, 0), 0);
 }
@@ -205,7 +205,7 @@ static void loads_code_as_the_daemon_goes(void)
 	check(checks() <= 2);
 }
 
-TEST(what_a_context_takes_is_not_asked_of_the_next_daemon)
+TEST(memory_of_a_context_is_not_asked_of_the_next_daemon)
 {
 	expect_eq(in_child(loads_code_as_the_daemon_goes, NULL, 0), 0);
 }

@@ -160,7 +160,7 @@ def parts_seen(node, tenant, place, devices, *names):
     return seen
 
 
-def test_management_shows_a_part_with_its_gpu_and_a_lost_gpu_to_who_misses_one():
+def test_management_shows_a_part_with_its_gpu_and_a_lost_gpu_to_its_tenant():
     with Node(METE_SIM_DEVICES="2xSIM") as node, tempfile.TemporaryDirectory() as place:
         own, second = (uuid.UUID(bytes=node.admin.device_row(index).uuid) for index in range(2))
         os.symlink(DRIVER, place + "/libcuda.so.1")

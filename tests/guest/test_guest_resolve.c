@@ -167,7 +167,7 @@ static void passed_on(void)
 		check(answers(i) && answers(i));
 }
 
-TEST(what_no_header_declares_is_passed_on)
+TEST(functions_that_no_header_declares_are_passed_on)
 {
 	other_driver = "METE_TEST_NAMES_DRIVER";
 	expect_eq(in_child(passed_on, NULL, 0), 0);
@@ -191,7 +191,7 @@ static void not_there(void)
 	}
 }
 
-TEST(what_no_header_declares_may_be_missing)
+TEST(functions_that_no_header_declares_may_be_missing)
 {
 	static const char *const drivers[] = {"METE_TEST_ALONE_DRIVER",
 					      "METE_TEST_ALONE_DRIVER_SYSV"};

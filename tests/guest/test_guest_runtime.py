@@ -56,7 +56,7 @@ def checks(runtime, added=0):
         assert runtime.ask("check", i, i + 1, added) == "same", TAKES[i]
 
 
-def test_what_moves_without_the_drivers_tables_moves_with_them():
+def test_memory_that_moves_without_the_drivers_tables_moves_with_them():
     moves = {}
     for tables in BOTH:
         with Node() as node:
@@ -103,12 +103,12 @@ def computes(tables, *, green=False):
         until(lambda: (row := node.row_of(tenant)).allocated == row.credit == row.residual == row.stored == 0, lambda: node.row_of(tenant))
 
 
-def test_what_it_computes_is_right_while_its_memory_comes_and_goes():
+def test_its_results_are_right_while_its_memory_comes_and_goes():
     for tables in BOTH:
         computes(tables)
 
 
-def test_what_it_computes_in_a_green_context_is_right_too():
+def test_its_results_in_a_green_context_are_right_too():
     for tables in BOTH:
         computes(tables, green=True)
 
@@ -137,7 +137,7 @@ def test_its_limit_holds_to_the_byte_whichever_way_it_allocates():
                 runtime.end()
 
 
-def test_a_context_that_became_current_unseen_is_charged_with_what_is_its():
+def test_a_context_that_became_current_unseen_is_charged_with_its_memory():
     with Node(METE_SIM_DEVICES="2xSIM") as node:
         tenant = node.admin.tenant("256MiB", device="0,1")
         runtime = Runtime(node, tenant)

@@ -175,7 +175,7 @@ static void two_drivers(void)
 	check(addresses_row(first) == -1 && addresses_row(find(API_cuInit)) == API_cuInit);
 }
 
-TEST(what_is_opened_again_replaces_what_was_noted)
+TEST(a_library_that_is_opened_again_replaces_its_note)
 {
 	char driver[512];
 
@@ -220,7 +220,7 @@ static void not_called_yet(void)
 	check(version(&number) == CUDA_SUCCESS && number == 12090);
 }
 
-TEST(what_a_driver_has_is_known_before_it_is_called)
+TEST(a_drivers_functions_are_known_before_it_is_called)
 {
 	static const char *const drivers[] = {"METE_TEST_ALONE_DRIVER",
 					      "METE_TEST_ALONE_DRIVER_SYSV"};

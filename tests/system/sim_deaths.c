@@ -168,7 +168,7 @@ static void expect_books_right(void)
 	}
 }
 
-TEST(whoever_is_killed_the_books_equal_what_the_living_hold)
+TEST(after_any_kill_the_books_equal_the_memory_of_the_living)
 {
 	unsigned kills = test_histories(KILLS);
 

@@ -123,7 +123,7 @@ static void hang(const char *uuid)
 	check(ticket.id != 0);
 }
 
-TEST(what_a_model_cannot_do_it_does_not_offer)
+TEST(a_model_offers_no_part_that_it_cannot_make)
 {
 	nvmlGpuInstanceProfileInfo_t info;
 	unsigned now, later;

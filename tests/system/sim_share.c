@@ -235,7 +235,7 @@ TEST(a_process_alone_has_it_all)
 	clean();
 }
 
-TEST(who_is_stopped_in_a_slice_stops_nobody)
+TEST(a_process_that_is_stopped_in_a_slice_stops_no_other)
 {
 	uint64_t first_ns, end_ns;
 	struct engine_ticket ticket;

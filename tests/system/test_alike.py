@@ -68,7 +68,7 @@ def all_end(node, loads):
     node.is_clean()
 
 
-def test_an_unused_device_is_looked_at_again_when_somebody_computes():
+def test_an_unused_device_is_sampled_again_when_somebody_computes():
     for swap in ("auto", "off"):  # whose guests always say when they are idle, and whose are asked to
         with alike_node() as node:
             loads = pair(node, "--swap", swap)
@@ -99,7 +99,7 @@ def test_a_meted_that_is_killed_begins_anew():
             all_end(node, loads)
 
 
-def test_who_is_suspended_comes_back_among_them():
+def test_a_suspended_tenant_comes_back_among_them():
     with alike_node() as node:
         loads = pair(node)
         take_turns(node)

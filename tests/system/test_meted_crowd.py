@@ -47,7 +47,7 @@ def test_a_devices_room_is_shown_to_all_of_its_tenants():
             assert shown["lent_mib"] == (0 if guest is guests[0] else 1024)
 
 
-def test_a_thousand_tenants_come_back_with_what_was_changed_last_and_the_ended_ones_do_not():
+def test_a_thousand_tenants_come_back_with_their_last_share_and_ended_ones_do_not():
     with Daemon("--log-level", "warning") as meted:
         admins = [Admin(meted.place) for _ in range(16)]
         made = [admins[i // 64].tenant(f"{i + 100}MiB", name=f"number {i}") for i in range(1024)]
@@ -75,7 +75,7 @@ def is_welcome(path):
         return False
 
 
-def test_who_takes_all_descriptors_is_told_and_the_admin_socket_is_still_answered():
+def test_a_user_that_takes_all_descriptors_is_told_and_the_admin_socket_is_still_answered():
     with Daemon(wrap=("prlimit", "--nofile=80:80")) as meted:
         admin = Admin(meted.place)
         made = [admin.tenant("1GiB") for _ in range(4)]
@@ -108,7 +108,7 @@ def test_who_takes_all_descriptors_is_told_and_the_admin_socket_is_still_answere
         until(lambda: is_welcome(made[0].socket), "nobody is let in although there is room again")
 
 
-def test_connections_that_say_nothing_are_a_few_of_a_tenant():
+def test_silent_connections_of_a_tenant_are_a_few():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, other = admin.tenant("1GiB"), admin.tenant("1GiB")

@@ -95,7 +95,7 @@ def test_tenants_of_a_part_that_is_gone_that_are_killed_while_out_leave_their_st
         meted.ends()
 
 
-def test_who_waits_for_room_when_a_division_takes_its_part_is_answered():
+def test_an_ask_that_waits_when_a_division_takes_its_part_is_answered():
     """Nothing moves on a part that is gone: what is there stays, and who waits for it to leave hears why it will not."""
     with parts() as meted:
         a = meted.mover("a", HELD, device="0")

@@ -138,7 +138,7 @@ def test_a_close_that_waits_for_work_is_not_given_up():
         assert admin.answer(id).kind == "done"
 
 
-def test_a_guest_may_say_that_it_is_idle_or_wants_its_device():
+def test_a_guest_may_report_that_it_is_idle_or_wants_its_device():
     with Daemon() as meted:
         admin = Admin(meted.place)
         guest = Guest(admin.tenant("1GiB").socket)

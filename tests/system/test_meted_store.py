@@ -32,7 +32,7 @@ def test_a_neighbours_segment_comes_whatever_a_tenant_does_to_its_own_file_and_m
                 terminate(meted)
 
 
-def test_who_holds_its_own_files_lock_is_refused_with_a_sentence_and_comes_back():
+def test_a_tenant_that_holds_its_own_files_lock_is_refused_with_a_sentence_and_comes_back():
     if not can_hold():
         raise Skipped("the kernel lets nobody handle page faults; run it as root")
     with Node() as meted:
@@ -100,7 +100,7 @@ def test_a_meted_that_is_killed_while_a_worker_hangs_is_followed_by_another():
         meted.ends()
 
 
-def test_what_is_in_a_former_meteds_file_takes_no_more_than_its_devices_part():
+def test_memory_in_a_former_meteds_file_takes_no_more_than_its_devices_part():
     with Node("--grace", "60s", store="1GiB", environment={"METE_STUB_DEVICES": "2"}) as meted:
         a = meted.mover("a", 15 * CHUNK, device="0")
         b = meted.mover("b", 8 * CHUNK, device="1")

@@ -87,7 +87,7 @@ def test_a_program_that_fits_has_no_managed_memory():
         node.is_clean()
 
 
-def test_what_is_freed_is_given_back_to_whom_it_came_from():
+def test_freed_memory_is_given_back_to_its_source():
     """Whoever holds nothing any more is charged nothing: twice, in one process."""
     source = """
 must(cuda.cuMemFree_v2(allocate(2 << 20)[1]))  # what moves memory is there from the first block on
@@ -256,7 +256,7 @@ def test_it_needs_the_whole_device():
         node.is_clean()
 
 
-def test_what_the_host_has_is_promised_once_not_for_each_device():
+def test_the_hosts_memory_is_promised_once_not_for_each_device():
     source = """
 available = next(int(line.split()[1]) << 10 for line in open("/proc/meminfo") if line.startswith("MemAvailable:"))
 first = allocate(available * 7 // 10)[0]

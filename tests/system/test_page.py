@@ -77,7 +77,7 @@ def same_shape(a, b):
     return type(a) is type(b)
 
 
-def test_the_node_is_what_mete_ps_prints():
+def test_the_node_equals_the_output_of_mete_ps():
     with tempfile.TemporaryDirectory() as folder:
         with Shown(place=folder + "/mete") as meted:
             admin = Admin(meted.place)
@@ -158,7 +158,7 @@ def test_nothing_can_be_changed():
             assert meted.ask("/v1/node", verb=verb).status == 405, verb
 
 
-def test_the_stream_says_all_and_then_what_changes():
+def test_the_stream_sends_all_and_then_changes():
     with Shown() as meted:
         stays, admin = Admin(meted.place), Admin(meted.place)
         first = stays.tenant("1GiB", name="first")
@@ -201,7 +201,7 @@ def test_a_device_that_mig_takes_leaves_the_stream_and_another_comes():
         sys.argv[2] = stub
 
 
-def test_what_the_changes_add_up_to_is_what_there_is():
+def test_the_changes_add_up_to_the_whole():
     with Shown() as meted:
         admin = Admin(meted.place)
         made = [admin.tenant("64MiB", name=f"t{i}") for i in range(6)]
@@ -241,7 +241,7 @@ def test_what_the_changes_add_up_to_is_what_there_is():
 sizes = iter(range(70, 10000))
 
 
-def test_who_does_not_read_misses_changes_and_then_gets_all():
+def test_a_client_that_does_not_read_misses_changes_and_then_gets_all():
     """It holds up nobody, and nothing lines up for it: what it reads afterwards is all there is by then."""
     with Shown() as meted:
         admins = [Admin(meted.place) for _ in range(4)]  # one may keep 64 tenants
@@ -260,7 +260,7 @@ def test_who_does_not_read_misses_changes_and_then_gets_all():
             watched.stream.close()
 
 
-def test_a_users_meted_stays_while_somebody_looks():
+def test_a_users_meted_stays_while_the_page_is_open():
     """It leaves with its last tenant, unless a page is open; and then a while after that is closed, as a page that is loaded again is away for a moment."""
     with Shown() as meted:
         admin = Admin(meted.place)
@@ -310,7 +310,7 @@ TRIES = [(path, headers) for path in (
                     ("Cookie: uid=0; user=root",), ("X-Original-URL: /v1/tenants/secret", "X-Rewrite-URL: /v1/tenants/secret"))]
 
 
-def test_who_may_see_one_tenant_sees_no_other_by_any_request():
+def test_a_user_that_may_see_one_tenant_sees_no_other_by_any_request():
     if os.geteuid() != 0:
         raise Skipped("only root can play another user")
     with Shown(role="--system") as meted:
@@ -369,7 +369,7 @@ def test_who_may_see_one_tenant_sees_no_other_by_any_request():
             end_of(held)
 
 
-def test_why_one_waits_names_nobody_that_one_does_not_see():
+def test_the_reason_of_a_wait_names_no_tenant_that_the_user_does_not_see():
     if os.geteuid() != 0:
         raise Skipped("only root can play another user")
     with Shown(role="--system") as meted:

@@ -183,7 +183,7 @@ def test_a_meted_that_begins_anew_is_followed():
         admin.close()
 
 
-def test_a_connection_that_says_nothing_is_made_anew():
+def test_a_silent_connection_is_made_anew():
     """A meted that is stopped, or a network that is gone without a word."""
     with page(1, 1) as (meted, crowd, browser):
         # Its patience is shortened, which nobody else has.
@@ -239,7 +239,7 @@ def test_each_control_is_reached_by_keyboard_and_can_be_seen():
         browser.keys(Keys.HOME)
 
 
-def test_what_meted_says_is_shown_as_it_changes():
+def test_the_page_follows_meteds_changes():
     with page(5, 2) as (meted, crowd, browser):
         browser.wait(LIVE)
         assert browser.run("return document.querySelectorAll('.cards .value')[1].textContent") == "3"

@@ -20,7 +20,7 @@ class Token:
         os.chmod(self.path, mode)
 
 
-def test_what_is_not_safe_is_not_shown():
+def test_the_page_is_not_shown_where_that_is_not_safe():
     for address in ("127.0.0.1:0", ":0", "[::1]:0", "0.0.0.0:0"):
         assert "whoever reaches this address would see all tenants; accepted: --page-token FILE" in refused("--page", address), address
     for address in (":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0"):

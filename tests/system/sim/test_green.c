@@ -219,7 +219,7 @@ static void *synchronise(void *data)
 	return NULL;
 }
 
-TEST(who_waits_for_the_primary_context_waits_for_its_green_ones)
+TEST(a_wait_for_the_primary_context_includes_its_green_ones)
 {
 	struct sim sim = primary_begin();
 	CUgreenCtx green = green_new(sim.device, 8, false);

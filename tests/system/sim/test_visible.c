@@ -109,7 +109,7 @@ TEST(a_device_is_named_by_its_uuid_or_the_beginning_of_it)
 	}
 }
 
-TEST(what_names_no_device_ends_the_list)
+TEST(a_text_that_names_no_device_ends_the_list)
 {
 	expect_eq(seen_with("1,7,0").count, 1);
 	expect_eq(seen_with("1,-1,0").count, 1);
