@@ -30,7 +30,7 @@ def test_kernels_of_100_us_beside_kernels_of_10_ms_lead_to_turns():
             assert node.daemon_log().count(" device.fair ") == 1, node.daemon_log()
 
 
-def test_what_is_unfair_no_more_is_opened_again():
+def test_a_device_that_is_unfair_no_more_is_opened_again():
     with Node() as node:
         load(node, "short", 100)
         long = load(node, "long", 10000)

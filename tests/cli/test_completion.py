@@ -212,7 +212,7 @@ def test_with_a_node_its_tenants_are_offered_and_never_those_of_this_machine():
             assert zsh.completed("mete why --node n1 default/train/c d") == "mete why --node n1 default/train/c d"
 
 
-def test_verbs_are_those_that_stand_first():
+def test_a_verb_stands_first():
     """Not words of a program, or of what help describes."""
     with Node() as node:
         running(node, "--name", "train")

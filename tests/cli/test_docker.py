@@ -67,7 +67,7 @@ def recipe():
     return found.replace("\\\n", " ")
 
 
-def test_an_engine_without_cdi_gives_a_container_the_share_as_the_page_says():
+def test_an_engine_without_cdi_gives_a_container_the_share_as_documented():
     with machine(engines()) as (here, engine):
         print(f"Docker {'.'.join(map(str, engine.version()))}", flush=True)
         command = recipe()

@@ -17,7 +17,7 @@ def test_a_program_to_which_nobody_came_is_reported_unless_that_is_not_wanted():
         assert node.mete("run", "--", "sh", "-c", "exit 7").returncode == 7
 
 
-def test_what_run_reports_can_be_read_by_programs():
+def test_reports_of_run_can_be_read_by_programs():
     with Node() as node:
         path = os.path.join(node.place, "used.json")
         done = node.mete("run", "--name", "it", "--memory", "512M", "--report-json", path, "--", workload("vector-add"))
@@ -47,7 +47,7 @@ def test_a_number_is_no_name():
         refused(node.mete("set", "7", "weight=50"), "there is no tenant 7", status=1)
 
 
-def test_pick_says_why_there_is_none():
+def test_pick_tells_why_there_is_no_gpu():
     with Node() as node:
         refused(node.mete("pick", "-q", "-x", "0"), "--exclude leaves none of 1 GPU", status=1)
         refused(node.mete("pick", "-q", "--memory-free", "100G"), "the only GPU is not as free as requested", status=1)
@@ -58,7 +58,7 @@ def test_pick_says_why_there_is_none():
         refused(node.mete("pick", "-q", "--memory-free", "100G"), "none of 3 GPUs is as free as requested", status=1)
 
 
-def test_a_stopped_meted_is_said_by_all_and_the_doctor_sends_nobody_to_the_doctor():
+def test_a_stopped_meted_is_reported_by_all_and_doctor_does_not_point_to_itself():
     with Node() as node:
         holder = running(node, "--name", "it", program=("sh", "-c", "echo here; read line; exec " + workload("vector-add")))
         pid = node.daemon_pid()
@@ -133,7 +133,7 @@ def test_figures_of_a_refusal_do_not_contradict_it():
         assert used + asked + int(credit[1] if credit else 0) > limit, done.stderr
 
 
-def test_two_simulated_nodes_and_one_daemon_are_said():
+def test_two_simulated_nodes_and_one_daemon_are_reported():
     with Node() as node, tempfile.TemporaryDirectory() as other:
         running(node)
         refused(node.mete("run", "--", "true", METE_SIM_DIR=other), "simulated node", other, status=125)
@@ -201,7 +201,7 @@ def complete(node, *words):
     return done.stdout.split()
 
 
-def test_a_mistyped_word_is_seen_through_in_the_last_line():
+def test_a_mistyped_word_is_recognised_in_the_last_text_line():
     with Node() as node:
         for words, said in ((["rnu"], "mete: unknown verb 'rnu'; did you mean 'run'?"), (["suspnd", "x"], "mete: unknown verb 'suspnd'; did you mean 'suspend'?"),
                             (["zzz"], "mete: unknown verb 'zzz'"), (["help", "pss"], "mete: unknown verb 'pss'; did you mean 'ps'?"),
@@ -247,7 +247,7 @@ def test_completion_knows_values_tenants_and_keys_and_nothing_behind_the_dashes(
         assert complete(node, "run", "--", "--cl") == [] and complete(node, "run", "sh", "--cl") == []
 
 
-def test_success_of_suspend_and_resume_says_what_moved():
+def test_success_of_suspend_and_resume_tells_how_much_memory_moved():
     with Node() as node:
         program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=300M", "stdin=1", "seconds=3600", "report_ms=50")
         assert program.stdout.readline(), program.stderr.read()
@@ -257,7 +257,7 @@ def test_success_of_suspend_and_resume_says_what_moved():
         assert node.mete("resume", "it").stdout == "it was not suspended\n"
 
 
-def test_suspend_of_who_does_not_drain_says_that_its_memory_is_still_moving_out():
+def test_suspend_of_a_tenant_that_does_not_drain_says_that_its_memory_is_still_moving_out():
     with Node() as node:
         program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=300M", "stdin=1", "seconds=3600", "report_ms=50")
         assert program.stdout.readline(), program.stderr.read()
@@ -271,7 +271,7 @@ def test_suspend_of_who_does_not_drain_says_that_its_memory_is_still_moving_out(
         assert node.mete("suspend", "--wait", "1h", "it").stdout == "it stands still until `mete resume`: 300MiB of it are in the host's memory\n"
 
 
-def test_output_that_cannot_be_written_is_said_once():
+def test_output_that_cannot_be_written_is_reported_once():
     with Node() as node, open("/dev/full", "w") as full:
         for words in (["ps"], ["why"], ["ps", "--json"], ["doctor"], ["pick", "--quiet"], ["sim"], ["sim", "--settings"], ["--version"], ["help"], ["help", "ps"], ["ps", "--help"]):
             done = subprocess.run([METE, *words], env=node.environment, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -280,7 +280,7 @@ def test_output_that_cannot_be_written_is_said_once():
         assert meted.returncode == 1 and "No space left on device" in meted.stderr, meted
 
 
-def test_what_is_said_of_a_bad_value_is_of_that_value_and_whole():
+def test_a_sentence_about_a_bad_value_is_of_that_value_and_whole():
     with Node() as node:
         refused(node.mete("run", "--memory", "0.25", "--", "true"), "'0.25' has no unit", "at most all of it", status=2)
         for value in "1", "4.5":  # bare bytes are accepted where they can be meant

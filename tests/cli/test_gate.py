@@ -106,7 +106,7 @@ def test_a_suite_that_left_no_log_has_failed():
     assert tally.total() == "0 passed, 1 failed, 0 skipped" and "/nowhere/log.json: No such file or directory" in tally.lines
 
 
-def test_steps_begin_when_what_they_come_after_has_ended():
+def test_steps_begin_when_the_steps_before_them_have_ended():
     with folder():
         first = Step("first", ["sh", "-c", "echo 1 >one; exit 3"])
         second = Step("second", ["sh", "-c", "test -e one && echo 2 >two"], after=[first])
@@ -121,7 +121,7 @@ def test_steps_begin_when_what_they_come_after_has_ended():
         assert "FAILED: first (status 3)" in said and "third: left out, since first failed" in said, said
 
 
-def test_what_a_step_started_ends_with_the_run():
+def test_processes_that_a_step_started_end_with_the_run():
     with folder():
         # A step whose child would stay; both say that they are there.
         step = Step("long", ["sh", "-c", "mkfifo wait; sh -c 'echo $$ >child; cat wait' & echo 1 %; wait"])
@@ -159,7 +159,7 @@ def test_each_folder_needs_tests_that_there_are():
     assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns/turns_drain.c", tests)
 
 
-def test_what_a_change_needs_is_run_by_a_command_that_meson_takes():
+def test_tests_that_a_change_needs_are_run_by_a_command_that_meson_takes():
     tool = importlib.machinery.SourceFileLoader("gate", os.path.join(ROOT, "tools", "test")).load_module()
     with unittest.mock.patch.object(tool.touched, "tests_of", lambda files: {"turns", "ledger"}), unittest.mock.patch.object(tool.subprocess, "run") as ran:
         tool.some(["core/x.c"])
@@ -198,14 +198,14 @@ def what_is_reached(header, source=SOURCE):
         return reaches.reached(subprocess.run(["gcc", "-E", "source.c"], cwd=place, text=True, capture_output=True, check=True).stdout, "source.c")
 
 
-def test_a_header_that_changes_in_what_a_file_does_not_reach_is_the_same_to_it():
+def test_a_header_that_changes_where_a_file_does_not_reach_is_the_same_to_it():
     as_it_was = what_is_reached(HEADER)
     for was, becomes in (("int other(", "int another(void);\nint other("), ("extern int counted", "/* how many */ extern long counted"), ("#define MOST 3", "#define LEAST 2\n#define MOST 3"),
                          ("typedef int (*looker)(", "typedef long (*looker)("), ("int size; };", "int size;\n};")):
         assert was in HEADER and what_is_reached(HEADER.replace(was, becomes)) == as_it_was, becomes
 
 
-def test_a_header_that_changes_in_what_a_file_reaches_is_another():
+def test_a_header_that_changes_where_a_file_reaches_is_another():
     as_it_was = what_is_reached(HEADER)
     for was, becomes in (("MOST 3", "MOST 4"), ("RESTING,", "RESTING, STANDING,"), ("int size; };", "int size, rest; };"), ("enum state state;", "enum state state, before;"),
                          ("return whole->part.size;", "return whole->part.size + 1;"), ("static inline int size_of", "static inline long size_of")):
@@ -299,7 +299,7 @@ def write(place, name, text):
         file.write(text)
 
 
-def test_clang_tidy_looks_at_all_files_the_first_time_and_then_at_what_changed():
+def test_clang_tidy_checks_all_files_the_first_time_and_then_changed_ones():
     names = [f"{number}.c" for number in range(20)]
     with tempfile.TemporaryDirectory() as place, tidied(place, names) as ran:
         for name in names:
@@ -318,7 +318,7 @@ def test_clang_tidy_looks_at_all_files_the_first_time_and_then_at_what_changed()
         assert ran()[::2] == (0, [])
 
 
-def test_what_a_file_reaches_is_asked_where_its_own_text_was_found_clean():
+def test_a_files_reach_is_asked_for_where_its_own_text_was_found_clean():
     with tempfile.TemporaryDirectory() as place, tidied(place, ["a.c", "b.c"]) as ran:
         write(place, "b.c", "b")
         for text, looked, asked in (("new#one#x", True, False), ("new#one#x", False, True), ("new#one#x", False, False), ("new#one#y", False, True),
@@ -359,7 +359,7 @@ run(globals(), sys.argv[1:], at_once=2)
 """
 
 
-def test_tests_that_wait_run_side_by_side_and_each_says_its_own():
+def test_tests_that_wait_run_side_by_side_and_each_has_its_own_output():
     program = f"import os, sys; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\n" + SIDE_BY_SIDE
 
     def ran(*names):
@@ -379,7 +379,7 @@ def test_tests_that_wait_run_side_by_side_and_each_says_its_own():
     assert ran("test_d")[0] == 77 and ran("test_e")[0] == -9
 
 
-def test_what_a_test_has_said_is_seen_where_its_program_is_ended():
+def test_a_tests_output_is_seen_where_its_program_is_ended():
     program = (f"import os, signal, sys, time; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\nfrom runner import run\n"
                "def test_a():\n    print('as far as here'); os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)\n"
                "def test_b(): test_a()\nrun(globals(), sys.argv[1:], at_once=2)")
@@ -407,7 +407,7 @@ def test_a_part_of_the_soak_that_does_not_exist_is_refused():
     assert done.returncode == 1 and "no part is called 'nothing': repeat, " in done.stderr, done
 
 
-def test_a_machine_that_can_be_no_virtual_one_is_said_so():
+def test_a_machine_that_can_run_no_virtual_one_is_told_so():
     with tempfile.TemporaryDirectory() as empty:
         os.mkdir(empty + "/bin")
         for name in "sh", "dirname", "cat", "sha256sum", "cut", "env", "python3", "apt-get", "grep":

@@ -8,7 +8,7 @@ import subprocess
 from mete import *
 
 
-def test_what_is_installed_runs():
+def test_installed_programs_run():
     with Node() as node:
         root = os.path.join(node.place, "root")
         # Not `meson install`: the build folder must not be rebuilt or relogged by a test.

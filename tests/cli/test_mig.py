@@ -82,7 +82,7 @@ def applied(done):
     assert done.returncode == 0 and not done.stderr, done
 
 
-def test_apply_brings_it_about_and_assert_says_so():
+def test_apply_makes_the_division_and_assert_confirms_it():
     with Machine() as here:
         applied(here.mig("assert", "all-disabled"))
         for name in ("all-1g.10gb", "half", "balanced", "all-enabled", "all-disabled"):
@@ -93,7 +93,7 @@ def test_apply_brings_it_about_and_assert_says_so():
             applied(here.mig("apply", name))
 
 
-def test_what_is_exported_can_be_applied():
+def test_an_exported_division_can_be_applied():
     with Machine() as here:
         applied(here.mig("apply", "half"))
         text = here.export("--config-label", "mine")
@@ -138,7 +138,7 @@ def test_only_modes():
         applied(here.mig("apply", "unknown", "--mode-only"))
 
 
-def test_what_cannot_be_is_refused_in_one_sentence_and_changes_nothing():
+def test_an_impossible_division_is_refused_in_one_sentence_and_changes_nothing():
     with Machine() as here:
         applied(here.mig("apply", "half"))
         before = here.export()

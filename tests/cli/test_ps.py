@@ -19,7 +19,7 @@ def test_amounts_are_right_aligned_in_one_unit_with_a_bar_and_a_percent():
         assert "steady stdin=1" in table and cell(table, "large", "AGE").endswith(" s"), table
 
 
-def test_a_state_says_why():
+def test_a_state_gives_its_reason():
     with Node() as node:
         running(node, "--name", "shell")
         At(node, "--memory", "1G", "--name", "trainer")
@@ -38,7 +38,7 @@ def test_a_state_says_why():
         holder.wait()
 
 
-def test_who_waits_for_memory_is_shown_with_how_much_and_how_long():
+def test_a_wait_for_memory_is_shown_with_how_much_and_how_long():
     with Node() as node:
         holder = node.start("run", "--swap", "off", "--name", "first", "--", workload("train"), "steps=100000", "ballast=3G")
         until(lambda: any(t["allocated_bytes"] > 3 * GIB for t in node.ps()["tenants"]))
@@ -157,7 +157,7 @@ def test_everything_fits_into_40_columns():
         bare.communicate()
 
 
-def test_colour_is_for_terminals_and_for_those_who_want_it():
+def test_colour_is_for_terminals_and_on_request():
     with Node() as node:
         running(node)
         assert "\033[" in in_terminal(node, "ps")

@@ -68,7 +68,7 @@ def test_without_node_this_machine_is_meant():
             refused(far.mete("ps", f"--node={name}"), "--node", "`kubectl get nodes`", status=2)
 
 
-def test_what_fails_is_said_in_kubectls_words():
+def test_a_failure_is_reported_in_kubectls_words():
     with cluster() as (node, api, far):
         refused(far.mete("ps", "--node", "n2"), "node n2: no meted runs there", "mete.dev/shared=true", "namespace mete-system", status=1)
         refused(far.mete("ps", "--node", "n1"), "node n1: mete --relay: no meted is running", status=1)
@@ -169,7 +169,7 @@ def test_why_set_suspend_and_resume_mean_the_nodes_tenants():
         refused(far.mete("set", "--node", "n1", "default/train/c", "weight=400"), "kubectl annotate failed", "orbidden", status=1)
 
 
-def test_who_may_only_look_is_refused_by_every_verb_and_changes_nothing():
+def test_a_user_who_may_only_look_is_refused_by_every_verb_and_changes_nothing():
     """Who may list pods, as by Kubernetes's role `view`, but not run commands in mete's: nothing is seen, and nothing changed. Who may run them, and patch no pod,
     sees all and changes no pod's share."""
     with cluster() as (node, api, far):
@@ -190,7 +190,7 @@ def test_who_may_only_look_is_refused_by_every_verb_and_changes_nothing():
         assert [(row["fields"], row["suspended"], row["limit_bytes"]) for row in node.ps()["tenants"]] == before and not api.patches
 
 
-def test_what_the_verbs_refuse_is_said_with_the_node():
+def test_a_verbs_refusal_names_the_node():
     with cluster() as (node, api, far):
         refused(far.mete("set", "--node", "n1", "one", "wieght=1"), "did you mean 'weight'", status=2)
         refused(far.mete("set", "--node", "n1", "one"), "expected a tenant and KEY=VALUE", status=2)

@@ -116,7 +116,7 @@ def test_another_users_daemon_in_our_folder_is_not_spoken_to():
         os.rmdir(theirs)
 
 
-def test_what_mete_makes_is_its_users_alone():
+def test_files_that_mete_makes_are_its_users_alone():
     with Node() as node:
         running = node.start("run", "--", "sh", "-c", "echo here; cat >/dev/null")
         assert running.stdout.readline() == "here\n"

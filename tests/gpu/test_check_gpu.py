@@ -49,7 +49,7 @@ def test_every_command_is_a_program_that_is_there():
         assert os.access(ROOT / program, os.X_OK), row.command
 
 
-def test_what_settles_most_claims_a_minute_comes_first():
+def test_the_question_that_settles_most_claims_a_minute_comes_first():
     table = rows()
     commands = [row.command for row in table]
     rates = []
@@ -63,7 +63,7 @@ def test_what_settles_most_claims_a_minute_comes_first():
     assert len({row.claim for row in table}) == len(table)
 
 
-def test_it_goes_on_after_a_failure_and_writes_what_was_said():
+def test_it_goes_on_after_a_failure_and_writes_the_output():
     with tempfile.TemporaryDirectory() as place:
         document, report = Path(place) / "claims.md", Path(place) / "report.md"
         document.write_text("# Claims\n\n## 1 Seen\n\n| a | b | c |\n| --- | --- | --- |\n\n## 2 Needs a GPU\n\n| claim | where | s | command |\n"
@@ -82,7 +82,7 @@ def test_it_goes_on_after_a_failure_and_writes_what_was_said():
         assert "1 yes, 1 no, 1 not here, 2 failed" in done.stdout, done.stdout
 
 
-def test_what_a_question_has_started_ends_with_all_that_it_started():
+def test_processes_that_a_question_has_started_end_with_their_children():
     here = Here(BUILD)
     program = here.start(["sh", "-c", "sleep 36000 & echo started; wait"])
     assert program.stdout.readline() == "started\n"
@@ -90,7 +90,7 @@ def test_what_a_question_has_started_ends_with_all_that_it_started():
     program.communicate(timeout=PATIENCE)  # the end of the pipes, which `sleep` had, too
 
 
-def test_what_is_carried_elsewhere_asks_the_same_there():
+def test_a_check_that_is_carried_elsewhere_asks_the_same_there():
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([ROOT / "tools/carry_gpu.py", place + "/carried", BUILD], check=True, capture_output=True, timeout=300)
         size = sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file() and not path.is_symlink())

@@ -156,7 +156,7 @@ def asked_as_meted(here, verb, path, body, kind="application/json"):
     return here.cluster.run("python3", "-c", REQUEST, input=json.dumps(words))
 
 
-def test_the_api_server_accepts_what_kustomize_makes():
+def test_the_api_server_accepts_kustomizes_manifests():
     cluster = the_cluster()
     cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "base", "namespace.yaml"))
     for folder in ("base", "overlays/simulated", "overlays/as-nvidia"):
@@ -167,7 +167,7 @@ def test_the_api_server_accepts_what_kustomize_makes():
 
 
 @soak
-def test_the_api_server_accepts_what_the_chart_renders():
+def test_the_api_server_accepts_the_charts_manifests():
     cluster = the_cluster()
     cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "base", "namespace.yaml"))
     for settings in (), ("claims.enabled=true",), ("simulated.enabled=true", "openshift.enabled=true", "selinux.enabled=true"):
@@ -190,7 +190,7 @@ def test_for_an_older_cluster_the_fence_is_left_out():
 
 
 @soak
-def test_what_the_chart_renders_shares_the_nodes_gpu():
+def test_an_installed_chart_shares_the_nodes_gpu():
     settings = "namespace.create=true", "simulated.enabled=true", "selinux.enabled=true", "image.tag=latest", "image.pullPolicy=Never"
     with deployed(lambda cluster: charted(cluster, *settings)) as here:
         one = here.pod("share", pod(command=["seen", "hold=1"], slots=1, annotations={"memory": "300MiB"}))
@@ -292,7 +292,7 @@ def test_a_node_writes_about_itself_only():
             cluster.ask("DELETE", "/api/v1/nodes/other")
 
 
-def test_only_metes_scheduler_says_which_gpus_a_pod_is_assigned():
+def test_only_metes_scheduler_assigns_gpus_to_a_pod():
     with deployed() as here:
         scheduler, said = ["--as=system:serviceaccount:mete-system:mete-scheduler", "--as-group=system:masters"], "written by mete's scheduler"
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "thief", "annotations": {"mete.dev/assigned": "{}"}},

@@ -296,7 +296,7 @@ def test_a_claim_has_all_devices_of_a_node():
         assert found["devices"] == 16 and found["total"] == 512 * MIB, found
 
 
-def test_a_slice_of_as_many_devices_as_meted_writes_is_what_the_server_accepts():
+def test_the_server_accepts_a_slice_of_as_many_devices_as_meted_writes():
     with claims() as here:
         (item,) = here.slices()
 

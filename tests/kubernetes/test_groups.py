@@ -33,7 +33,7 @@ def keep(name, text):
 ALL_GROUPS = "cat /proc/[0-9]*/cgroup 2>/dev/null | sort -u"
 
 
-def test_a_share_holds_in_pods_of_each_class_and_in_what_is_executed_in_them():
+def test_a_share_holds_in_pods_of_each_class_and_in_programs_executed_in_them():
     with node("share: {memory: 1GiB}", slots=4) as here:
         made = {name: here.pod(name, of_class(name, ["seen", f"take={1200 * MIB}", "hold=1"])) for name in CLASSES}
         for name, one in made.items():

@@ -49,7 +49,7 @@ def names(here, token):
     return {row["name"] for row in json.loads(body)["tenants"]} if status == 200 else set()
 
 
-def test_each_account_sees_what_it_may_get():
+def test_each_account_sees_pods_that_it_may_get():
     with node("share: {memory: 1GiB}", slots=4, options=("--page", f":{PORT}", "--page-kubernetes", "5s")) as here:
         other = here.cluster.namespace(here.namespace + "-b")
         steady = {"command": ["steady", "seconds=3600", "memory=10M", "kernel_us=20000", "report_ms=200"], "slots": 1}

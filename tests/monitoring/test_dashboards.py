@@ -46,7 +46,7 @@ def test_every_expression_of_a_panel_is_one():
         assert f"{len(list(panels()))} rules found" in promtool("check", "rules", file.name)
 
 
-def test_what_is_served_keeps_prometheus_conventions():
+def test_served_metrics_keep_prometheus_conventions():
     with Metrics() as metrics:
         metrics.node.run("a", metrics.node.id(0))
         # DCGM's label modelName is in camel case.

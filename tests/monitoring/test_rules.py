@@ -58,7 +58,7 @@ def test_the_rules_are_rules():
         assert f"{len(alerts()) + rules().count('- record: ')} rules found" in promtool("check", "rules", file.name)
 
 
-def test_each_alert_fires_once_where_it_should():
+def test_each_alert_fires_once_in_its_situation():
     assert set(CASES) == set(alerts()), set(CASES) ^ set(alerts())
     with tempfile.TemporaryDirectory() as place:
         with open(place + "/rules.yaml", "w") as file:
@@ -78,7 +78,7 @@ def test_each_alert_has_a_runbook():
         assert "**Then**" in sections[name] and "**Means**" in sections[name], name
 
 
-def test_the_monitors_ask_where_meted_answers():
+def test_the_monitors_ask_at_meteds_address():
     def there(name):
         return open(os.path.join(MONITORING, name)).read()
 

@@ -83,7 +83,7 @@ def same(folder, *settings):
 CLAIMS = ["claims.enabled=true", "mete.share=null", "mete.slots=10"]
 
 
-def test_the_chart_renders_what_the_kustomization_is():
+def test_the_chart_renders_the_kustomization():
     same("base")
 
 
@@ -101,7 +101,7 @@ def test_on_simulated_gpus_it_renders_that_overlay():
     same("overlays/simulated-claims", "simulated.enabled=true", "image.pullPolicy=Never", *CLAIMS)
 
 
-def test_what_prometheus_and_grafana_get_is_that_of_deploy_monitoring():
+def test_prometheus_and_grafana_get_the_files_of_deploy_monitoring():
     ours, theirs = parsed(rendered("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboards.enabled=true"), kustomized("monitoring"))
     assert len(theirs) == 4 and set(theirs) <= set(ours), set(theirs) - set(ours)
     for name in theirs:
@@ -185,7 +185,7 @@ def test_classes_and_rights_name_the_driver_of_the_domain():
     assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [["gpu.example.com"]], rules
 
 
-def test_meted_leaves_to_the_scheduler_who_has_a_claim():
+def test_meted_does_not_decide_which_pod_has_a_claim():
     policy = parsed(rendered("claims.enabled=true"))[0]["ValidatingAdmissionPolicy/mete-own-claims"]["spec"]
     rule, = policy["matchConstraints"]["resourceRules"]
     assert (rule["resources"], rule["operations"]) == (["resourceclaims/status"], ["UPDATE"]), rule
@@ -212,7 +212,7 @@ def doctors(text):
     return re.findall(r"exec .*mete doctor", text)
 
 
-def test_mete_doctor_is_run_where_it_finds_the_nodes_driver():
+def test_mete_doctor_is_run_beside_the_nodes_driver():
     """In meted's container that takes on-node; simulated GPUs have their driver in the container's library path."""
     for simulated, wanted in ("false", "on-node mete doctor"), ("true", "mete doctor"):
         said = notes("simulated.enabled=" + simulated)
@@ -225,7 +225,7 @@ def mounts(container, volume):
     return sorted(one["mountPath"] for one in container["volumeMounts"] if one["name"] == volume)
 
 
-def test_folders_of_the_node_are_where_each_form_of_a_configuration_looks():
+def test_each_form_of_a_configuration_finds_the_nodes_folders():
     """A configuration of mete's names the folders; one of NVIDIA's cannot, and meted looks where they usually are."""
     own, theirs = "config.map.own=mete: {slots: 3}", "config.map.theirs=version: v1"
     kubelet, cdi, registry = "/srv/kubelet", "/etc/cdi", "/plugins_registry"

@@ -119,7 +119,7 @@ def test_its_labels_are_those_of_the_containerfile():
     assert not any("$" in value for value in labels.values()), labels
 
 
-def test_its_layer_is_what_its_configuration_says_and_belongs_to_root():
+def test_its_layer_matches_its_configuration_and_belongs_to_root():
     what, = image().manifest["layers"]
     with image().layer() as layer:
         entries = list(layer)
@@ -133,7 +133,7 @@ def test_its_layer_is_what_its_configuration_says_and_belongs_to_root():
         assert "usr/local/" + name in there, name
 
 
-def test_a_container_of_it_runs_what_it_says_and_all_of_its_programs_load():
+def test_a_container_of_it_runs_its_command_and_all_of_its_programs_load():
     require("containers")
     with Root() as root:
         said = root.run()

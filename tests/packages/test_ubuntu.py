@@ -65,7 +65,7 @@ class Ubuntu:
         return self.apt("install", "--simulate", "--no-install-recommends", *packages)
 
 
-def test_ubuntu_has_what_the_packages_ask_for():
+def test_ubuntu_has_the_packages_dependencies():
     for program in "apt-get", "dpkg-shlibdeps":
         if not shutil.which(program):
             raise Skipped(f"there is no {program}; `apt-get install dpkg-dev` on a Debian")

@@ -151,7 +151,7 @@ def needed_by(path):
     return {name for name in re.findall(r"NEEDED.*\[(.*)\]", said) if re.match(r"lib(nv|cuda)", name)}
 
 
-def test_all_that_the_handed_out_libraries_look_up_is_handed_out():
+def test_every_file_that_the_handed_out_libraries_open_is_handed_out():
     with tempfile.TemporaryDirectory() as place:
         root = installation(place)
         there = handed_out(root)
@@ -172,7 +172,7 @@ def test_all_that_the_handed_out_libraries_look_up_is_handed_out():
         assert there["/usr/bin/nvidia-smi"].endswith("/nvidia-smi") and there[WEIGHTS].endswith("/nvoptix.bin")
 
 
-def test_what_is_not_handed_out_reaches_a_gpu_past_the_driver_api():
+def test_libraries_that_are_not_handed_out_reach_a_gpu_past_the_driver_api():
     with tempfile.TemporaryDirectory() as place:
         root = installation(place)
         driver = {os.path.basename(to) for to in handed_out(root) if to.startswith(PLACE)}

@@ -102,7 +102,7 @@ def test_the_states_that_a_label_leads_to():
                 node.assert_that(label)
 
 
-def test_a_file_with_a_mistake_fails_with_its_line():
+def test_a_file_with_a_mistake_fails_with_its_line_number():
     with Labelled("all-disabled", text=CONFIG.replace("mig-enabled: false", "mig-enabled: maybe", 1)) as node:
         node.start()
         node.await_states("failed")

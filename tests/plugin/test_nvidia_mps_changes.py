@@ -20,7 +20,7 @@ def test_the_next_meted_takes_the_daemons_over():
         assert (daemon(node, 0), daemon(node, 1)) == before
 
 
-def test_what_is_wanted_no_more_is_undone_by_the_next_meted():
+def test_unwanted_mps_is_undone_by_the_next_meted():
     with mps() as node, in_use(node):
         pids = daemon(node, 0), daemon(node, 1)
         node.meted.process.kill()
@@ -156,7 +156,7 @@ def test_a_pod_that_has_not_started_holds_the_gpu_that_it_was_given_by_mps():
         assert modes(node) == ["Default"] * 2
 
 
-def test_a_gpu_becomes_mpss_when_those_have_ended_who_have_it_without():
+def test_a_gpu_becomes_mpss_when_containers_without_mps_have_ended():
     with mps(api=True, start=False) as node:
         node.write(SLICES)
         node.start()

@@ -61,7 +61,7 @@ def test_the_probes_ask_where_the_configuration_answers_and_not_at_the_metrics()
         assert dict(re.findall(r'^  (metrics|health): ":(\d+)"', deployed(path), re.M)) == ports, path
 
 
-def test_the_base_has_a_policy_for_who_may_ask():
+def test_the_base_has_a_policy_for_allowed_clients():
     policy = re.search(r"^- (.*policy.*)$", deployed("base/kustomization.yaml"), re.M)[1]
     assert re.findall(r"- \{port: (\d+)\}", deployed("base/" + policy)) == ["9400"], "of all ports the metrics' is open, to some"
     assert "namespaceSelector" in deployed("base/" + policy)
@@ -143,7 +143,7 @@ def test_meted_that_waits_for_a_driver_is_told_to_end_like_any_other():
         assert program.communicate(timeout=PATIENCE) == ("", "")
 
 
-def test_without_a_driver_meted_says_what_it_says():
+def test_without_a_driver_meted_is_started_all_the_same():
     with Host() as host:
         assert host.run("meted", "--system") == ["meted --system driver="]
 

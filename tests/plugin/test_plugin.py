@@ -252,7 +252,7 @@ def test_nvidias_plugin_that_comes_while_mete_registers_is_noticed():
         theirs.close()
 
 
-def test_the_node_says_whose_its_gpus_are():
+def test_the_node_tells_which_plugin_has_its_gpus():
     with Node() as node:
         until(lambda: node.api.node()["metadata"].get("annotations") == {"mete.dev/owner": RESOURCE})
         nothing = {"mete.dev/gpu-memory": None, "mete.dev/gpu-milli": None}
@@ -323,7 +323,7 @@ def test_the_node_says_so_no_more_when_mete_has_ended():
                 node.api.back()
 
 
-def test_a_socket_of_nvidias_that_nobody_listens_at_yet_is_looked_at_again():
+def test_a_socket_of_nvidias_that_nobody_listens_at_yet_is_checked_again():
     with Node() as node:
         theirs = socket.socket(socket.AF_UNIX)
         theirs.bind(node.kubelet.plugins + "/nvidia-gpu.sock")

@@ -192,7 +192,7 @@ def test_few_claims_are_read_by_themselves_in_the_order_of_asking():
         assert made.most == READS and len(made.connections) <= READS + 2, (made.most, len(made.connections))
 
 
-def test_what_a_list_lacks_is_read_by_itself():
+def test_a_claim_that_a_list_lacks_is_read_by_itself():
     with claims() as (node, made, caller):
         busy(made, caller)
         made.listed = {"ns": ["unknown", "c3", "c1"]}
@@ -288,7 +288,7 @@ def test_meted_ends_while_claims_wait():
             assert caller.answer(name + "/again").startswith("ok "), caller.answer(name)
 
 
-def test_what_a_killed_meted_wrote_without_a_record_is_removed_wherever_it_is():
+def test_files_that_a_killed_meted_wrote_without_a_record_are_removed_everywhere():
     with claims() as (node, made, caller):
         made.answer_all()
         caller.prepare("c0")

@@ -106,7 +106,7 @@ def counters(device):
     return row["counterSet"], {name: counter["value"] for name, counter in row["counters"].items()}
 
 
-def test_each_place_is_a_device_that_consumes_what_the_part_would_take():
+def test_each_place_is_a_device_that_consumes_the_parts_counters():
     with Parts() as node:
         node.begin()
         found = node.devices(PLACES)
@@ -161,7 +161,7 @@ def test_a_part_is_made_for_a_claim_and_removed_behind_the_last():
         assert node.prepare("c3", node.at("1g.10gb", 3)).startswith("ok ")
 
 
-def test_what_has_no_room_is_refused_and_prepared_when_there_is_some():
+def test_a_part_without_room_is_refused_and_prepared_when_there_is_some():
     with Parts() as node:
         node.begin()
         node.devices(PLACES)
@@ -190,7 +190,7 @@ def test_a_strangers_part_stays_and_nothing_is_published_over_it():
         node.await_nothing(p3g_40gb=1)
 
 
-def test_where_nobody_would_count_them_no_places_are_published():
+def test_where_the_scheduler_does_not_count_them_no_places_are_published():
     for more in {"version": "v1.36.3"}, {"drops": ("sharedCounters", "consumesCounters")}:
         with Parts("0:3g.40gb", **more) as node:
             node.begin()
@@ -198,7 +198,7 @@ def test_where_nobody_would_count_them_no_places_are_published():
             assert "consumesCounters" not in json.dumps(node.devices(1))
 
 
-def test_what_a_claim_has_outlives_meted():
+def test_a_claims_part_outlives_meted():
     with Parts() as node:
         node.begin()
         node.devices(PLACES)
@@ -272,7 +272,7 @@ def test_it_is_switched_on_and_off_while_meted_runs():
         node.devices(1)
 
 
-def test_a_driver_that_takes_long_holds_up_only_who_waits_for_it():
+def test_a_driver_that_takes_long_holds_up_only_pods_that_wait_for_it():
     with Parts() as node:
         node.begin()
         node.devices(PLACES)

@@ -7,7 +7,7 @@ from counted import *
 from meted import run
 
 
-def test_annotations_that_change_while_a_pod_waits_are_what_it_waits_with():
+def test_annotations_that_change_while_a_pod_waits_hold_at_once():
     with amounts() as node:
         first = asks(node, "first", container(memory="1Gi")).start()
         whole = asks(node, "whole", container(memory="1Gi", milli=1000), annotations={"exclusive": "true"}).start()

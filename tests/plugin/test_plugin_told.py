@@ -38,7 +38,7 @@ def test_the_sums_go_with_the_ids_that_need_them():
         until(lambda: node.api.node()["status"]["capacity"] == {"cpu": "2"}, lambda: node.api.node())
 
 
-def test_whether_it_is_alive_is_said_while_it_waits_for_labels():
+def test_probes_are_answered_while_it_waits_for_labels():
     port = free_port()
     node = Node(start=False, nodes=[{"labels": {"a": "b"}, "slots": 2}], metrics=f"127.0.0.1:{port}")
 
@@ -61,7 +61,7 @@ def test_whether_it_is_alive_is_said_while_it_waits_for_labels():
         node.close()
 
 
-def test_who_takes_the_sums_away_for_ever_is_not_fought_in_a_loop():
+def test_a_client_that_removes_the_sums_for_ever_is_not_fought_in_a_loop():
     with Node(ids="slot", start=False) as node:
         def taken_away(_):
             with node.api.lock:
@@ -128,7 +128,7 @@ def test_metrics_name_the_pods():
         assert pods
 
 
-def test_whoever_asks_for_metrics_often_costs_no_more():
+def test_frequent_requests_for_metrics_cost_no_more():
     port = free_port()
     with Node(metrics=f"127.0.0.1:{port}") as node:
         clients = [http.client.HTTPConnection("127.0.0.1", port) for _ in range(10)]
@@ -153,7 +153,7 @@ def test_whoever_asks_for_metrics_often_costs_no_more():
         until(lambda: (made() or 0) > told[-1])
 
 
-def test_whether_it_is_alive_is_said_at_an_address_of_its_own():
+def test_probes_are_answered_at_an_address_of_their_own():
     """Whoever keeps the metrics busy does not make the kubelet restart meted."""
     with Node(start=False) as node:
         ports = [free_port(), free_port()]

@@ -29,7 +29,7 @@ def loaded(environment, *command):
     return {os.path.basename(name) for name in re.findall(r"file=(\S+) \[\d+\];  generating link map", text)}
 
 
-def test_where_it_is_used_all_of_it_is_loaded():
+def test_where_kubernetes_is_used_all_of_it_is_loaded():
     """Otherwise the names that are looked for here would be wrong."""
     with Node() as node:
         assert found_in(mapped(node.meted.process.pid)) == set(OF_KUBERNETES)
