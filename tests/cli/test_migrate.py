@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from mete import *
-from runner import Skipped
+from kubectl import kubectl
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.join(ROOT, "tests", "cli", "migrate")
@@ -189,14 +189,6 @@ def test_a_cluster_has_many_labelled_nodes_or_none():
         many = said([(f"n{n}", "whole") for n in range(1000)] + [("last", "sharde")])
         assert "last" in many and "sharde" in many, many
         assert "sharde" not in said([])
-
-
-def kubectl():
-    own = subprocess.run([os.path.join(ROOT, "tests", "cluster", "build.sh"), "--where"], text=True, capture_output=True).stdout.strip() + "/kubectl"
-    found = own if os.path.exists(own) else shutil.which("kubectl")
-    if not found:
-        raise Skipped("there is no kubectl; `make test-kubernetes` builds one, once")
-    return found
 
 
 def test_kustomize_makes_of_it_the_daemonset_with_these_settings():

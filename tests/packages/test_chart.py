@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-from helm import KUBERNETES, ROOT, Skipped, documents, run_helm
+from helm import KUBERNETES, ROOT, documents, run_helm
 from chart_values import REFUSED, VALUES
+from kubectl import kubectl
 from runner import run
 
 CHART = os.path.join(ROOT, "deploy", "chart", "mete")
@@ -39,14 +40,6 @@ def rendered(*settings, **more):
     done = render(*settings, **more)
     assert done.returncode == 0, (settings, done.stderr)
     return done.stdout
-
-
-def kubectl():
-    own = subprocess.run([os.path.join(ROOT, "tests", "cluster", "build.sh"), "--where"], text=True, capture_output=True).stdout.strip() + "/kubectl"
-    found = own if os.path.exists(own) else shutil.which("kubectl")
-    if not found:
-        raise Skipped("there is no kubectl; `make test-kubernetes` builds one, once")
-    return found
 
 
 def kustomized(folder):
