@@ -190,7 +190,7 @@ int twice(const struct whole *whole) { return whole->state == GOING ? 2 * size_o
 """
 
 
-def what_is_reached(header, source=SOURCE):
+def reached_text(header, source=SOURCE):
     with tempfile.TemporaryDirectory() as place:
         for name, text in (("header.h", header), ("source.c", source)):
             with open(os.path.join(place, name), "w") as file:
@@ -199,26 +199,26 @@ def what_is_reached(header, source=SOURCE):
 
 
 def test_a_header_that_changes_where_a_file_does_not_reach_is_the_same_to_it():
-    as_it_was = what_is_reached(HEADER)
+    as_it_was = reached_text(HEADER)
     for was, becomes in (("int other(", "int another(void);\nint other("), ("extern int counted", "/* how many */ extern long counted"), ("#define MOST 3", "#define LEAST 2\n#define MOST 3"),
                          ("typedef int (*looker)(", "typedef long (*looker)("), ("int size; };", "int size;\n};")):
-        assert was in HEADER and what_is_reached(HEADER.replace(was, becomes)) == as_it_was, becomes
+        assert was in HEADER and reached_text(HEADER.replace(was, becomes)) == as_it_was, becomes
 
 
 def test_a_header_that_changes_where_a_file_reaches_is_another():
-    as_it_was = what_is_reached(HEADER)
+    as_it_was = reached_text(HEADER)
     for was, becomes in (("MOST 3", "MOST 4"), ("RESTING,", "RESTING, STANDING,"), ("int size; };", "int size, rest; };"), ("enum state state;", "enum state state, before;"),
                          ("return whole->part.size;", "return whole->part.size + 1;"), ("static inline int size_of", "static inline long size_of")):
-        assert was in HEADER and what_is_reached(HEADER.replace(was, becomes)) != as_it_was, becomes
+        assert was in HEADER and reached_text(HEADER.replace(was, becomes)) != as_it_was, becomes
     for more in ("int reads(void) { return counted; }", "int calls(struct whole *w) { return other(w, 0); }", "looker keeps;"):
         source = SOURCE + more
         changed = HEADER.replace("extern int counted", "extern long counted").replace("int other(", "long other(").replace("typedef int (*looker)", "typedef long (*looker)")
-        assert what_is_reached(changed, source) != what_is_reached(HEADER, source), more
+        assert reached_text(changed, source) != reached_text(HEADER, source), more
 
 
 def test_rows_of_a_list_are_reached_where_a_file_includes_them():
     source = 'enum kind {\n#include "header.h"\n};\nconst int last = 2 * FINE;\n'
-    assert what_is_reached("GOOD,\nFINE,\n", source) != what_is_reached("GOOD,\nBETTER,\nFINE,\n", source)
+    assert reached_text("GOOD,\nFINE,\n", source) != reached_text("GOOD,\nBETTER,\nFINE,\n", source)
 
 
 OUTER = """

@@ -98,7 +98,7 @@ def test_a_check_that_is_carried_elsewhere_asks_the_same_there():
         # One of each kind of program, where no path leads back here.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
         done = subprocess.run([place + "/carried/tools/check_gpu.py", "--simulated", "small_allocations", "from_descriptor", "ptx_mma", "sim_streams",
-                               "what_mete_counts"], env=environment, text=True, capture_output=True, timeout=300)
+                               "mete_counts"], env=environment, text=True, capture_output=True, timeout=300)
         assert done.returncode == 0 and "5 claims: 5 yes" in done.stdout, done.stdout + done.stderr
         said = subprocess.run(["ldd", place + "/carried/build/plain/node/meted"], text=True, capture_output=True,
                               env=environment | {"LD_LIBRARY_PATH": place + "/carried/build/plain/carried"}).stdout

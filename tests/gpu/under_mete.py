@@ -126,7 +126,7 @@ def managed_memory_takes_what_the_device_has_no_room_for(here):
 
 
 @question
-def what_mete_counts_is_what_nvml_says(here):
+def mete_counts_the_same_as_nvml(here):
     program = here.start(here.mete("run", "--quiet", "--swap", "off", "-n", "counted", "--memory", "2GiB", "--",
                                    *here.program("bench", "pairs", "until", str(64 * MIB), "3", "0")))
     until(lambda: (row := here.tenant("counted")) and row["allocated_bytes"] >= 192 * MIB, "the program has not allocated")
@@ -143,7 +143,7 @@ def what_mete_counts_is_what_nvml_says(here):
 
 
 @question
-def what_is_outside_is_what_nvml_lists(here):
+def memory_outside_is_the_same_as_nvml_lists(here):
     keeper = here.start(here.mete("run", "--quiet", "--swap", "off", "-n", "keeper", "--memory", "1GiB", "--",
                                   *here.program("bench", "pairs", "until", str(MIB), "0", "0")))
     stranger = here.start(here.program("bench", "pairs", "until", str(64 * MIB), "3", "0"))

@@ -108,7 +108,7 @@ class Crowd:
                 taken[gpu][1] += milli
         return {pod for pod in self.pods if rows.get(pod.title())}, taken
 
-    def who_waits_has_no_room(self):
+    def waiting_pods_have_no_room(self):
         """Every pod asks, as the kubelet would; whoever has not started fits nowhere."""
         for pod in self.pods:
             if pod in self.began and self.node.kubelet.answered(self.began[pod]):
@@ -151,12 +151,12 @@ def crowd_on(gpus, pods):
                 for _ in range(choose.randrange(1, 5)):
                     crowd.arrive(arrived)
                     arrived += 1
-            until(crowd.who_waits_has_no_room, lambda: f"{crowd.held()} {crowd.closed}\n{node.log()[-3000:]}")
+            until(crowd.waiting_pods_have_no_room, lambda: f"{crowd.held()} {crowd.closed}\n{node.log()[-3000:]}")
         for gpu in list(crowd.closed):
             crowd.closed.remove(gpu)
             cordon(node, gpu, 0)
         while crowd.pods:
-            until(crowd.who_waits_has_no_room, lambda: f"{crowd.held()} {crowd.closed}\n{node.log()[-3000:]}")
+            until(crowd.waiting_pods_have_no_room, lambda: f"{crowd.held()} {crowd.closed}\n{node.log()[-3000:]}")
             crowd.leave()
         node.await_empty()
 

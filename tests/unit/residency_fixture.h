@@ -148,7 +148,7 @@ static inline void move_all(void)
 }
 
 /* Member 0, of 5 GiB, is told to leave for the first time: 1 GiB and more. */
-static inline void given_who_must_leave(void)
+static inline void given_a_tenant_that_must_leave(void)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);

@@ -316,7 +316,7 @@ static void pass(unsigned ms)
 	}
 }
 
-TEST(who_is_suspended_and_resumed_computes_again_though_nothing_of_it_moves)
+TEST(a_suspended_tenant_that_is_resumed_computes_again_though_none_of_its_memory_moves)
 {
 	struct guest *g = given(true);
 	unsigned before;

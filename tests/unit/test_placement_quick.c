@@ -91,8 +91,8 @@ static void given_a_cluster(enum placement_policy policy)
 	expect_eq(placement_learn(cluster.p, cluster.kind, counts, KINDS / (1 + chance(20))), 0);
 }
 
-static void expect_what_the_search_finds(const struct placement_request *request,
-					 const struct placement_decision *decision)
+static void expect_the_same_as_the_search(const struct placement_request *request,
+					  const struct placement_decision *decision)
 {
 	struct placement_decision searched;
 
@@ -119,7 +119,7 @@ static void step(void)
 	if (r == PLACEMENT_NOWHERE)
 		return;
 	expect_eq(r, 0);
-	expect_what_the_search_finds(request, &decision);
+	expect_the_same_as_the_search(request, &decision);
 	expect_eq(placement_commit(cluster.p, request, decision.node, &decision.assignment, 0,
 				   &cluster.pod[cluster.pods++]),
 		  0);

@@ -176,7 +176,7 @@ TEST(a_tenant_that_did_not_drain_and_runs_on_is_told_to_leave_again)
 
 TEST(a_tenant_that_moves_a_page_now_and_then_is_as_stuck_as_one_that_moves_none)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	for (int s = 0; s < 10; s += 2) {
 		expect(!w.stuck[0]);
 		pass(2000 * MS);
@@ -190,7 +190,7 @@ TEST(a_tenant_that_moves_a_page_now_and_then_is_as_stuck_as_one_that_moves_none)
 
 TEST(a_tenant_that_moves_at_the_slowest_rate_is_waited_for)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	for (int s = 0; w.evict[0] && s < 100; s++) {
 		residency_left(&w.m[0], 64 * MIB, 64 * MIB, w.now);
 		w.evict[0] -= 64 * MIB;
@@ -205,7 +205,7 @@ TEST(neither_words_nor_preparing_without_end_are_work)
 {
 	uint64_t prepares;
 
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	prepares = w.m[0].ordered_bytes / (64 * MIB);
 	for (uint64_t s = 0; s < 2 * prepares + 20 && !w.stuck[0]; s++) {
 		pass(1000 * MS);
@@ -238,7 +238,7 @@ TEST(a_tenant_that_was_stuck_comes_back_later_each_time_and_is_forgiven_once_it_
 {
 	uint64_t away[4];
 
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t since;
 
@@ -266,7 +266,7 @@ TEST(a_tenant_that_was_stuck_comes_back_later_each_time_and_is_forgiven_once_it_
 
 TEST(the_tenant_in_the_way_is_known_where_it_cannot_be_gone_round)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	expect(!residency_hindrance(&w.m[2]));
 	w.evict[0] = 0;
 	pass(w.r.tuning.patience_ns);

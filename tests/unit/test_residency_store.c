@@ -6,7 +6,7 @@
  * so much of it. */
 static void given_a_full_store(void)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	expect_eq(given_member(3, 0), 0);
 	residency_left(&w.m[0], 512 * MIB, 512 * MIB, w.now);
 	w.evict[0] -= 512 * MIB;
@@ -91,7 +91,7 @@ TEST(where_nobody_keeps_the_store_full_the_excuse_ends_and_others_go_on)
 
 TEST(only_time_in_which_the_store_has_no_room_is_excused)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	for (int i = 0; i < 9; i++) {
 		pass(1000 * MS);
 		residency_starves(&w.m[0], true, 0, w.now);

@@ -231,7 +231,7 @@ TEST(a_higher_class_waits_for_a_moment_before_batch_is_parked)
 	expect_eq(w.r.left_bytes, 0);
 }
 
-TEST(what_fits_beside_a_higher_class_is_not_parked)
+TEST(a_batch_tenant_that_fits_beside_a_higher_class_is_not_parked)
 {
 	given_batch(300);
 	expect_eq(given_member(1, SHARE_BATCH, 400), 0);
@@ -300,7 +300,7 @@ TEST(memory_that_cannot_move_parks_batch_too)
 
 /* Its first bytes find room; what follows waits for the higher class's end, as it does where that
  * one's memory moves. */
-TEST(who_comes_beside_memory_that_cannot_move_waits_for_its_end)
+TEST(a_tenant_that_comes_beside_unmovable_memory_waits_for_its_end)
 {
 	given_batch(2);
 	residency_above(&w.r, 600 * MIB);

@@ -315,7 +315,7 @@ static void random_work(struct history *history)
 		expect(engines.tickets[t].end_ns >= ready_ns + work_ns);
 }
 
-TEST(whatever_comes_the_engines_keep_their_laws)
+TEST(after_any_history_the_engines_keep_their_laws)
 {
 	for (unsigned round = 0; round < test_rounds(200); round++) {
 		struct history history = {0};

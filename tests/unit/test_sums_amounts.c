@@ -112,7 +112,7 @@ static void expect_refused(int r, const char *sentence)
 	expect_str(why.text, sentence);
 }
 
-TEST(an_amount_that_makes_no_sense_is_refused_with_what_is_accepted)
+TEST(an_amount_that_makes_no_sense_is_refused_with_the_accepted_ones)
 {
 	expect_refused(split("", "20Gi", ""),
 		       "mete.dev/gpu-memory: '20Gi' without mete.dev/gpu says nothing about a GPU; "

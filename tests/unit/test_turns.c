@@ -97,7 +97,7 @@ TEST(half_of_the_time_is_had_in_each_second_beside_many_whose_kernels_are_long)
 }
 
 /* Law 4. */
-TEST(everybody_is_given_what_its_share_says)
+TEST(every_tenant_is_given_the_time_of_its_share)
 {
 	for (unsigned round = 0; round < test_rounds(60); round++) {
 		uint32_t n = (uint32_t)(2 + below(TENANTS - 1)), guaranteed = 0;

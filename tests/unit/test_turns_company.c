@@ -87,7 +87,7 @@ TEST(a_group_that_launches_ahead_does_not_keep_the_device)
 
 /* Who had let in everybody, or could let in nobody any more, was waited for until it was said to
  * hang. */
-TEST(a_group_that_launches_ahead_is_never_said_to_hang)
+TEST(a_group_that_launches_ahead_is_never_reported_as_hanging)
 {
 	for (unsigned members = 4; members <= 6; members++) {
 		for (unsigned ahead = 2; ahead <= 16; ahead *= 2) {
