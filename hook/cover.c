@@ -62,7 +62,7 @@ static int open_driver(struct cover *c, struct fault *why)
 	owned(close) int folder = root_find(c->root, PLACE_DRIVER, ROOT_FOLDER);
 	int r = folder < 0 ? folder : root_list(c->root, folder, add_driver_file, c);
 
-	/* A driver of nothing but what meted hands out. */
+	/* A driver made only of the files that meted hands out. */
 	if (root_is_absent(folder))
 		return 0;
 	if (r < 0)
@@ -99,7 +99,8 @@ void cover_free(struct cover *c)
 	free(c);
 }
 
-/* What belongs in the place of a file of that name: a descriptor; -1: what is there may stay. */
+/* The descriptor of the file that belongs in the place of that name; -1: the file that is there may
+ * stay. */
 static int instead_of(const struct cover *c, const char *name)
 {
 	size_t stem = linker_stem(name);
@@ -181,7 +182,7 @@ static int cover_entry(void *owner, const char *name)
 	return cover_file(in->cover, path, name, in->why);
 }
 
-/* 1: a folder that was not looked at before. */
+/* 1: a folder that was not searched before. */
 static int note_folder(struct cover *c, int fd, struct fault *why)
 {
 	struct stat about;
