@@ -133,7 +133,8 @@ void loop_rewatch(struct loop_watch *watch, int events)
 	if (!events)
 		unset(watch);
 	else if (set(watch, events) < 0)
-		abort(); /* as libuv does: somebody would wait for ever for what is not watched */
+		abort(); /* as libuv does: its owner would wait for ever for an event that is not
+			    watched */
 }
 
 int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, int events,

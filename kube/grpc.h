@@ -90,7 +90,7 @@ const char *grpc_server_path(const struct grpc_server *server);
  * kubelet clears its folder. */
 bool grpc_server_is_reachable(const struct grpc_server *server);
 
-/* Accepts no connections from now on: who dials waits, as if the server were slow. */
+/* Accepts no connections from now on: a client that dials waits, as if the server were slow. */
 void grpc_server_hold(struct grpc_server *server);
 /* Accepts them again, for that owner. */
 void grpc_server_go_on(struct grpc_server *server, void *owner);

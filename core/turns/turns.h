@@ -295,7 +295,7 @@ struct turns_seat {
 	struct list of_tenant, of_device, todo_link;
 	struct turns_seat *skipped;
 	struct turns_seat *leader;     /* in whose turn its gate is open; NULL: in its own */
-	struct list along, along_link; /* those of whom it is the leader */
+	struct list along, along_link; /* those whose leader it is */
 	uint64_t tried_ns; /* the end of the turn in whose drain it was last let in, ... */
 	uint32_t tries;	   /* ... and how often in that */
 	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;
