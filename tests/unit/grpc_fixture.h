@@ -102,8 +102,8 @@ static unused struct grpc_asked *ask(const char *path, const char *request, uint
 	return asked;
 }
 
-/* All that can happen by itself has happened: everybody is in this thread, so that what was sent is
- * there at once. */
+/* All that can happen by itself has happened: both ends are in this thread, so that a message is
+ * there as soon as it is sent. */
 static unused void settle(void)
 {
 	for (int i = 0; i < 8; i++)

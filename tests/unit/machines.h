@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For random histories: core/turns and core/residency of one device, on a clock that the history
- * moves. What the machines order, a history's own guests obey.
+ * moves. A history's own guests obey the machines' orders.
  */
 #pragma once
 

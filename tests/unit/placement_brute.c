@@ -82,7 +82,7 @@ static bool gpu_holds(const struct pod *pod, int gpu)
 		there.memory[c] += more.memory[c];
 		there.compute[c] += more.compute[c];
 	}
-	/* Of other classes, what was promised before stays promised. */
+	/* Room that was promised to other classes before stays promised. */
 	return (!more.memory[pod->request.class] ||
 		oracle_room(it->memory_bytes, there.memory, true, pod->request.class) >= 0) &&
 	       (!more.compute[pod->request.class] ||

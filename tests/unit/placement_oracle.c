@@ -133,7 +133,7 @@ static int64_t beyond(int64_t room)
 	return room < 0 ? -room : 0;
 }
 
-/* Is more promised of the GPU than there is? It is said by how much. */
+/* Is more promised of the GPU than there is? By how much? */
 static bool gpu_is_over(uint32_t n, int g, const struct placement_left *left, int class)
 {
 	const struct placement_device *it = &world.node[n].device[g];
@@ -356,7 +356,7 @@ void expect_a_binding_reason(uint32_t node, const struct placement_request *requ
 		if (oracle_fits(node, request, 1u << r))
 			alone |= 1u << r;
 	expect(!alone || (alone >> refusal.reason & 1));
-	/* What is said of the node is true of it: GPUs that are not there are said to be missing.
+	/* The reasons given for a node are true of it: GPUs that are not there are called missing.
 	 */
 	if (refusal.reason <= PLACEMENT_NO_MODEL)
 		expect(oracle_node(node, request) >> refusal.reason & 1);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the examples of core/residency: a device and four tenants, whose guests do at once what they
- * are told. */
+/* For the examples of core/residency: a device and four tenants, whose guests obey at once. */
 #pragma once
 
 #include "core/residency/residency.h"
@@ -118,7 +117,8 @@ static inline void idles(int i)
 	pump();
 }
 
-/* A chunk of what is ordered leaves, and what is credited comes. Returns true if anything moved. */
+/* A chunk of the ordered memory leaves, and credited memory comes. Returns true if anything moved.
+ */
 static inline bool move_chunk(int i)
 {
 	uint64_t out = w.evict[i] < 64 * MIB ? w.evict[i] : 64 * MIB;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose ids the kubelet's record has, where the API server knows of all pods. */
+/* The pods whose ids the kubelet's record has, where the API server knows of all pods. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -121,7 +121,7 @@ TEST(a_cleared_stream_is_empty_and_gives_back_a_large_buffer)
 	given(0, 0);
 }
 
-/* Each byte is looked at once: a large event comes in thousands of pieces. */
+/* Each byte is read once: a large event comes in thousands of pieces. */
 TEST(a_long_text_line_is_not_searched_from_its_start_each_time)
 {
 	given(1 << 20, 0);

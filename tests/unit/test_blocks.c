@@ -282,7 +282,7 @@ static void put_in(uint64_t context, uint64_t address, int wanted)
 		expect(!blocks_paid(block));
 }
 
-/* The driver was quicker than who destroyed the first context. */
+/* The driver was quicker than the thread that destroyed the first context. */
 TEST(memory_that_went_with_a_context_is_not_the_next_ones_at_its_addresses)
 {
 	const uint64_t leaving = BLOCKS_LEAVING | 7, handle = 0x1000;
@@ -336,7 +336,7 @@ TEST(a_block_belongs_to_the_context_that_the_driver_gave_it_to)
 	expect_eq(gone_blocks, 1);
 }
 
-/* A thread is about to say that it freed the last one when another has its block already. */
+/* A thread is about to report that it freed the last one when another has its block already. */
 TEST(a_block_that_another_device_has_now_is_charged_to_that)
 {
 	struct block *old, *new;
@@ -355,8 +355,8 @@ TEST(a_block_that_another_device_has_now_is_charged_to_that)
 	expect_eq(blocks_freed(new, address_of(0, 0), units), BLOCKS_EMPTY);
 }
 
-/* A thread is about to say that it freed the last one when another context has had its block, and
- * is gone, too. */
+/* A thread is about to report that it freed the last one when another context has had its block,
+ * and is gone, too. */
 TEST(a_block_that_went_with_a_context_is_not_given_back_again_by_an_earlier_free)
 {
 	struct block *old, *new;

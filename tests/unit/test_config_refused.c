@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a configuration is refused for, and with which sentence; what is no YAML, or made to take
+/* Configurations that are refused, and with which sentence; texts that are no YAML, or made to take
  * long. */
 #include "plugin/config/config.h"
 

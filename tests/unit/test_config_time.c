@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a profile begins and ends, against looking at each minute (each second, where clocks are
+/* When a profile begins and ends, against a test of each minute (each second, where clocks are
  * put). */
 #include <stdlib.h>
 #include <time.h>

@@ -296,7 +296,8 @@ TEST(idle_connections_make_room_for_new_ones)
 		fds[i] = dial_raw();
 		settle();
 	}
-	/* Those that were idle for the longest time had to go; who has a call under way did not. */
+	/* Connections that were idle for the longest time had to go; those with a call under way
+	 * did not. */
 	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
 		bool over = hung_up(fds[i]);
 

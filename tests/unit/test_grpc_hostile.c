@@ -58,7 +58,7 @@ TEST(a_request_that_is_no_grpc_is_refused_by_http)
 	expect_eq(count_frames(HEADERS, 1), 1);
 	expect_eq(count_frames(HEADERS, 3), 1);
 	expect_eq(count_frames(HEADERS, 5), 1);
-	/* Who was still about to say something need not. */
+	/* A peer that was still about to send something need not. */
 	expect_eq(count_frames(RST_STREAM, 1), 0);
 	expect_eq(count_frames(RST_STREAM, 3), 1);
 	expect_eq(last_number(RST_STREAM, 0), NGHTTP2_NO_ERROR);
@@ -119,7 +119,7 @@ TEST(requests_that_never_end_hold_no_more_than_is_allowed)
 	enum { CALLS = 16 };
 
 	given_a_raw_client();
-	/* Each says that 4 MiB come, and stops one frame before that. */
+	/* Each announces 4 MiB, and stops one frame before their end. */
 	for (uint32_t call = 0; call < CALLS; call++) {
 		put_request_header(1 + 2 * call, "/t/Echo", NULL, NULL, END_HEADERS);
 		put_frame(DATA, 0, 1 + 2 * call, "\0\0\100\0\0", 5);
@@ -219,7 +219,7 @@ TEST(a_flood_of_resets_ends_its_connection_and_nothing_is_left_of_it)
 	expect(raw.over);
 	expect(last_number(GOAWAY, 4) > 0);
 	expect_eq(t.called, t.gone);
-	/* A few thousand calls at most were even looked at. */
+	/* A few thousand calls at most were even read. */
 	expect(t.called >= 900 && t.called <= 3000);
 	settle();
 	expect(list_empty(&t.server->peers));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks too often keeps nobody else from asking. */
+/* A client that asks too often keeps no other from asking. */
 #include "http/http_pace.h"
 
 #include "tests/test.h"
@@ -59,7 +59,7 @@ TEST(a_client_that_asks_without_end_leaves_the_rest_to_others)
 	}
 }
 
-/* Two have more together than all may; who comes anew has the half that they must leave. */
+/* Two have more together than all may; a new client has the half that they must leave. */
 TEST(two_clients_that_ask_without_end_leave_the_rest_to_others)
 {
 	begin();

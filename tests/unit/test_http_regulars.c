@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who was answered before is served, however many strangers ask. */
+/* A client that was answered before is served, however many strangers ask. */
 #include "http/http_regulars.h"
 
 #include "tests/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may have an answer that goes on, where many come from one host. */
+/* Which clients may have an answer that goes on, where many come from one host. */
 #include "http/http_seats.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void begin(void)
 	http_seats_init(&seats);
 }
 
-/* As http.c does it. NULL: he may not. *ret_instead: who had to end. */
+/* As http.c does it. NULL: the client may not. *ret_instead: the stream that had to end. */
 static struct http_seat *stream(const char *name, struct http_seat **ret_instead)
 {
 	const struct http_host proxy = http_host_named("proxy"), whose = http_host_named(name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is counted for whom: reserved, claimed, evicted, adopted. */
+/* Whose account memory counts for: reserved, claimed, evicted, adopted. */
 #include "tests/unit/ledger_fixture.h"
 
 TEST(a_context_is_reserved_before_it_is_measured)
@@ -234,7 +234,7 @@ TEST(memory_that_expected_guests_may_hold_is_not_granted_to_others)
 	expect_action(0, LEDGER_REFUSE, c, 311);
 	expect_quiet(1000 * ms);
 	expect_eq(ledger_deadline(l, 0), 0);
-	/* 280 of the 300 have been said: the same 10 are left for others. */
+	/* 280 of the 300 have been stated: the same 10 are left for others. */
 	expect_eq(ledger_adopt(l, b, 250, 20, 10), 0);
 	expect_quiet(1000 * ms);
 	ask(c, 4, 10, 0);
@@ -274,7 +274,8 @@ TEST(a_peak_is_believed_up_to_the_most_that_was_ever_granted)
 	ledger_report_peak(l, a, UINT64_MAX);
 	ledger_account_sums(one, &seen);
 	expect_eq(seen.peak, 70);
-	/* What one holder had and what another has need not have been there at once. */
+	/* One holder's former memory and another's present memory need not have been there at once.
+	 */
 	granted(b, 60);
 	ledger_report(l, b, 100);
 	ledger_report_peak(l, a, UINT64_MAX);

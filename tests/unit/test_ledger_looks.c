@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that wait for a measurement, tables that are full, and who is named. */
+/* Answers that wait for a measurement, full tables, and the accounts that are named. */
 #include "tests/unit/ledger_fixture.h"
 
 TEST(an_ask_beyond_the_limit_waits_for_a_measurement_under_way)
@@ -220,7 +220,7 @@ TEST(an_account_that_waits_a_thousand_times_leaves_the_others_their_places)
 		expect_eq(ledger_ask(l, holder[i], &request, 0), 0);
 		expect_eq(ledger_ask(l, holder[i], &request, 0), LEDGER_TABLE);
 	}
-	/* What is given back can be taken again, by whom it belongs to. */
+	/* A place that is given back can be taken again by its account. */
 	ledger_leave(l, holder[0]);
 	expect_eq(ledger_ask(l, holder[2], &request, 0), 0);
 	expect_eq(ledger_ask(l, holder[2], &request, 0), 0);

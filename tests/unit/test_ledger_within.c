@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounts within accounts, and what is nobody's: laws 12 and 13 of core/ledger/ledger.h. */
+/* Accounts within accounts, and memory outside: laws 12 and 13 of core/ledger/ledger.h. */
 #include "core/ledger/ledger.h"
 
 #include <stdlib.h>
@@ -124,7 +124,8 @@ TEST(a_tenant_that_understates_its_memory_takes_no_room_of_other_owners)
 		liar = ledger_join(l, alice[0], NULL);
 		honest = ledger_join(l, bob, NULL);
 		hold(liar, 500);
-		/* "I have nothing", while the driver says otherwise: twice the 500, towards itself.
+		/* It claims to have nothing, while the driver reports otherwise: twice the 500,
+		 * towards itself.
 		 */
 		ledger_report(l, liar, 0);
 		ledger_residual(l, liar, 500, 500);

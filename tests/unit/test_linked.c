@@ -177,7 +177,7 @@ TEST(no_order_of_the_devices_divides_them_better)
 	}
 }
 
-/* So many that not all divisions can be looked at. */
+/* So many that not all divisions can be tried. */
 TEST(of_many_devices_a_linked_set_is_found)
 {
 	memset(worths, 0, sizeof(worths));

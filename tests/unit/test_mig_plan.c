@@ -82,7 +82,8 @@ TEST(an_idle_part_that_lies_badly_is_made_elsewhere)
 	expect_eq(mig_plan(&g, &wish, idle, &plan, &why), 0);
 	expect(!plan.stays[0]);
 	expect_eq(plan.makes, 2);
-	/* One that is in use would have to go all the same: who applies it finds that out. */
+	/* One that is in use would have to go all the same: that is found out when the plan is
+	 * applied. */
 	expect_eq(mig_plan(&g, &wish, busy, &plan, &why), 0);
 	expect(!plan.stays[0]);
 }

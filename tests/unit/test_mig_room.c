@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where there is room for parts, what they are called, and which place costs the others least. */
+/* Room for parts, their names, and the place that costs the others least. */
 #include "mig/place.h"
 #include "mig/room.h"
 #include "tests/test.h"

@@ -224,7 +224,7 @@ TEST(laws_5_and_8_unwanted_daemons_end_and_then_all_is_quiet)
 	}
 }
 
-/* Otherwise it would be there without anybody who knows of it. */
+/* Otherwise nobody would know that it is there. */
 TEST(law_7_a_daemon_that_a_former_meted_was_starting_is_ended)
 {
 	begin(0);

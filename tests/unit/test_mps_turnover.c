@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a look costs while GPUs wait for their containers' end, and whom they wait for. */
+/* What a check costs while GPUs wait for their containers' end, and which containers they wait for.
+ */
 #include "plugin/mps/inside.h"
 #include "tests/test.h"
 
@@ -7,7 +8,7 @@ enum { GPUS = 8 };
 
 static struct {
 	uint32_t reads, changes;
-	bool given[HOST_DEVICES]; /* what the record says */
+	bool given[HOST_DEVICES]; /* the record's content */
 } others;
 
 /* ---- what turnover.c asks others for ------------------------------------------------------- */

@@ -221,7 +221,7 @@ TEST(a_nodes_named_configuration_is_chosen_as_there)
 	}
 }
 
-static struct words told; /* what a command line has set */
+static struct words told; /* set by a command line */
 
 static int tell_set(const char *name, const char *value, unused int overwrite)
 {

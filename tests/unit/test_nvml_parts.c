@@ -36,7 +36,7 @@ TEST(a_divided_gpu_is_its_parts_and_another_is_itself)
 
 static const char path[] = "nvml_parts.txt";
 
-/* As a file says it, from now on. */
+/* By a file, from now on. */
 static void divide(const char *parts)
 {
 	FILE *file = fopen(path, "we");
@@ -134,7 +134,7 @@ TEST(devices_keep_their_places_when_mig_divides_a_gpu_anew)
 	expect_str(nvml_device(nvml, 2)->uuid_text, "MIG-00000000-0000-0000-0000-000000000011");
 	expect_eq(nvml_device(nvml, 2)->gpu_index, 0);
 	expect_eq(nvml_device(nvml, 2)->gpu_instance, 1);
-	/* What is back is what it was. */
+	/* A device that is back is as it was. */
 	divide("12");
 	look_again(nvml);
 	expect_eq(nvml_count(nvml), 3);

@@ -207,7 +207,7 @@ TEST(nobody_waits_long_for_a_server_whose_answers_are_forgotten_as_fast_as_they_
 	end();
 }
 
-/* One user says ever new tokens, as many as there are places. */
+/* One user presents ever new tokens, as many as there are places. */
 static void given_alice_has_them_all(uint32_t with_namespaces, int node)
 {
 	char token[64];
@@ -237,7 +237,7 @@ TEST(nobody_takes_all_places_with_tokens_that_are_his)
 {
 	given_alice_has_them_all(1, 0);
 	expect_that_bob_enters();
-	/* What she said last is known still. */
+	/* Her last token is known still. */
 	expect_eq(enter("alice-23", 0), 0);
 	end();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocates and looks, one after the other: who is idle, who waits for whom, and what is left of an
- * earlier meted. */
+/* Calls of Allocate and checks, one after the other: which parts are idle, which requests wait for
+ * which parts, and parts that an earlier meted left. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

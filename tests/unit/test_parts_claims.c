@@ -151,7 +151,7 @@ TEST(places_are_published_where_nothing_of_others_lies)
 
 	begin_claims();
 	expect_str(published(), "0 1 2 3 4 5 6");
-	/* A part of ours changes nothing, whoever has it. */
+	/* A part of ours changes nothing, whichever claim has it. */
 	want(&claim, ID "2");
 	around_finish();
 	around_divided();

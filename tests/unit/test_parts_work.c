@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the thread makes and removes on a driver that refuses: a part that cannot be made or removed
- * keeps no other, and what is half made is not forgotten. */
+/* Parts that the thread makes and removes on a driver that refuses: a part that cannot be made or
+ * removed keeps no other, and a half-made one is not forgotten. */
 #include "plugin/nvidia/parts_work.h"
 #include "tests/test.h"
 #include "tests/unit/mig_driver.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a node has room for, and what is booked on it. */
+/* A node's room, and the pods that are booked on it. */
 #include "tests/unit/placement_fixture.h"
 
 TEST(memory_that_is_too_small_is_refused)

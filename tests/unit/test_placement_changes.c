@@ -76,7 +76,7 @@ TEST(pods_that_a_smaller_node_cannot_hold_are_shown_and_nothing_is_added)
 	expect_eq(nodes_over(p), 1);
 	small.container[0].cpu_milli = none.container[0].cpu_milli = 0;
 	expect_eq(refused(p, &small, n), PLACEMENT_NO_COMPUTE);
-	/* What takes nothing of what is short fits as before. */
+	/* A pod that takes nothing of the scarce amount fits as before. */
 	expect_eq(placement_try(p, &none, n, &d), 0);
 	expect_sound(p);
 	expect_eq(placement_release(p, pod), 0);

@@ -282,7 +282,7 @@ TEST(a_node_whose_pods_leave_soon_is_kept_for_pods_that_want_all_of_it)
 		pod[i] = placed(p, &four, &d);
 	}
 	placement_reprice(p);
-	/* Nobody says how long: the first of equals. */
+	/* No pod says how long it stays: the first of equals. */
 	expect_eq(placement_decide(p, &one, &d), 0);
 	expect_eq(d.node, 0);
 	expect_eq(placement_stays(p, pod[0], 1), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is where, what is left, and why the others refuse. */
+/* Which pods are where, the room that is left, and the reasons of nodes that refuse. */
 #include "tests/unit/placement_fixture.h"
 
 TEST(the_pods_of_a_node_are_listed_the_latest_first)

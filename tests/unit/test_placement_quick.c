@@ -30,7 +30,7 @@ static struct placement_node some_node(void)
 	node.cpu_milli = 16000 << test_random_below(4);
 	node.model = (uint8_t)test_random_below(3);
 	node.host_memory_bytes = (16 + test_random_below(64)) * GIB - test_random_below(2);
-	/* What a brief cannot say, now and then. */
+	/* A node that a brief cannot describe, now and then. */
 	for (int i = 0; i < node.devices && chance(10); i++) {
 		node.device[i].slots = (uint16_t)test_random_below(4);
 		node.device[i].taints = chance(30);
@@ -159,7 +159,7 @@ TEST(a_pod_that_differs_in_host_memory_alone_goes_where_that_is)
 	large.container[0].host_memory_bytes = 6 * GIB;
 	small.container[0].host_memory_bytes = 6 * GIB;
 	placed(p, &small, &decision);
-	/* And back: what the larger one was refused for its memory the smaller one may have. */
+	/* And back: the smaller one may have a node that refused the larger one for its memory. */
 	small.container[0].host_memory_bytes = GIB;
 	expect_eq(placement_try(p, &small, 0, &decision), 0);
 	expect_eq(placement_decide(p, &small, &decision), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What if; and gangs, all of whom come or none. */
+/* Trials; and gangs, of which all pods come or none. */
 #include "tests/unit/placement_fixture.h"
 
 static size_t pods_of(struct placement *p, uint32_t node, uint64_t pods[16])

@@ -76,7 +76,7 @@ TEST(a_users_entry_comes_before_a_groups_and_that_before_the_default)
 
 	expect_eq(terms->value[POLICY_tenant_memory].amount.bytes, 2ull << 30);
 	expect_eq(terms->value[POLICY_tenant_memory].text_line, 1);
-	/* What it does not say is the default's, although that stands below. */
+	/* Fields that it leaves out are the default's, although that stands below. */
 	expect_eq(terms->value[POLICY_tenant_guarantee].number, 100);
 	expect(policy_of(&policy, 1004, groups, 3)->none);
 	/* The first in the file, not the first of the user's. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is on the device, in which order, and what a device can bear. */
+/* Which members are on the device, in which order, and what a device can bear. */
 #include "tests/unit/residency_fixture.h"
 
 TEST(nothing_is_barred_and_nothing_moves_while_all_fits)

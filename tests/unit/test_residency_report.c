@@ -86,7 +86,7 @@ static void draw(uint64_t *values, size_t count, uint64_t bound)
 		values[i] = test_random_below(bound);
 }
 
-/* Law: whatever is believed keeps the daemon's books above zero, and within its orders. */
+/* Law: every believed report keeps the daemon's books above zero, and within its orders. */
 TEST(a_believed_report_never_overdraws_the_books)
 {
 	uint32_t believed = 0;

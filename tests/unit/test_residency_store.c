@@ -180,7 +180,7 @@ TEST(a_tenant_that_refuses_credit_shrinks_the_device_by_no_more_than_its_evicted
 		expect(w.r.missing_bytes <= w.m[0].out_bytes);
 	}
 	expect(w.r.missing_bytes >= 64 * MIB);
-	/* It leaves, and so does what only it has said. */
+	/* It leaves, and with it the missing bytes that only it has reported. */
 	residency_leave(&w.m[0], w.now);
 	expect_eq(w.r.missing_bytes, 0);
 }

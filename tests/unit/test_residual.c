@@ -51,7 +51,7 @@ TEST(a_measurement_leaves_later_reservations)
 	expect_eq(reserve_and_settle(40), RESIDUAL_MEASURE);
 	expect(measured(30) & RESIDUAL_REPORT);
 	expect_eq(residual_charge(&r), 70);
-	/* It is said to be there after the measurement began: that may have missed it. */
+	/* It is reported after the measurement began, which may have missed it. */
 	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
 	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
 	expect_eq(step(RESIDUAL_SETTLED, 40), RESIDUAL_MEASURE);
@@ -112,7 +112,7 @@ TEST(memory_that_a_pool_let_go_hides_no_context_however_often_it_is_measured)
 	page.contexts = 1;
 	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
 	expect(measured(164) & RESIDUAL_REPORT);
-	/* It let go before anybody looked, and the guest has not found it. */
+	/* It let go before anybody measured, and the guest has not noticed. */
 	page.loose = 90;
 	page.changes++;
 	for (int i = 0; i < 2 * RESIDUAL_DOUBTS; i++) {

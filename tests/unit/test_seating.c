@@ -91,7 +91,7 @@ TEST(where_no_gpu_has_room_a_tenant_that_yields_is_parked_for_a_higher_class)
 	expect(pod[2].seated && !pod[3].seated);
 	expect_eq(pod[2].container[0].device[0], 0);
 	expect_eq(pod[3].refusal.available, 25 * GIB);
-	/* Time counts all the same, and so does the memory of who is above. */
+	/* Time counts all the same, and so does the memory of the higher class. */
 	with(3, part(10, 500));
 	with(4, part(60, 0));
 	pod[3].above = pod[4].above = true;

@@ -240,8 +240,8 @@ static uint64_t left_of(const struct taken *taken, uint32_t device, bool time)
 	return taken->bytes < promised ? promised - taken->bytes : 0;
 }
 
-/* Of memory or of time: what is left where nothing else is in the way of the container; `amounts`:
- * nor is the other amount. */
+/* Of memory or of time: the amount left where nothing else is in the way of the container;
+ * `amounts`: nor is the other amount. */
 static struct numbers usable(const struct taken *taken, const struct seating_container *it,
 			     bool time, bool amounts)
 {

@@ -64,7 +64,7 @@ TEST(a_member_that_was_late_and_stops_is_as_good_as_any_other)
 	make_late(&member[0]);
 	expect(service_next(&service, true) == &member[0]);
 	expect_eq(service_done(&service, &member[0], 1000000, false), SERVICE_BECAME_PROMPT);
-	/* It comes back, and is served before who was given more. */
+	/* It comes back, and is served before members that were given more. */
 	service_want(&service, &member[1]);
 	service_want(&service, &member[0]);
 	expect(service_next(&service, false) == &member[0]);

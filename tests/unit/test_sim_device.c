@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's books, between processes, and what it says of itself. */
+/* A device's books, between processes, and its answers about itself. */
 #include "sim/machine/device.h"
 
 #include "sim/machine/clock.h"

@@ -246,7 +246,7 @@ static void count_left(struct history *history)
 	}
 }
 
-/* An engine never rests while a ticket is ready: what waits has claimed all gaps since then. */
+/* An engine never rests while a ticket is ready: waiting work has claimed all gaps since then. */
 static void nobody_waits_beside_a_rest(void)
 {
 	for (uint32_t i = 0; i < engines.tickets_high; i++) {
@@ -389,9 +389,9 @@ TEST(backlogged_processes_get_equal_shares_whatever_their_kernels_are)
 }
 
 /*
- * Who waits for each kernel before it submits the next one gives up the rest of a slice, and is
- * up to a look of the test late: a kernel lasts its own time, one slice of each other process for
- * each slice that it needs itself, and a look. Nobody's kernel lasts longer.
+ * A process that waits for each kernel before it submits the next one gives up the rest of a slice,
+ * and is up to a step of the test late: a kernel lasts its own time, one slice of each other
+ * process for each slice that it needs itself, and a step. No process's kernel lasts longer.
  */
 TEST(one_kernel_at_a_time_waits_a_slice_of_each_other_for_each_of_its_own)
 {

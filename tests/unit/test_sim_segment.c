@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared segment between processes: who joins, who dies, with which settings. */
+/* The shared segment between processes that join and die, with which settings. */
 #include "sim/machine/segment.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store: what is given out, is zero, is never more than the budget, and comes back, whatever a
+/* The store: memory that is given out is zero, never exceeds the budget, and comes back, whatever a
  * tenant does to its file. */
 #include <sys/resource.h>
 

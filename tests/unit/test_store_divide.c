@@ -28,7 +28,7 @@ TEST(bytes_used_beyond_a_part_after_a_division_are_promised_to_nobody_else)
 	for (int i = 2; i < 9; i++)
 		uses[i].here = true;
 	expect_eq(store_divide(2048 * MIB, uses, 9), 1024 * MIB / 7);
-	/* So is what is still out of the GPU that is gone. */
+	/* So is memory that is still out of the GPU that is gone. */
 	uses[1].bytes = 324 * MIB;
 	expect_eq(store_divide(2048 * MIB, uses, 9), 100 * MIB);
 	/* It comes back. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's workers: who takes for ever is late, holds up nobody, and is heard of if it ends. */
+/* The store's workers: one that takes for ever is late, holds up no other, and is heard of if it
+ * ends. */
 #include "node/move/store_worker.h"
 
 #include <fcntl.h>

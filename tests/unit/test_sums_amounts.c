@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What containers ask for in amounts, and what is said of a GPU without room. */
+/* The amounts that containers ask for, and the sentences about a GPU without room. */
 #include "kube/json.h"
 #include "plugin/quantity.h"
 #include "plugin/sums/amounts.h"

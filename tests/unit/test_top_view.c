@@ -133,7 +133,7 @@ TEST(the_selected_tenant_stays_selected_when_rows_move)
 	world.tenant[0].had = 950; /* now it is the first */
 	assert_string_equal(lines(&world, 10), "1 2 3 4");
 	assert_int_equal(world.view.selected, 0);
-	/* It has ended: whoever has its line is selected. */
+	/* It has ended: the tenant that has its row is selected. */
 	world.model.tenant++;
 	world.model.tenants--;
 	assert_string_equal(lines(&world, 10), "2 3 4");

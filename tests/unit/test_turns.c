@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What core/turns/turns.h promises to tenants, on the virtual device of replay/time_world.h:
- * shares, and who waits how long. The histories that try to break its laws are in
+ * The promises of core/turns/turns.h to tenants, on the virtual device of replay/time_world.h:
+ * their shares, and how long they wait. The histories that try to break its laws are in
  * test_turns_always.c.
  */
 #include "tests/unit/turns_fixture.h"
@@ -133,7 +133,7 @@ TEST(every_tenant_is_given_the_time_of_its_share)
 		run();
 		for (uint32_t i = 0; i < n; i++)
 			all += shares[i];
-		/* Where caps leave something, what is not asked for is not shared out. */
+		/* Where caps leave something, time that nobody asks for is not shared out. */
 		if (all > 0.999) {
 			double error = time_measure_share_error(m.out.charged, n, &w, shares);
 			double bound = 100.0 * (double)(3 * 8 * MS + 2 * longest) / 8e9 + 0.2;

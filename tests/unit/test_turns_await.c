@@ -222,7 +222,8 @@ static void join_second(struct program *p, bool is_open)
 	pump();
 }
 
-/* Who was awaited there is on no governed device while the one that awaited it is on another. */
+/* The tenant that was awaited there is on no governed device while the one that awaited it is on
+ * another. */
 TEST(nobody_is_awaited_on_an_open_device)
 {
 	struct program *a, *b, *n = &m.program[2];
@@ -264,14 +265,14 @@ static void expect_no_company_with_long_kernels(void)
 	expect(!a->tenant.awaits[0] && !b->tenant.awaits[0]);
 }
 
-/* Their drains take longer than a look at one who waits. */
+/* Their drains take longer than the check of one that waits. */
 TEST(a_tenant_that_awaits_nobody_any_more_may_have_long_kernels)
 {
 	expect_no_company_with_long_kernels();
 }
 
-/* With these seeds a look was hundreds of turns away, as the one had still waited three times, and
- * their drains, in which the other one was let in, left them a turn every now and then. */
+/* With these seeds a check was hundreds of turns away, as one of them had still waited three times,
+ * and their drains, in which the other one was let in, left them a turn every now and then. */
 TEST(a_tenant_that_awaits_nobody_any_more_is_found_though_it_has_few_turns)
 {
 	static const uint64_t seeds[] = {18, 77, 143};
@@ -282,7 +283,7 @@ TEST(a_tenant_that_awaits_nobody_any_more_is_found_though_it_has_few_turns)
 	}
 }
 
-/* It has lowered its own cap, and so would hold up who awaits it. */
+/* It has lowered its own cap, and so would hold up the tenant that awaits it. */
 TEST(an_awaited_tenant_does_not_starve_others_by_its_cap)
 {
 	struct program *a, *b;

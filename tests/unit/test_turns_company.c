@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gates that are open in another tenant's turn: what that takes of the others, for how long. */
+/* Gates that are open in another tenant's turn: the time that this takes of the others, and for how
+ * long. */
 #include "tests/unit/turns_sliced.h"
 
 enum { LOOK_NS = 250000 };
 
-/* Since when none of the neighbours, who follow the group, has had a turn of its own. */
+/* Since when none of the neighbours, which follow the group, has had a turn of its own. */
 struct waiting {
 	uint64_t since, longest_ns;
 };
@@ -60,7 +61,7 @@ static uint64_t run_group(unsigned members, uint64_t held_ns, uint64_t length_ns
 	return waiting.longest_ns;
 }
 
-/* Who was let in for a moment had waited for long, and that was forgotten by it. */
+/* A tenant that was let in for a moment had waited for long, and that was forgotten. */
 TEST(a_tenant_that_is_let_in_is_owed_as_much_as_before)
 {
 	for (unsigned members = 1; members <= 6; members++) {
@@ -85,8 +86,8 @@ TEST(a_group_that_launches_ahead_does_not_keep_the_device)
 	}
 }
 
-/* Who had let in everybody, or could let in nobody any more, was waited for until it was said to
- * hang. */
+/* A tenant that had let in all others, or could let in none any more, was waited for until it was
+ * reported as hanging. */
 TEST(a_group_that_launches_ahead_is_never_reported_as_hanging)
 {
 	for (unsigned members = 4; members <= 6; members++) {

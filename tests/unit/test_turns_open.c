@@ -202,8 +202,8 @@ static void open_and_close(void)
 		expect(action.verb == TURNS_OPEN || action.verb == TURNS_CLOSE);
 }
 
-/* Law 1. Who came with an open gate has work in flight on a device that is claimed by a tenant,
- * which waits for its other one. */
+/* Law 1. A tenant that came with an open gate has work in flight on a device that is claimed by
+ * another, which waits for its other device. */
 TEST(a_tenant_that_fills_in_waits_until_work_without_turns_has_drained)
 {
 	struct turns_share share = {.weight = 100, .weighted = true, .cap_milli = 1000};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Kubernetes part is told of a tenant that waits, hangs or is stuck. The clock and the
- * tenant's figures are this file. */
+/* Events of a tenant that waits, hangs or is stuck, as the Kubernetes part is told of them. The
+ * clock and the tenant's figures are this file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +92,7 @@ static void end(void)
 	free(d);
 }
 
-/* So many looks; what goes on meanwhile lasts longer. */
+/* So many checks; a state that goes on meanwhile lasts longer. */
 static void look(unsigned times)
 {
 	for (; times; times--) {
