@@ -26,7 +26,7 @@ enum fake_fault {
 	FAKE_NO_DESCRIPTORS,  /* WELCOME without pages */
 	FAKE_GARBAGE,	      /* noise before every answer, and answers to nothing */
 	FAKE_HANGS_UP,	      /* closes after HELLO */
-	FAKE_REFUSES_AT_ONCE, /* says why and closes before HELLO */
+	FAKE_REFUSES_AT_ONCE, /* sends the reason and closes before HELLO */
 	FAKE_MANY_DEVICES,    /* more devices than a page has */
 	FAKE_SILENT,	      /* no answer to HELLO */
 };

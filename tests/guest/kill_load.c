@@ -6,7 +6,7 @@
  *	kill_load BOOK SLOT THREADS SEED
  *
  * BOOK is a file that the test maps, too: a word with which it lets everybody rest, then a slot for
- * each process, where it says what it has done, and what the book should say of it.
+ * each process, where it states what it has done, and what the book should have of it.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -103,7 +103,7 @@ def test_lent_memory_is_charged_once_also_when_its_lender_has_been_killed():
             lender.process.wait()
             until(lambda: node.admin.tenant_row(tenant.tenant).guests == 1)
             assert book() >= node.used(), (book(), node.used())
-            # Asks that are in vain look again how much it is.
+            # Asks that are in vain measure again how much it is.
             until(lambda: (borrower.ask("alloc", 50, 500 * MIB), book() == node.used() >= count * size)[1], lambda: (book(), node.used()))
             # A meted that is killed, or ends, is followed by one that knows of it.
             for end in node.meted.kill, lambda: (node.meted.process.terminate(), node.meted.process.wait()):
@@ -199,7 +199,7 @@ def refusal(guest, name):
 
 
 def test_a_lender_that_is_late_after_a_restart_is_waited_for():
-    """Later than meted itself waits for it, too: its process lives, and says its name when it comes."""
+    """Later than meted itself waits for it, too: its process lives, and states its name when it comes."""
     with Node() as node:
         lender = Guest(node.tenant.socket)
         lender.state(0)

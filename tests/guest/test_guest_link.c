@@ -83,7 +83,7 @@ static int guests_descriptor(void)
 	return fd;
 }
 
-/* Until the agent waits on it: between its look at the descriptor and its waiting the number may
+/* Until the agent waits on it: between its check of the descriptor and its waiting the number may
  * become somebody else's, which is as narrow as it gets, and wide under a sanitizer. */
 static void wait_for_agent(int fd)
 {
@@ -152,7 +152,7 @@ static void takes_our_number(void)
 	wait_for_agent(fd);
 	check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) == 0);
 	check(syscall(SYS_dup2, pair[0], fd) == fd);
-	/* There is nothing to read from it: who waits on the number waits for ever. */
+	/* There is nothing to read from it: a thread that waits on the number waits for ever. */
 	check(credit_take(0, 64 * MIB, CREDIT_WAIT) == 0);
 	check(send(pair[1], "x", 1, 0) == 1);
 	check(credit_take(0, credit_unused(0) + MIB, CREDIT_WAIT) == 0);
@@ -187,7 +187,7 @@ static void says_no_more(void)
 	fake_kill(&fake);
 	fake_restart(&fake);
 	wait_stated(2);
-	check(count(&fake.asked) == 1); /* it had nothing else to say */
+	check(count(&fake.asked) == 1); /* it had nothing else to send */
 }
 
 TEST(a_guest_that_comes_back_states_all_it_holds_without_being_asked)

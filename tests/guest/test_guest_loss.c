@@ -111,8 +111,7 @@ static void blocks_without_daemon(void)
 	while (launched < 10)
 		sched_yield();
 	fake_kill(&fake);
-	/* It stops within the time of one look-around; then nothing moves until the daemon
-	 * is back. */
+	/* It stops within the time of one round; then nothing moves until the daemon is back. */
 	do {
 		before = launched;
 		usleep(300000);

@@ -42,7 +42,7 @@ def test_management_shows_a_tenant_its_limit_and_its_own_processes():
         node.nothing_left()
 
 
-# What NVML says of all devices that it has, of those with the UUIDs that are given, and of those that lie beside others.
+# NVML's answers about all devices that it has, about those with the UUIDs that are given, and about those that lie beside others.
 LISTER = r'''
 import ctypes as c, json, os, sys
 nvml = c.CDLL("libnvidia-ml.so.1")
@@ -75,7 +75,7 @@ def names(index):
             nvml.nvmlDeviceGetHandleBySerial(serial, none), nvml.nvmlDeviceGetHandleByPciBusId(pci.value, none),
             nvml.nvmlDeviceGetHandleByPciBusId_v2(pci.value, none)]
 def beside(function, *first):
-    """The UUIDs of the devices that a function finds: as many as it says, and as there is room for."""
+    """The UUIDs of the devices that a function finds: as many as it counts, and as there is room for."""
     count, devices = c.c_uint(0), (c.c_void_p * 8)()
     assert function(*first, c.byref(count), None) == 0
     room = c.c_uint(count.value)
@@ -122,7 +122,7 @@ def test_management_shows_a_tenant_no_other_device():
         assert lists[1]["around"][:4] == [0, 0, 0, 0] and lists[1]["around"][4] > 0, lists
         first.end()
         second.end()
-        # What people look at: all lines are the tenant's, by its own numbers.
+        # The output that people read: all of its text lines are the tenant's, by its own numbers.
         smi = subprocess.run([os.path.dirname(os.path.dirname(DRIVER)) + "/nvidia-smi", "-L"], env=node.guest_environment(two),
                              text=True, capture_output=True)
         assert [line.split("UUID: ")[1].rstrip(")") for line in smi.stdout.splitlines()] == [uuids[0], uuids[2]], smi

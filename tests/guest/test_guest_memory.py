@@ -239,7 +239,7 @@ def test_a_second_copy_of_the_library_in_a_process_is_refused_and_the_first_goes
         node.nothing_left()
 
 
-# What its own page says that pools may let go of.
+# Memory that pools may release, by its own page.
 KEEPER = BEGINNING + r'''
 def loose():
     [at] = [int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "mete-guest" in line and " rw-s " in line]
@@ -410,7 +410,7 @@ def test_a_program_that_took_memory_past_mete_is_refused_more_and_its_neighbours
         assert process.stdout.readline() == "within\n"
         say()
         assert process.stdout.readline() == "beyond\n"
-        # Nobody looks at the book: it is found all the same, and then no byte is given any more.
+        # Nobody reads the book: it is found all the same, and then no byte is given any more.
         answer = "0\n"
         while answer == "0\n":
             say()

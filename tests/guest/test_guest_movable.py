@@ -187,7 +187,7 @@ def test_memory_that_left_before_hashes_were_worth_it_is_not_copied_again_either
 
 
 def test_memory_that_is_made_after_a_recall_was_answered_is_told_of():
-    """The daemon has seen it granted and not movable, and looks again when it hears something."""
+    """The daemon has seen it granted and not movable, and checks again when it hears something."""
     with Machine() as machine, Load(machine) as load:
         load.take(8 * MIB)
         assert load.guest.words == 0
@@ -318,7 +318,7 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is(
 
 
 def test_a_daemon_does_not_free_memory_before_guests_have_stated_it():
-    """A context is in no figure of the program's own: its page, which is new, says only later what that has."""
+    """A context is in no figure of the program's own: its page, which is new, has that figure only later."""
     with Machine() as machine:
         fake, load = machine.fake, Load(machine)
         fake.show(300 * MIB)
@@ -335,7 +335,7 @@ def test_a_daemon_does_not_free_memory_before_guests_have_stated_it():
 
 
 def test_a_daemon_that_does_not_know_of_evicted_memory_opens_no_gate():
-    """It has lost its journal, and says so by what it counts. Whether its page says open from the beginning, or only later."""
+    """It has lost its journal, which its counts show. Its page may be open from the beginning, or only later."""
     for early in True, False:
         with Machine() as machine:
             fake, load = machine.fake, Load(machine)

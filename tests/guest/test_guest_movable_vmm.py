@@ -142,7 +142,7 @@ def test_mapping_and_access_wait_for_memory_that_is_out():
         program.out()
         assert program.waits(f"access 1 {READ}") == "0"
         assert program.ask("check", 1, 1) == "same"
-        # What is mapped is not freed, as the driver says when it can.
+        # Mapped memory is not freed, as the driver says when it can.
         program.out()
         assert program.waits("free-range 0") == INVALID
         program.check(0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetProcAddress where the address that the driver answers with says nothing: it is not exported,
- * it is of a version that we do not know, or it belongs to two functions. And what no header
- * declares. Each function is looked up in the driver when it is called for the first time: whoever
- * that is, and whenever.
+ * cuGetProcAddress where the driver's address alone is not enough: it is not exported, it is of a
+ * version that we do not know, or it belongs to two functions. And functions that no header
+ * declares. Each function is looked up in the driver when it is called for the first time: by any
+ * thread, at any time.
  */
 #include <pthread.h>
 #include <sched.h>

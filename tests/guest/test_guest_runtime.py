@@ -40,7 +40,7 @@ class Node(SimNode):
         return sum(map(int, out.split())) * MIB
 
 
-# What it takes, and how much of that moves: segments, also those of further threads, and what is mapped in pieces; not pools.
+# Its memory, and how much of that moves: segments, also those of further threads, and memory that is mapped in pieces; not pools.
 TAKES = [("segment", 2 * MIB, True), ("segment", 6 * MIB, True), ("segment", 20 * MIB, True), ("segment", 6 * MIB, True), ("thread", 2 * MIB, True),
          ("thread", 6 * MIB, True), ("expand", 40 * MIB, True), ("pooled", 2 * MIB, False), ("segment", 2 * MIB, True)]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that was freed and is still mapped (guest/movable/movable_stock.h), with the real daemon: whoever wants it gets it.
+"""Memory that was freed and is still mapped (guest/movable/movable_stock.h), with the real daemon: any tenant that wants it gets it.
 
     test_guest_stock.py METED SIMULATOR GUEST_LINKS MOVABLE_LOAD [TEST...]
 
@@ -91,7 +91,7 @@ def test_another_size_has_it_within_the_limit():
 
 
 def test_unmovable_memory_is_served_from_stock():
-    """An allocation while a stream is captured is plain, and nothing may be unmapped then by who captures."""
+    """An allocation while a stream is captured is plain, and the thread that captures may unmap nothing then."""
     with Node() as node:
         load = node.load("128MiB").stocks(60 * MIB, 60 * MIB)
         load.ask("capture")
@@ -158,7 +158,7 @@ def test_it_ends_with_any_context_and_is_not_a_childs():
 
 
 def test_unwanted_stock_goes_by_itself():
-    """For whoever is no tenant."""
+    """For a process that is no tenant."""
     with Node() as node:
         load = node.load().stocks(64 * MIB, 20 * MIB)
         until(lambda: load.used() == ITSELF, load.used)

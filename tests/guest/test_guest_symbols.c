@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guest's own search in a driver says what dlsym() says, in both directions, of every driver
- * that we have. What it says of a function does not depend on whether it has been called.
+ * The guest's own search in a driver answers as dlsym() does, in both directions, for every driver
+ * that we have. Its answer for a function does not depend on whether that has been called.
  */
 #include <glob.h>
 #include <pthread.h>

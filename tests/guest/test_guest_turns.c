@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a guest does where its tenant takes turns: it says that it is idle, and that it wants the
- * device again before it submits.
+ * A guest whose tenant takes turns: it reports that it is idle, and that it wants the device again
+ * before it submits.
  */
 #include "tests/guest/turns_fixture.h"
 
@@ -325,7 +325,7 @@ TEST(a_child_of_an_idle_guest_is_a_guest_of_its_own)
 
 static atomic_int looks;
 
-/* The agent's look takes as long as the test likes. */
+/* The agent's check takes as long as the test likes. */
 static void stay(void)
 {
 	atomic_store(&looks, 1);
@@ -347,7 +347,8 @@ static void child_while_agent_looks(void)
 	check(load_launch(stream) == CUDA_SUCCESS);
 	while (!looks)
 		sched_yield();
-	/* The child's own agent is not to look: it would end what the parent's has begun. */
+	/* The child's own agent is not to check: it would end the check that the parent's has
+	 * begun. */
 	fake_pace(&fake, 0, &(struct wire_tenant_turns){.contended = 1});
 	child = fork();
 	if (child == 0) {

@@ -78,5 +78,5 @@ void traps_thread(void *(*work)(void *), pthread_t *ret_thread);
 #include "tests/guest/turns_traps.def"
 #undef TRAP
 
-/* Of programs that wait for each other: who ends keeps the other one waiting no more. */
+/* Of programs that wait for each other: one that ends keeps the other one waiting no more. */
 void traps_part(void);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One book per machine: the system's meted, three users of it with real uids, and root. None can change, see the sockets of,
-or end what is another's; what a user may have: test_meted_policy.py; who starves whom: test_meted_floods.py."""
+"""One book per machine: the system's meted, three users of it with real uids, and root. None can change or end another's tenant, or see its socket.
+What a user may have: test_meted_policy.py; whether one starves another: test_meted_floods.py."""
 from machine import *
 
 
@@ -72,7 +72,7 @@ def test_a_user_that_does_not_know_anothers_tenant_is_not_told_its_socket():
 
 
 def start_of(pid):
-    """In hundredths of a second since the machine started: with the number it is who a process is."""
+    """In hundredths of a second since the machine started: with the number it identifies a process."""
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rsplit(")", 1)[1].split()[19])
 

@@ -67,7 +67,7 @@ def test_connections_to_the_mark_without_an_end_are_accepted_now_and_then():
         assert as_user(BOB, flood) == 0
         until(lambda: "device.unshared" in here.meted.log())
         assert here.meted.log().count("device.shared") < 50
-        # And whoever comes later is still seen.
+        # And a meted that comes later is still seen.
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.connect(f"\0mete/{uuid}/{there.st_dev:x}:{there.st_ino:x}")
             until(lambda: f"process {os.getpid()} (user root) holds the mark of GPU 0" in here.mete(ALICE, "ps").stderr)
@@ -135,7 +135,7 @@ cat "$TMPDIR/unit"
 
 
 class Systemd:
-    """systemd runs this machine, as far as `mete` can tell; it has a unit for meted, whose state a test says."""
+    """systemd runs this machine, as far as `mete` can tell; it has a unit for meted, whose state a test sets."""
 
     def __init__(self, here):
         self.folder = here.environment["TMPDIR"]

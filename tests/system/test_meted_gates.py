@@ -219,7 +219,7 @@ def test_a_peak_goes_with_the_context_that_there_was_then():
             guest.send("residual_settle", device=0, contexts=1, bytes=100 * MIB)
             guest.credit(20 * MIB)
             assert admin.tenant_row(made.tenant).peak == 100 * MIB
-            # It allocates, frees, and its context is gone before anybody looks again.
+            # It allocates, frees, and its context is gone before anybody measures again.
             struct.pack_into("<Q", guest.own, 64 + 24, 20 * MIB)
             processes.seek(0)
             processes.truncate()

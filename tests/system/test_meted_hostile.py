@@ -401,7 +401,7 @@ def test_a_tenant_that_leaves_in_the_middle_of_a_list_does_not_end_it():
             first.allocated(MIB)
             last.send("processes_ask", device=0)
             last.close()
-            # A list of the tenants that end with who asked for it.
+            # A list of the tenants that end with the process that asked for it.
             admin = Admin(meted.place)
             others = [admin.tenant("64MiB") for _ in range(3)]
             admin.send("list", tenant=others[0].tenant)

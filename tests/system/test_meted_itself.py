@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""meted itself: its options and folder, who keeps a tenant alive, and how it ends."""
+"""meted itself: its options and folder, the processes that keep a tenant alive, and how it ends."""
 import fcntl
 import os
 import pathlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that moves between tenants, as meted orders it: who leaves, who comes, suspend and park."""
+"""Memory that moves between tenants, as meted orders it: leaving, coming, suspend and park."""
 from mover import *
 
 
@@ -203,8 +203,7 @@ def test_a_tenant_that_does_not_swap_is_not_suspended():
 
 
 def test_a_tenant_suspended_without_movable_memory_and_resumed_has_turns_again():
-    """It swaps only since its share was set, so that all it has stays on the device. Its threads keep wanting to run, and do not say
-    so again."""
+    """It swaps only since its share was set, so that all it has stays on the device. Its threads keep wanting to run, and do not report it again."""
     with Node() as meted:
         for waits in (False, True):
             made = meted.admin.tenant(name="a", memory="50%")

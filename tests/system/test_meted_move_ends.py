@@ -218,7 +218,7 @@ def test_no_gate_opens_before_a_guest_has_reported_its_evicted_memory():
         meted.kill()
         meted.start()
         meted.admin = Admin(meted.place)
-        # It waits for what is being copied before it says anything, that it has drained as well.
+        # It waits for the copy under way before it answers anything, also that it has drained.
         a.drains = False
         a.again(a.made.socket, state=False).waits(1)
         for other in others:

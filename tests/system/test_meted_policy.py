@@ -13,7 +13,7 @@ def test_a_share_is_within_the_policy_and_the_sentence_has_its_line_number():
         says(here.mete(ALICE, "run", "--guarantee", "1%", "true"), "guarantee: 1.0% is more than")
         here.held(ALICE, "--name", "one")
         here.held(ALICE, "--name", "two")
-        # What was not said is what may be had.
+        # Fields that were not stated are as the policy allows.
         assert here.tenant("one")["limit_bytes"] == GIB
         assert all(word in here.tenant("two")["share"] for word in ("weight=50", "class=batch")), here.tenant("two")
         says(here.mete(ALICE, "run", "true"), "has 2 tenants, and may have no more", POLICY + ":3")

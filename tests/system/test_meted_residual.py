@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver holds beside what was allocated, and who is charged for it: with meted alone, on a stub that says what
-the driver would. test_meted_residual.py METED STUB_FOLDER
+"""Memory that a driver holds beyond what was allocated, and the tenant that is charged for it: with meted alone, on a stub that answers as the driver
+would. test_meted_residual.py METED STUB_FOLDER
 """
 import contextlib
 import tempfile
@@ -10,7 +10,7 @@ from meted import *
 
 
 class Driver:
-    """What the management library says of processes."""
+    """The management library's figures of processes."""
 
     def __init__(self):
         self.file = tempfile.NamedTemporaryFile("w")
@@ -69,7 +69,7 @@ def test_two_tenants_agree_upon_a_price_and_it_falls_as_well_as_rises():
         has_context(driver, two, 300 * MIB)
         measured(admin, tenants[1], 300 * MIB)
         assert price(third) == 300 * MIB
-        # What it had itself is what it expects; less than is expected of an unknown driver nobody does.
+        # A tenant expects what it had itself; nobody expects less than of an unknown driver.
         assert price(one) == 500 * MIB
         for guest, made, used in ((one, tenants[0], 100 * MIB), (two, tenants[1], 10 * MIB)):
             driver.says(guest, used)
@@ -118,7 +118,7 @@ def test_an_ask_is_answered_from_figures_that_are_not_old():
             except Refused as refusal:
                 return refusal.code == LIMIT
 
-        until(refused)  # alone, and nobody looks at the book
+        until(refused)  # alone, and nobody reads the book
 
 
 def test_reported_memory_is_measured_before_more_is_granted():

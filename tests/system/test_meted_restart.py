@@ -284,7 +284,7 @@ def test_a_guest_that_came_back_and_is_idle_is_not_waited_for():
         idle.credit(MIB)
         meted.kill()
         meted.start()
-        idle = come_back(idle, made.socket, MIB, 0)  # and does not say a word after that
+        idle = come_back(idle, made.socket, MIB, 0)  # and sends nothing after that
         sibling = come_back(sibling, made.socket, 0, 0)
         assert sibling.credit(MIB) == MIB
 

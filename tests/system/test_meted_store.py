@@ -107,7 +107,7 @@ def test_memory_in_a_former_meteds_file_takes_no_more_than_its_devices_part():
         meted.kill()
         meted.start()
         meted.admin = Admin(meted.place)
-        for block in a.blocks:  # as it says
+        for block in a.blocks:  # as it claims
             block.here = False
         a.again(a.made.socket)
         b.again(b.made.socket)

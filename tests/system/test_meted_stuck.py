@@ -242,7 +242,7 @@ def test_a_tenant_that_does_not_move_is_called_stuck_and_comes_back():
 
 
 def dribbles(mover):
-    """It leaves page by page, as it is told: a page at each look."""
+    """It leaves page by page, as it is told: a page at each turn."""
     while mover.heard:
         mover.hears(mover.heard.pop(0))
     if mover.order["generation"] != mover.generation:
@@ -284,7 +284,7 @@ def test_a_tenant_that_waits_for_one_that_is_all_but_stuck_is_told_so():
 
 
 def test_a_tenant_that_waits_for_its_memory_is_told_which_one_makes_no_room():
-    """By a message for its standard error, and in its row. Who fits beside what stays runs."""
+    """By a message for its standard error, and in its row. A tenant that fits beside the memory that stays runs."""
     with Node() as meted:
         a, b, c = meted.mover("a", SET), meted.mover("b", SET), meted.mover("c")
         b.idle()

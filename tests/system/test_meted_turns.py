@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns as guests see them: whose gate is open when, and what becomes of those who do not drain."""
+"""Turns as guests see them: which gates are open when, and what becomes of tenants that do not drain."""
 import select
 import struct
 
@@ -35,7 +35,7 @@ class Player(Guest):
 
 
 def play(players, until_):
-    """Lets them answer until until_() is true, looked at after each message."""
+    """Lets them answer until until_() is true, which is tested after each message."""
     for player in players:
         while player.heard:
             player.hears(player.heard.pop(0))
@@ -69,8 +69,8 @@ def test_tenants_of_different_weights_run_one_at_a_time():
             return [admin.tenant_row(one.tenant) for one in made]
 
         def alone_until(turns):
-            # a's word is read first: who opens in between has seen the other closed.
-            # Where a player's word comes late, on a busy machine, it may be taken for one who waits for the other.
+            # a's word is read first: if b's gate opens in between, a's was seen closed. Where a player's word comes late, on a busy machine, it may
+            # be taken for one that awaits the other.
             assert sum(player.runs() for player in players) <= 1 or "tenant.awaits" in meted.log(), [player.shown() for player in players]
             return all(player.opened >= turns for player in players)
 
@@ -263,7 +263,7 @@ def test_a_tenant_whose_thread_stands_at_its_gate_for_ever_runs_beside_the_other
 
 
 def test_a_tenant_that_hangs_until_a_thread_comes_to_its_gate_is_let_in():
-    """It says nothing more: its thread was busy when the gate closed."""
+    """It reports nothing more: its thread was busy when the gate closed."""
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, hangs, other = hanging(admin, "report")

@@ -23,7 +23,7 @@ def waits(node, *arguments, options=MANAGED, name="large"):
 
 
 def go_on(waiting):
-    """Until it has ended; is_right() reads what else it says."""
+    """Until it has ended; is_right() reads the rest of its output."""
     waiting.process.stdin.write("\n\n")
     waiting.process.stdin.flush()
     waiting.is_right()
@@ -235,7 +235,7 @@ def test_many_threads_whose_meted_is_killed_are_right():
 
 
 def test_others_beside_it_are_right():
-    """It pages; whoever fits beside it takes turns with it, and whoever does not is refused, or waits until it has ended."""
+    """It pages; a program that fits beside it takes turns with it, and one that does not is refused, or waits until it has ended."""
     with Node() as node:
         large = waits(node, *LARGE)
         beside = program(node, "train", "steps=5", options=("--wait", "1m"), name="beside")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""meted's page on its Unix socket: figures as JSON, the stream of what changes, and who sees what.
+"""meted's page on its Unix socket: figures as JSON, the stream of changes, and what each user sees.
 
 argv[3]: the build's folder. Only root can play another user.
 """
@@ -120,7 +120,7 @@ def test_a_tenant_and_a_device_by_name_and_number():
         for name in ("a%2Fb%20c", "a/b%20c", str(made.tenant)):
             answer = meted.ask(f"/v1/tenants/{name}")
             assert answer.status == 200 and [row["tenant"] for row in answer.json["tenants"]] == [made.tenant], answer.body
-            # What `mete why` says of it.
+            # The answer of `mete why` about it.
             assert answer.json["why"] == [{"tenant": made.tenant, "device": 0, "waits": False, "sentences": ["No process of it uses the GPU."]}], answer.body
         for name in ("nobody", "", "99"):
             assert meted.ask(f"/v1/tenants/{name}").status == 404, name
@@ -184,7 +184,7 @@ def test_the_stream_sends_all_and_then_changes():
 
 
 def test_a_device_that_mig_takes_leaves_the_stream_and_another_comes():
-    """meted sees it, and whoever looks, without a restart."""
+    """meted sees it, and so does the page, without a restart."""
     stub, sys.argv[2] = sys.argv[2], BUILD + "/sim/lib"
     try:
         with Shown(role="--system", environment={"METE_SIM_DEVICES": "1xH100", "METE_SIM_PARTS": "0:3g.40gb"}) as meted, web.Stream(meted.page) as stream:
@@ -224,7 +224,7 @@ def test_the_changes_add_up_to_the_whole():
 
             different = []
 
-            # Both may be a second apart: as many looks as that takes.
+            # Both may be a second apart: as many readings as that takes.
             def same():
                 watched.step()
                 node = {(row["tenant"], row["device"]): without_ages(row) for row in meted.ask("/v1/node").json["tenants"]}
@@ -248,7 +248,7 @@ def test_a_client_that_does_not_read_misses_changes_and_then_gets_all():
         made = [(admin, admin.tenant("64MiB", name=f"{n}-{i}-" + "x" * 200)) for n, admin in enumerate(admins) for i in range(62)]
         slow, quick = web.Watched(web.Stream(meted.page)), web.Watched(web.Stream(meted.page))
         quick.step()
-        for step in range(2):  # the first state alone is more than a socket holds; who reads nothing for 20 s is left
+        for step in range(2):  # the first state alone is more than a socket holds; a client that reads nothing for 20 s is dropped
             for admin, one in made:
                 admin.set(one.tenant, "weight", str(100 + step))
             quick.until(lambda w: all(row["fields"]["weight"] == str(100 + step) for row in w.tenants.values()))

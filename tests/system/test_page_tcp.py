@@ -37,7 +37,7 @@ def test_the_page_is_not_shown_where_that_is_not_safe():
 
 
 PATHS = ("/v1/node", "/v1/events", "/v1/tenants/secret", "/v1/devices/0", "/v1/nothing", "/anything")
-# Ways to say something that is not the token; none may be taken for it.
+# Ways to send something that is not the token; none may be taken for it.
 WITHOUT = ((), ("Authorization: Bearer",), ("Authorization: Bearer ",), ("Authorization: Bearer " + TOKEN[:-1],), ("Authorization: Bearer " + TOKEN + "x",),
            ("Authorization: Bearer " + TOKEN.upper(),), (f"Authorization: Basic {TOKEN}",), (f"Authorization: {TOKEN}",), (f"Cookie: token={TOKEN}",), (f"X-Token: {TOKEN}",),
            ("Authorization: Bearer " + TOKEN + TOKEN,), (f"Proxy-Authorization: Bearer {TOKEN}",))

@@ -153,7 +153,7 @@ def test_a_client_that_waits_within_a_handshake_keeps_no_core_busy():
             assert silent.recv(1)  # its part of the handshake
             before = switches()
             time.sleep(2)
-            # A look each 10 ms, at most. It was one each 1 to 2 ms.
+            # A check each 10 ms, at most. It was one each 1 to 2 ms.
             assert switches() - before < 600
             assert meted.ask().status == 200
 

@@ -19,7 +19,7 @@ def uuid(n):
 
 
 def environment(place, **settings):
-    """The CLI looks for a user's meted in $XDG_RUNTIME_DIR/mete."""
+    """The CLI finds a user's meted in $XDG_RUNTIME_DIR/mete."""
     runtime = os.path.dirname(place) if place else "/nonexistent"
     return {"PATH": os.environ["PATH"], "METE_DRIVER": sys.argv[2], "METE_STUB_DEVICES": Meted.devices,
             "XDG_RUNTIME_DIR": runtime, **settings}
@@ -290,7 +290,7 @@ def test_programs_share_no_gpu_though_no_meted_ran():
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(place))
             return started, started.stdout.readline().strip()
 
-        # At once, and one after the other; whoever is first starts meted, and it stays as long as anybody has a GPU.
+        # At once, and one after the other; the first caller starts meted, and it stays as long as any caller has a GPU.
         racers = [subprocess.Popen([METE, "pick", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; read line; true"], text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(place)) for _ in range(2)]
         got = [racer.stdout.readline().strip() for racer in racers]

@@ -88,7 +88,7 @@ class Node(Daemon):
         self.admin = Admin(self.place)  # it stays while somebody is connected
 
     def ask(self):
-        """What `mete ps --json` says; None: nobody answers."""
+        """The output of `mete ps --json`; None: nobody answers."""
         ran = subprocess.run([BUILD + "/cli/mete", "ps", "--json"], env=self.environment, capture_output=True, text=True)
         said = json.loads(ran.stdout) if ran.returncode == 0 else {}
         return said if said.get("meted") else None
@@ -263,12 +263,12 @@ def test_ps_tells_a_wait_for_memory_from_memory_that_is_not_wanted():
     with Node() as node:
         first, second = Toucher(node, "first"), Toucher(node, "second")
         until(lambda: re.search(r"idle, [\d.]+ [GM]iB in the host's memory", state("first")), lambda: state("first"))
-        # Nobody who is stopped leaves.
+        # No process that is stopped leaves.
         pid = node.row("second")["processes"][0]["pid"]
         os.kill(pid, signal.SIGSTOP)
         first.process.stdin.write("\n")
         until(lambda: "waits for its memory" in state("first"), lambda: state("first"))
-        # Nor does it ask for anything: it is told nonetheless for whom it waits, and so is its user.
+        # Nor does it ask for anything: it is told nonetheless for which tenant it waits, and so is its user.
         stuck = rf"tenant {node.row('second')['tenant']} \(second\)"
         until(lambda: re.search(rf"waits for its memory for \S+ m?s: {stuck} does not make room", state("first")), lambda: state("first"))
         assert node.row("first")["behind"] == node.row("second")["tenant"] and not node.row("second")["behind"]
@@ -312,7 +312,7 @@ def test_a_suspended_program_frees_the_device_and_is_right_after_it_was_resumed(
         away.hears("train: half way")
         assert node.row(away.name)["movable_bytes"] >= 96 << 20
         other = Program(node, "other", TRAIN)
-        away.process.stdin.write("\n")  # it goes on, but does not end before we say so
+        away.process.stdin.write("\n")  # it goes on, but does not end before we tell it to
         node.mete("suspend", away.name)
         until(lambda: node.row(away.name)["movable_bytes"] == 0 and node.row(away.name)["out_bytes"] >= 96 << 20)
         assert node.row(away.name)["suspended"]
@@ -431,7 +431,7 @@ def test_a_program_without_a_limit_moves_and_one_with_a_limit_only_on_request():
 
 
 def is_told_why(node, bit, words, *options):
-    """Programs run as they would without mete, and `mete ps` says why nothing of them can move."""
+    """Programs run as they would without mete, and `mete ps` gives the reason why none of their memory can move."""
     program = Program(node, "first", ("train", "steps=1000000", "ballast=40M"), *options)
     until(lambda: (row := node.row("first")) and row["unmovable_why"] & bit and row["allocated_bytes"] > 40 * MIB)
     assert node.row("first")["movable_bytes"] == 0

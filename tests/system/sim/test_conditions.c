@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditional nodes: graphs that run according to what kernels say.
+ * Conditional nodes: graphs that run according to values that kernels write.
  */
 #include "tests/system/sim/streams.h"
 

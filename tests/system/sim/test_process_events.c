@@ -174,7 +174,7 @@ TEST(an_event_that_a_dead_process_recorded_counts_as_done)
 	child_end(second, waiting);
 }
 
-/* Says whether it was reached, after some seconds at most, and waits to be killed. */
+/* Reports whether it was reached, after some seconds at most, and waits to be killed. */
 static void asker_about_the_dead(int end)
 {
 	CUevent event;

@@ -129,6 +129,6 @@ TEST(a_device_that_is_named_twice_is_invalid)
 	expect_eq(seen_with("1,1").init, CUDA_ERROR_INVALID_DEVICE);
 	expect_eq(seen_with("0,1,0").init, CUDA_ERROR_INVALID_DEVICE);
 	expect_eq(seen_with(list).init, CUDA_ERROR_INVALID_DEVICE);
-	/* What follows the list's end is not looked at. */
+	/* Text after the list's end is not read. */
 	expect_eq(seen_with("1,7,1").count, 1);
 }
