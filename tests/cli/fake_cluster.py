@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An API server with one pod of mete in which commands run: as much of it as kubectl asks for. What it refuses, a test says."""
+"""An API server with one pod of mete in which commands run: as much of it as kubectl asks for. A test sets what it refuses."""
 import base64
 import hashlib
 import http.server

@@ -12,7 +12,7 @@ import sys
 import threading
 
 MIB = 1 << 20
-os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # it looks at all devices
+os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # it asks for all devices
 cuda = ctypes.CDLL("libcuda.so.1")
 SUCCESS, OUT_OF_MEMORY = 0, 2
 
@@ -361,7 +361,7 @@ def collector():
 
 
 def leaver():
-    """For leavers(): what may outlive it as far as it says itself, and does not."""
+    """For leavers(): memory that may outlive it by its own report, and does not."""
     malloc = 2
     assert cuda.cuCtxSetLimit(malloc, ctypes.c_size_t(128 * MIB)) == SUCCESS
     export(64)

@@ -17,7 +17,7 @@ def by_turns(node):
 
 
 def test_kernels_of_100_us_beside_kernels_of_10_ms_lead_to_turns():
-    for swap in ("auto", "off"):  # whose guests always say when they are idle, and whose only say so while they are compared
+    for swap in ("auto", "off"):  # whose guests always report when they are idle, and whose only do so while they are compared
         with Node() as node:
             load(node, "short", 100, "--swap", swap)
             long = load(node, "long", 10000, "--swap", swap)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`mete run` with Docker's own engine: containers have the share as a CDI device, or by what docs/howto-docker.md says of engines without CDI. The tests
-have a /run of their own, with the system's meted in it.
+"""`mete run` with Docker's own engine: containers have the share as a CDI device, or by the way of docs/howto-docker.md for engines without CDI. The
+tests have a /run of their own, with the system's meted in it.
 
     TEST.py BUILD"""
 import contextlib

@@ -12,7 +12,7 @@ ILL = os.path.join(BUILD, "tests", "cli", "ill")  # a management library that is
 
 
 def finds(node, check, verdict, *words, **environment):
-    """What doctor says of one thing; None: it is not shown."""
+    """doctor's answer for one thing; None: it is not shown."""
     rows = {row["check"]: row for row in json.loads(node.mete("doctor", "--json", **environment).stdout)}
     row = rows.get(check, {"verdict": None, "found": "", "advice": ""})
     assert row["verdict"] == verdict, row

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The first hour with mete, as a person has it: what is said without being asked, what is refused and how. What amounts are
-taken: test_shares.py; what `mete ps` looks like: test_ps.py; what make does: test_make.py; the texts: test_texts.py."""
+"""The first hour with mete, as a person has it: reports without being asked, and refusals. The accepted amounts: test_shares.py; the form of `mete
+ps`: test_ps.py; make: test_make.py; the texts: test_texts.py."""
 from person import *
 
 # Each that there is.
@@ -153,7 +153,7 @@ def test_sim_lists_a_process_on_the_devices_that_it_uses_and_nowhere_else():
         shown = node.mete("sim").stdout
         devices = re.split(r"^device \d+: ", shown, flags=re.M)[1:]
         assert ["(steady)" in one for one in devices] == [False, True, False], shown
-        # meted looks at all of them and uses none: it is named once.
+        # meted reads all of them and uses none: it is named once.
         assert shown.count("(meted)") == 1 and re.search(r"^on no device: .*\(meted\)", shown, re.M), shown
 
 
@@ -166,7 +166,7 @@ def test_sim_settings_are_shown_with_their_values():
         for line in shown.splitlines():
             row = re.match(r"(METE_SIM_\w+) += (\S+) +default (\S+) ", line)
             assert not row or "(set)" in line or row[2] == row[3] or row[1] in node.environment, line
-        # What 0 stands for is said.
+        # The meaning of 0 is stated.
         assert re.search(r"METE_SIM_SMS += model's +default model's", shown) and re.search(r"METE_SIM_RESERVED += none +default none", shown), shown
         # Everything that docs/simulator.md names, faults too: of the environment, and of the node's file.
         for name in set(re.findall(r"METE_SIM_[A-Z_]+[A-Z]", open(os.path.join(ROOT, "docs/simulator.md")).read())):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `make test` makes of its tests (tools/gate): which are run again, what is unsteady, what a change needs. argv[1]: the build's folder."""
+"""How `make test` judges its tests (tools/gate): which are run again, which are unsteady, which a change needs. argv[1]: the build's folder."""
 import contextlib
 import hashlib
 import importlib.machinery
@@ -123,7 +123,7 @@ def test_steps_begin_when_the_steps_before_them_have_ended():
 
 def test_processes_that_a_step_started_end_with_the_run():
     with folder():
-        # A step whose child would stay; both say that they are there.
+        # A step whose child would stay; both report that they are there.
         step = Step("long", ["sh", "-c", "mkfifo wait; sh -c 'echo $$ >child; cat wait' & echo 1 %; wait"])
         lanes = Lanes([step], "logs")
         lanes.say = lambda words: None
@@ -273,7 +273,8 @@ class Keys:
 
 @contextlib.contextmanager
 def tidied(place, names):
-    """tools/tidy over these files there, with a program that finds BAD. Its status, what it said, the files that were looked at, and those of which was asked what they reach."""
+    """tools/tidy over these files there, with a program that finds BAD. Its status, its output, the files that were checked, and those whose reach
+    was asked for."""
     tidy = importlib.machinery.SourceFileLoader("tidy", os.path.join(ROOT, "tools", "tidy")).load_module()
 
     def ran():
@@ -308,7 +309,7 @@ def test_clang_tidy_checks_all_files_the_first_time_and_then_changed_ones():
         status, said, seen, asked = ran()
         assert status == 1 and f"{place}/7.c:BAD" in said and said.count("BAD") == 1 and not asked, (said, asked)
         assert set(seen) == set(names), seen
-        status, said, seen, asked = ran()  # what was not clean is looked at again
+        status, said, seen, asked = ran()  # a file that was not clean is checked again
         assert status == 1 and seen == ["7.c"] and "BAD" in said, (said, seen)
         assert asked == sorted(set(names) - {"7.c"}), asked
         write(place, "7.c", "good")

@@ -38,7 +38,7 @@ def test_a_kernels_heap_is_within_the_limit():
 
 
 def test_a_module_beyond_the_limit_is_refused():
-    """The driver takes what a module's data needs before anybody can say no: that is in the peak, and over at once."""
+    """The driver takes the memory of a module's data before anybody can refuse it: that is in the peak, and over at once."""
     with Node() as node:
         running = node.start("run", "--memory", "512MiB", "--", sys.executable, HOSTILE, "modules")
         [large, small] = ast.literal_eval(running.stdout.readline())

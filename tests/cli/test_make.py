@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What make does for a person: its help, installing and removing, interrupts, and what is said of skips."""
+"""What make does for a person: its help, installing and removing, interrupts, and reports of skips."""
 import contextlib
 import http.server
 import io

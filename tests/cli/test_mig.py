@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mete mig: GPUs are divided as a file of mig-parted says, on the simulated driver; nobody loses what he uses."""
+"""mete mig: GPUs are divided by a file of mig-parted, on the simulated driver; nobody loses a part that he uses."""
 import json
 import os
 import subprocess
@@ -181,7 +181,7 @@ def test_nobody_loses_a_part_that_he_uses():
         refused(here.mig("apply", "all-1g.10gb"), "GPU 0", "its part 3g.40gb is in use by process", str(process.pid), "train", status=1)
         refused(here.mig("apply", "all-disabled"), "3g.40gb is in use by process", status=1)
         assert here.export() == before, "the other GPU is as it was, too"
-        # What is wanted stays, with its program on it; what is idle makes room.
+        # A wanted part stays, with its program on it; an idle one makes room.
         applied(here.mig("apply", "balanced"))
         assert uuid in [uuid for _, uuid in parts_of(here)]
         said, errors = process.communicate("\n\n", timeout=240)

@@ -50,7 +50,7 @@ def moves_for(*options):
         there = parked(node, "first")
         assert "yields" in there["gate_reasons"] and there["out_bytes"] > 0, there
         assert re.search("parked: a higher class needs the room.*: urgent", there["state"]), there["state"]
-        # For as long as the urgent one computes. Whoever comes as batch meanwhile is parked as well.
+        # For as long as the urgent one computes. A batch tenant that comes meanwhile is parked as well.
         second = train(node, "second", *BATCH)
         until(lambda: row(node, "second"))
         before = row(node, "first")["moved_in_bytes"]

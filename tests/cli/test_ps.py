@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `mete ps` looks like: on terminals of every width, in pipes, with and without a daemon."""
+"""The form of `mete ps`: on terminals of every width, in pipes, with and without a daemon."""
 from person import *
 
 
@@ -93,7 +93,7 @@ def test_figures_of_ps_do_not_contradict_each_other():
         assert total == 400 and cell(table, "Simulated GPU", "TOTAL") == "4.00", table
         holder.terminate()
         holder.wait()
-        # Full is 100 % and nothing less; who is within the limit is not shown above it.
+        # Full is 100 % and nothing less; a tenant within the limit is not shown above it.
         At(node, "--memory", "333M", "--name", "third")
         table = node.mete("ps").stdout
         assert float(cell(table, "  third ", "USED")) <= float(cell(table, "  third ", "LIMIT")), table

@@ -100,7 +100,7 @@ def test_top_shows_boards_and_tenants_and_acts_on_them():
         At(node, "--memory", "1G", "--swap", "auto", "--name", "default/train/c", "--device", "0")
         At(node, "--name", "plain", "--device", "1")
         with screen(far, "--sort", "id", columns=160) as top:
-            # What boards say, and on devices without turns what the driver's samples say, comes from there.
+            # Figures of boards, and on devices without turns those of the driver's samples, come from there.
             top.wait("2 GPUs, 2 tenants; .*node n1", r"GPU 1 +Simulated GPU +[1-9][0-9]+ °C +[1-9][0-9]*/[1-9][0-9]* W", r"▌default/train/c [1-9]\d*%", r"▌plain [1-9]\d*%")
             top.press("z")
             top.wait(r"suspend tenant \d+ default/train/c\? \(y/n\)")
@@ -168,8 +168,8 @@ def test_why_set_suspend_and_resume_mean_the_nodes_tenants():
 
 
 def test_a_user_who_may_only_look_is_refused_by_every_verb_and_changes_nothing():
-    """Who may list pods, as by Kubernetes's role `view`, but not run commands in mete's: nothing is seen, and nothing changed. Who may run them, and patch no pod,
-    sees all and changes no pod's share."""
+    """A user who may list pods, as by Kubernetes's role `view`, but not run commands in mete's, sees nothing and changes nothing. One who may run
+    them, and patch no pod, sees all and changes no pod's share."""
     with cluster() as (node, api, far):
         At(node, "--memory", "1G", "--swap", "auto", "--name", "default/train/c", "--device", "0")
         At(node, "--name", "plain", "--device", "1")

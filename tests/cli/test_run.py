@@ -14,7 +14,7 @@ import subprocess
 from mete import *
 from meted import until
 
-# Says that it runs, and ends when its standard input does.
+# Prints that it runs, and ends when its standard input does.
 WAITING = ("sh", "-c", "echo here; cat >/dev/null")
 
 
@@ -143,7 +143,7 @@ def test_without_a_driver_it_says_so():
 
 def test_the_reason_why_meted_does_not_start_is_reported():
     with Node(METE_SIM_DEVICES="2") as node:
-        # The simulator's library says what is wrong with its settings in a line of its own.
+        # The simulator's library reports mistakes in its settings in a text line of its own.
         done = node.mete("run", "--", "true")
         [line] = [line for line in done.stderr.splitlines() if line.startswith("mete run: ")]
         assert done.returncode == 125 and "meted does not start" in line and "libnvidia-ml.so.1" in line, done
@@ -257,7 +257,7 @@ def test_the_bill_is_shown_beside_the_drivers_figure():
         def times():
             return {row["name"]: row["time"] for row in node.ps()["tenants"]}
 
-        # The driver samples now and then; each look is a process.
+        # The driver samples now and then; each question is a process.
         while not (seen := times())["works"].get("driver_busy") or seen["rests"]["driver_busy"]:
             pass
         for time in seen.values():

@@ -117,7 +117,7 @@ def test_a_mistake_that_needs_no_daemon_to_judge_is_one_of_usage():
         running(node, "--name", "it")
         for word in ("memory=lots", "weight=0", "colour=red", "cap=150%", "wait=5", "on-daemon-loss=panic"):
             refused(node.mete("set", "it", word), status=2)
-        # What depends on the machine, or on what the tenant has, is no matter of usage.
+        # A refusal that depends on the machine, or on the tenant's share, is no matter of usage.
         refused(node.mete("run", "--memory", "5G", "--", "true"), "memory", status=125)
         refused(node.mete("set", "it", "memory=5G"), "memory", status=1)
         assert node.mete("set", "it", "cap=50%").returncode == 0
@@ -154,7 +154,7 @@ def test_parts_times_and_amounts_are_written_the_same_everywhere():
 # Nested
 
 def within(node, *inner, outer=(), program=("true",)):
-    """What `mete run INNER -- PROGRAM` says inside of a `mete run` with a share of 1 GiB."""
+    """The output of `mete run INNER -- PROGRAM` inside of a `mete run` with a share of 1 GiB."""
     return node.mete("run", "-q", "--name", "outer", "--memory", "1G", *outer, "--", METE, "run", "-q", *inner, "--", *program)
 
 
@@ -184,7 +184,7 @@ def test_a_nested_tenant_is_told_where_it_has_less_than_it_asked_for():
 
 def test_memory_and_time_of_tenants_within_count_for_the_outer_one():
     with Node() as node:
-        # A process of the inner one has come to the outer one's share: nobody says that nothing was limited.
+        # A process of the inner one has come to the outer one's share: it is not reported that nothing was limited.
         done = node.mete("run", "--memory", "1G", "--", METE, "run", "--memory", "512M", "--", workload("vector-add"))
         assert done.returncode == 0 and done.stderr == "", done
         outer = node.start("run", "--name", "outer", "--memory", "1G", "--", METE, "run", "--name", "inner", "--memory", "512M", "--",

@@ -7,7 +7,7 @@ from person import *
 PAGES = ["README.md"] + sorted("docs/" + name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md"))
 # Run elsewhere: by tests/kubernetes/test_walkthrough.py, in a cluster.
 ELSEWHERE = ("docs/kubernetes.md", "docs/claims.md")
-# What make is asked for in the texts and takes long is what other tests run: `demo`, `demo_time`, `demo_memory`, the suite itself.
+# Targets of make that the texts name and that take long are run by other tests: `demo`, `demo_time`, `demo_memory`, the suite itself.
 MAKE = '''#!/bin/sh
 for target; do
 	case $target in
@@ -169,7 +169,7 @@ def test_every_key_of_the_json_is_in_the_man_page():
                  "tenants: processes": tenant["processes"][0], "outside": shown["outside"][0]}
         assert set(explained) == set(found) and set(shown) == {"meted", "devices", "tenants", "outside"}, (set(explained), set(shown))
         for name, value in found.items():
-            # What the driver says of the time is only sometimes known.
+            # The driver's figure of the time is only sometimes known.
             wanted = set(value) | ({"driver_busy", "drift"} if name == "tenants: time" else set())
             assert set(explained[name]) == wanted, (name, set(explained[name]) ^ wanted)
             assert all(meaning != "\\&" for meaning in explained[name].values()), explained[name]

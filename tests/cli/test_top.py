@@ -8,7 +8,7 @@ KEYS = "q quit  h help  <> sort  t tree  f filter  d detail  s set  z suspend  r
 
 
 class Screen(Terminal):
-    """A terminal in which `mete top OPTIONS` runs; at its end it says `status=N`."""
+    """A terminal in which `mete top OPTIONS` runs; at its end it prints `status=N`."""
 
     def __init__(self, node, *options, **more):
         super().__init__(node, f"trap : INT; {METE} top {' '.join(options)}; echo status=$?; exec cat", **more)
@@ -86,7 +86,7 @@ def test_time_had_and_due_is_shown_second_by_second():
         At(node, "--name", "little", "--weight", "100")
         # By number: the first row is the same one in each second.
         with Screen(node, "--sort", "id", columns=160) as top:
-            # Both are due what their weights say; the history has the seconds that were seen.
+            # Both are due their weights' parts; the history has the seconds that were seen.
             top.wait(r"much .* [67]\d% ", r"little .* [23]\d% ", r"▌much \d+% .*▌little \d+%", r"much .*[▁▂▃▄▅▆▇█]{3}")
             top.press("d")
             top.wait("much", without="tenant [0-9]+ (much|little) of")

@@ -14,7 +14,7 @@ def steady(node, name, *options, kernel_us=1000, memory="10M"):
 
 
 def says(node, *words, who=("it",)):
-    """Until it says all of this; returns it."""
+    """Until its output has all of this; returns it."""
     def look():
         said = node.mete("why", *who)
         return said.returncode == 0 and not said.stderr and all(word in said.stdout for word in words) and said.stdout
@@ -42,7 +42,7 @@ def test_a_tenant_that_waits_for_room_is_told_who_holds_it():
 
 
 def test_a_tenant_that_waits_for_its_memory_is_told_whose_can_leave():
-    """Each stays for the time that movement may cost nothing: far longer than a look takes."""
+    """Each stays for the time that movement may cost nothing: far longer than a check takes."""
     with Node(METE_SIM_DEVICES="1xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
         steady(node, "fixed", "--memory", "200M", memory="100M")
         steady(node, "other", "--swap", "auto", memory="500M")

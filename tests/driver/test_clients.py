@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's own programs and libraries look for in the two libraries, the guest has: test_clients.py BUILD."""
+"""The guest has every symbol that NVIDIA's own programs and libraries look up in the two libraries: test_clients.py BUILD."""
 import collections
 import os
 import subprocess

@@ -139,7 +139,7 @@ def test_the_simulated_driver_answers_look_ups_as_the_release_does():
 
 
 def test_private_tables_are_there_before_cuInit():
-    """What NVIDIA's runtime asks for, and the simulator refuses on purpose; and what a table that is not there is."""
+    """Tables that NVIDIA's runtime asks for, and that the simulator refuses on purpose; and a table that is not there."""
     for release in real.releases():
         found = dict(line.removeprefix("table ").split(" = ") for line in look(release.library("libcuda.so.1"), "tables"))
         for name in "6bd5", "a094", "42d8", "c693", "d408":

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few functions of the null driver and of the recording driver whose outputs a caller looks at.
+ * The few functions of the null driver and of the recording driver whose outputs a caller reads.
  * One device, whose UUID is sixteen times 0x11; one context, which is always current.
  */
 #include <dlfcn.h>

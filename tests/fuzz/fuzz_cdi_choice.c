@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever the API server says of a node's software (two lines), and whatever stands in
+/* Any answer of the API server about a node's software (two text lines), and any content of
  * containerd's file (the rest): one answer, with its reason. */
 #include <stdlib.h>
 #include <string.h>

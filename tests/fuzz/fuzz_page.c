@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever bytes somebody sends to the page who may see one tenant: no answer and no stream has a
+ * Any bytes that a user who may see one tenant sends to the page: no answer and no stream has a
  * word of the others'. The page is the whole one, with its server; the cluster's word is a fake's.
  *
  * Each input is what one connection sends. Time goes on by a second in between.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Histories of core/placement spelled as bytes: nodes, requests that make sense and that do not,
- * pods that come and go. After each step the books must add up, and what is remembered must be what
- * a fresh look gives.
+ * pods that come and go. After each step the books must add up, and remembered results must equal
+ * those of a fresh search.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/UNVERIFIED.md claims of programs under mete on a machine's own driver: under_mete.py BUILD QUESTION
+"""The claims of docs/UNVERIFIED.md about programs under mete on a machine's own driver: under_mete.py BUILD QUESTION
 
-As claims.c answers: exit status 0 is yes, 1 no, 77 that it cannot be asked here, 2 that asking failed; the last line says why.
+As claims.c answers: exit status 0 is yes, 1 no, 77 that it cannot be asked here, 2 that asking failed; the last text line gives the reason.
 """
 import os
 import re

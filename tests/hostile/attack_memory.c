@@ -226,7 +226,7 @@ static void export_and_end(void)
 	_exit(0);
 }
 
-/* The driver is not for children of fork(): whoever uses it was forked before anybody did. */
+/* The driver is not for children of fork(): a process that uses it was forked before any did. */
 void attack_export_outlives(void)
 {
 	child(export_and_end);

@@ -252,7 +252,7 @@ void attack_little_space(void)
 	take_everything();
 }
 
-/* The connection is the parent's; who holds it now is not. */
+/* The connection is the parent's; the process that holds it now is not. */
 void attack_parent_dies(void)
 {
 	take_everything();

@@ -25,9 +25,9 @@ MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_f
 # While meted is told to end, in `make test`.
 ENDED = {"take-linear", "store_held"}
 CAPPED = ("--cap", "20%", "--weight", "1000")
-# What they forge is believed only of who takes part in turns.
+# Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
-RESTART_S = 15.0  # a restarted meted waits for those who were there (--grace)
+RESTART_S = 15.0  # a restarted meted waits for guests that were there (--grace)
 QUICK = {"take-linear", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
          "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",

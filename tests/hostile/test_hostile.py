@@ -52,7 +52,7 @@ def test_memory_that_could_not_leave_for_want_of_the_hosts_leaves_when_there_is_
             [tenant] = {row.tenant for row in world.meet().list() if row.kind == "tenant_row" and row.name == "it"}
             world.refuse_room(error)
             world.admin.ask("tenant_suspend", tenant=tenant, name="", suspends=1)
-            # Its room is what another one asks for, whose sentence says whose fault it is.
+            # Another one asks for its room, and its sentence names the culprit.
             other = error == errno.ENOMEM and Reader(world.mete_run("other", LIMIT, world.program("attack"), "take-linear", options=("--swap", "auto")))
             assert wait_for(lambda: "tenant.unhoused" in said(), PATIENCE), said()
             assert not other or wait_for(lambda: f"the host has no memory for what tenant {tenant} (it)" in said(), PATIENCE), said()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The client of the API server, before a server that has good days and bad ones: requests, and who it is."""
+"""The client of the API server, before a server that has good days and bad ones: requests, and its identity."""
 import base64
 import json
 import os

@@ -479,7 +479,7 @@ def test_it_ends_cleanly_in_the_middle_of_everything():
         api.client.hear("v watch 0")
 
 
-# Where the server is, and who asks it.
+# The server's address, and the client's identity.
 
 
 if __name__ == "__main__":

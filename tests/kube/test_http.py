@@ -155,7 +155,7 @@ def hears_nothing(made):
 
 
 def said_by(made, may_be_late=False):
-    """The first line of what the server says until it closes; None: it left without a word."""
+    """The first text line that the server sends before it closes; None: it left without a word."""
     said = hear_out(made)
     if said.startswith(b"HTTP/1.1 408") and not may_be_late:
         raise Late

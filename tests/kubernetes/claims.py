@@ -95,7 +95,7 @@ class Claims:
         self.cluster.until(self.all, lambda claims: not claims, "claims were never gone")
 
 
-# A token of the DaemonSet's pods says which node they are on; that of a meted beside the node does not.
+# A token of the DaemonSet's pods names their node; that of a meted beside the node does not.
 ANYWHERE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "mete-claims-of-tests"},
             "rules": [{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/driver"], "resourceNames": [DRIVER], "verbs": ["arbitrary-node:patch"]}]}
 BOUND = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "mete-claims-of-tests"},

@@ -38,7 +38,8 @@ class Never(AssertionError):
 
 
 def until(holds, what):
-    """For what nobody tells: it is asked again and again; what it was. Who asks starts programs: it waits longer than they take."""
+    """For a state that nothing reports: asks again and again; returns its value. Each question starts programs: the pause is longer than they
+    take."""
     end = time.monotonic() + PATIENCE
     began = time.monotonic()
     while not (answer := holds()):
@@ -469,7 +470,7 @@ def main(build, *command):
     import images
     os.environ.pop("METE_CLUSTER", None)
     can = subprocess.run([os.path.join(TOOLS, "build.sh")], stdout=subprocess.PIPE, text=True)
-    if can.returncode == SKIPPED:  # each test says so, and counts as skipped
+    if can.returncode == SKIPPED:  # each test reports so, and counts as skipped
         return subprocess.run(command, env=dict(os.environ, METE_CLUSTER=can.stdout.strip())).returncode
     cluster = Cluster("tests", build, [images.work, images.mete])
     cluster.serve()

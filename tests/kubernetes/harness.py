@@ -118,7 +118,7 @@ class Meted:
         return path
 
     def launch(self, *options):
-        """Until it says that it is ready: its pid, as the node knows it. `options`: more than it usually has."""
+        """Until it reports that it is ready: its pid, as the node knows it. `options`: more than it usually has."""
         self.changed = self.changed or bool(options)
         place = tempfile.mkdtemp(prefix="mete-")
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -157,7 +157,7 @@ class Meted:
         self.cluster.run("kill", f"-{number}", str(self.pid))
 
     def kill(self):
-        """Until the kubelet has noticed: what the node says that it has would otherwise be of before."""
+        """Until the kubelet has noticed: the node's resources would otherwise be those of before."""
         self.signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
@@ -230,7 +230,7 @@ class Node:
     # shows, a quota's status included: what comes before it is admitted, and counted nowhere. So each is tried until it holds.
 
     def answer_to(self, path, object):
-        """What the API server would say to an object of that list; "" if it would take it."""
+        """The API server's answer to an object of that list; "" if it would take it."""
         try:
             self.cluster.ask("POST", path, dict(object, metadata=dict(object.get("metadata", {}), name="tried")), dryRun="All")
         except Answer as answer:
@@ -266,7 +266,7 @@ class Node:
         self.cluster.until(path, lambda pods: not pods, "pods were never gone")
 
     def lose_power(self):
-        """The node is rebooted: its disk stays, and of meted nothing is left but its log. Who wants another one starts it."""
+        """The node is rebooted: its disk stays, and of meted nothing is left but its log. A test that wants another one starts it."""
         self.meted.process.stdout.close()
         self.meted.changed = True
         self.cluster.reboot()

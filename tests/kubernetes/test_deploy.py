@@ -198,7 +198,7 @@ def test_an_installed_chart_shares_the_nodes_gpu():
 
 
 def test_the_base_finds_the_driver_of_the_node():
-    """deploy/base as on a node with NVIDIA's driver: on-node looks for it below /host."""
+    """deploy/base as on a node with NVIDIA's driver: on-node finds it below /host."""
     with deployed(os.path.join(DEPLOY, "base")) as here:
         made = [here.pod(f"share-{i}", pod(command=["seen", "hold=1"], slots=1, annotations={"memory": f"{300 + i}MiB"})) for i in range(2)]
         for i, one in enumerate(made):

@@ -47,7 +47,7 @@ def alone(*arguments, **settings):
 
 
 def tried(*command, slots=1, **more):
-    """What a process in a container with 1 GiB of 4 came to, and all that was said. The container has a GPU that works."""
+    """The amount that a process in a container with 1 GiB of 4 came to, and all of its output. The container has a GPU that works."""
     made = shared.pod(pod(command=["sh", "-c", WORKS, "sh", *command], slots=slots, **more))
     try:
         made.await_end()
@@ -184,8 +184,8 @@ def test_no_file_of_another_process_leads_to_the_driver():
         assert said.splitlines()[-1] == "searched" and "take=granted" not in said, said
 
 
-# Whoever brings a driver along speaks to the device itself. A library in the program's own process cannot hold it: it is
-# shown, or killed, and what it takes is in the book of nobody else.
+# A program that brings its own driver speaks to the device itself. A library in the program's own process cannot hold it: it is shown, or killed, and
+# what it takes is in the book of nobody else.
 OWN = ["seen", f"cuda={images.OWN_DRIVER}", "nvml=/none", TAKE, "hold=1"]
 
 
@@ -205,7 +205,7 @@ def test_a_process_that_bypasses_the_guest_is_killed_where_that_is_wanted():
 
 
 def test_memory_that_a_program_takes_past_its_guest_is_in_its_tenants_book():
-    """It has announced itself (by NVML), and calls the driver directly: meted measures what the driver says."""
+    """It has announced itself (by NVML), and calls the driver directly: meted measures by the driver's figures."""
     with alone(SHARE, slots=4) as here:
         made = here.pod("both", pod(command=["seen", f"cuda={images.OWN_DRIVER}", f"take={700 * MIB}", "hold=1"], slots=1))
         made.await_line("take=granted")

@@ -19,7 +19,7 @@ def once(here, *words):
 
 
 def mete(here, *words, status=0):
-    """What it says."""
+    """Its output."""
     said, code = until(lambda: once(here, *words), "kubectl's connection was lost again and again")
     assert code == status, said
     return said

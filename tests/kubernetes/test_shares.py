@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What pods ask for by annotation, and what becomes of it."""
+"""Requests of pods by annotation, and their effects."""
 from harness import GIB, MIB, node, pod, run, seen, seen_by, soak, until
 
 SHARE = "share: {memory: 25%}\nmost: {memory: 50%}"

@@ -189,7 +189,7 @@ def test_meted_does_not_decide_which_pod_has_a_claim():
 
 
 def notes(*settings):
-    """What `helm install` says in the end. It asks a cluster; `helm template` leaves notes out, and so another template has them here."""
+    """The notes of `helm install` in the end. It asks a cluster; `helm template` leaves notes out, and so another template has them here."""
     with tempfile.TemporaryDirectory(prefix="mete-") as place:
         chart = shutil.copytree(CHART, place + "/mete")
         os.rename(chart + "/templates/NOTES.txt", chart + "/templates/_notes.tpl")
@@ -219,7 +219,7 @@ def mounts(container, volume):
 
 
 def test_each_form_of_a_configuration_finds_the_nodes_folders():
-    """A configuration of mete's names the folders; one of NVIDIA's cannot, and meted looks where they usually are."""
+    """A configuration of mete's names the folders; one of NVIDIA's cannot, and meted searches the usual places."""
     own, theirs = "config.map.own=mete: {slots: 3}", "config.map.theirs=version: v1"
     kubelet, cdi, registry = "/srv/kubelet", "/etc/cdi", "/plugins_registry"
     usual_cdi, usual_registry, socket = "/var/run/cdi", "/var/lib/kubelet" + registry, kubelet + "/device-plugins/kubelet.sock"

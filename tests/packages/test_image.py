@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`make image`, which needs no engine: the same bytes each time, what deploy/Containerfile says in its labels, and a container of it works.
+"""`make image`, which needs no engine: the same bytes each time, the labels of deploy/Containerfile, and a container of it works.
 
     TEST.py BUILD SOURCE"""
 import glob
@@ -83,7 +83,7 @@ class Root:
         shutil.rmtree(self.place)
 
     def run(self, *command, uid=0, environment=(), terminal=None):
-        """`terminal`: where it reads and writes; otherwise it reads nothing, and what it says is returned."""
+        """`terminal`: where it reads and writes; otherwise it reads nothing, and its output is returned."""
         said = image().config["config"]
         process = {"user": {"uid": uid, "gid": uid}, "args": list(command) or said["Cmd"], "cwd": "/", "env": [*said["Env"], *environment],
                    "terminal": terminal is not None}

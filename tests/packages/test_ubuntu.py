@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Ubuntu 24.04 has what packages built on Debian 12 ask for: the names of its libraries, and a glibc that is new enough. Its own apt would say
-the same; here this machine's asks Ubuntu's index of packages, with lists of its own, and installs nothing.
+"""Whether Ubuntu 24.04 has the dependencies of packages built on Debian 12: the names of its libraries, and a glibc that is new enough. Its own apt
+would say the same; here this machine's asks Ubuntu's index of packages, with lists of its own, and installs nothing.
 
     TEST.py BUILD SOURCE
 
@@ -29,7 +29,7 @@ def say(*words, **more):
 
 
 def depends(place, parts):
-    """What dpkg-shlibdeps says, as for debian/control's ${shlibs:Depends}."""
+    """The answer of dpkg-shlibdeps, as for debian/control's ${shlibs:Depends}."""
     files = [os.path.realpath(path) for part in parts for path in glob.glob(os.path.join(BUILD, part))]
     assert len(files) >= len(parts), files
     done = say("dpkg-shlibdeps", "--ignore-missing-info", "-O", *("-e" + path for path in files), cwd=place)

@@ -224,7 +224,7 @@ class Machine:
             text=True, capture_output=True, stdin=subprocess.DEVNULL))
 
     def guest(self):
-        """Device and inode of the guest, as `shown` says it."""
+        """Device and inode of the guest, by `shown`."""
         about = os.stat(GUESTS + "/12.9/libmete.so")
         return f"{about.st_dev}:{about.st_ino}"
 

@@ -109,7 +109,7 @@ OUT_OF_MEMORY = 2
 
 
 def used_mib(node):
-    """What the driver says of the device, past mete and by nobody's figure but its own."""
+    """The driver's own figures of the device, past mete."""
     environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
     return int(subprocess.run([BUILD + "/sim/nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], env=environment, stdout=subprocess.PIPE, text=True,
                               check=True).stdout)

@@ -74,7 +74,7 @@ class Api:
         return self.held.get(kind, len(self.log))
 
     def hold(self, kind="pods", lists=True):
-        """From now on nothing new is seen; without `lists`, by those who watch."""
+        """From now on nothing new is seen; without `lists`, by watches alone."""
         with self.lock:
             self.held[kind] = len(self.log)
             self.lists_all = not lists

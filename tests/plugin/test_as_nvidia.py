@@ -70,7 +70,7 @@ def test_replicas_are_preferred_by_the_policy():
 
 
 def test_whole_gpus_are_preferred_by_their_links():
-    """What is linked best comes first, unless the next container would be left with what is not linked."""
+    """The best linked GPUs come first, unless the next container would be left with unlinked ones."""
     links = "0-1=NV4,2-3=NV4,0-2=NV1,0-3=SYS,1-2=SYS,1-3=SYS"
     with as_nvidia(devices="4xH200", start=False) as node:
         node.environment["METE_SIM_LINKS"] = links

@@ -166,7 +166,7 @@ def test_every_file_that_the_handed_out_libraries_open_is_handed_out():
         cdi = by_cdi(root)
         assert {to: source for to, source in cdi.items() if to.startswith(PLACE)} == {PLACE + name: source for name, source in driver.items()}, cdi
         assert cdi["/usr/bin/nvidia-smi"] == there["/usr/bin/nvidia-smi"] and cdi[WEIGHTS] == there[WEIGHTS], cdi
-        # In the folder that the linker looks into without being told, too: there, names are all that the libraries use.
+        # In the folder that the linker searches without being told, too: there, names are all that the libraries use.
         for name in driver:
             assert f"{LIBRARIES}/{name}" in there or re.match(r"lib(cuda|nvidia-ml)\.so\.\d+\.", name), name
         assert there["/usr/bin/nvidia-smi"].endswith("/nvidia-smi") and there[WEIGHTS].endswith("/nvoptix.bin")

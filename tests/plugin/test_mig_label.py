@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""GPUs are divided as the node's label nvidia.com/mig.config says, and nvidia.com/mig.config.state says how far that is: as NVIDIA's mig-manager."""
+"""GPUs are divided by the node's label nvidia.com/mig.config, and nvidia.com/mig.config.state tells how far that is: as NVIDIA's mig-manager."""
 import contextlib
 import threading
 
@@ -27,7 +27,7 @@ mig-configs:
   full:
   - {devices: all, mig-enabled: true, mig-devices: {4g.40gb: 1, 3g.40gb: 2}}
 """
-# What the label says on a node with two whole GPUs; the states that the node then has, one after the other; what its event says.
+# The label's value on a node with two whole GPUs; the states that the node then has, one after the other; the words of its event.
 GOLDEN = (
     ("all-1g.10gb", ["pending", "success"], None),
     ("all-disabled", ["success"], None),  # it is so already: nobody is disturbed
@@ -208,7 +208,7 @@ def test_nobody_loses_a_device_that_is_shared_out_otherwise_now():
 
 
 def test_nobody_loses_a_part_that_was_made_for_him():
-    """Parts of migStrategy: dynamic are the label's from now on. Nobody removes them beside it, and who was given a place keeps it."""
+    """Parts of migStrategy: dynamic are the label's from now on. Nobody removes them beside it, and a container that was given a place keeps it."""
     with Labelled("all-1g.10gb") as node:
         node.start()
         node.await_states("pending", "success")

@@ -78,7 +78,7 @@ def test_limits_that_change_are_no_end_of_a_daemon():
         node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 4}]))
         node.await_log("mps.unready")
         node.await_log(f"mps.ready uuid={node.uuid[0]}", times=2)
-        # What is said comes in the order in which it happened.
+        # Messages come in the order of the events.
         until(lambda: [event for event in list(node.api.events) if event["reason"] == "MPSControlReady"][1:], "the node was not told")
         assert not told(), told()
         os.kill(daemon(node), signal.SIGKILL)

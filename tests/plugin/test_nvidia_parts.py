@@ -200,7 +200,7 @@ def test_a_part_that_a_process_uses_stays():
             node.take("pod")
             node.await_log("parts.used parts=1")
             assert node.parts() == {"1g.10gb": 1}
-            # Nobody is sent there, nor to a place over it, and who comes nevertheless is refused.
+            # No container is sent there, nor to a place over it, and one that comes nevertheless is refused.
             node.places(*(f"1g.10gb:{k}" for k in range(1, 7)))
             refusal = node.kubelet.refusal(node.kubelet.begin("allocate", id))
             assert f"process {holder.pid} is on {id} though nobody was given it" in refusal, refusal

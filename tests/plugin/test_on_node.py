@@ -18,7 +18,7 @@ MULTIARCH = f"/usr/lib/{os.uname().machine}-linux-gnu"
 
 
 class Host:
-    """A node's files, and a meted that says how it was called."""
+    """A node's files, and a meted that prints how it was called."""
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="mete-")
@@ -138,7 +138,7 @@ def test_meted_that_waits_for_a_driver_is_told_to_end_like_any_other():
     with Host() as host:
         program = waiting(host)
         program.terminate()
-        # Not communicate(): who looks for a driver has its output, and goes when nobody has this process any more.
+        # Not communicate(): the process that waits for a driver has its output, and goes when nobody has this process any more.
         assert program.stdout.readline() == "told\n" and program.wait(timeout=PATIENCE) == 3
         assert program.communicate(timeout=PATIENCE) == ("", "")
 

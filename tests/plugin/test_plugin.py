@@ -198,7 +198,7 @@ def test_nvidias_dra_driver_is_an_owner_too():
 
 
 def nvidias(node, name="nvidia-gpu.sock"):
-    """It listens already when its socket is seen there. (One that nobody listens at yet is looked at again after seconds.)"""
+    """It listens already when its socket is seen there. (One that nobody listens at yet is checked again after seconds.)"""
     theirs = socket.socket(socket.AF_UNIX)
     theirs.bind(f"{node.folder}/{name}")
     theirs.listen()

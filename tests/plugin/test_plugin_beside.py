@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who can be together on a device: alone, or with guarantees that others leave. tests/plugin/node.py says with whom."""
+"""Which containers can be together on a device: alone, or with guarantees that others leave. tests/plugin/node.py describes the parties."""
 from node import *
 from meted import run
 
@@ -123,7 +123,7 @@ def test_guarantees_together_are_never_more_than_a_device():
 
 
 def test_memory_together_is_never_more_than_a_device():
-    """`most` allows one pod what is another one's slot: who comes first has it, and who comes late is told, and does not find the GPU full."""
+    """`most` allows one pod another one's slot: the first has it, and the later one is told, and does not find the GPU full."""
     with Node(share={"memory": "25%"}, most={"memory": "100%"}) as node:
         first = node.run("first", node.id(0), annotations={"memory": "2Gi"})
         second = node.run("second", node.id(1), annotations={"memory": "512Mi"})  # it counts with its slot, which it may have back

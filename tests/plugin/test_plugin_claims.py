@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Many claims at once: what meted asks an API server of ours for, when a kubelet of ours asks for them. tests/plugin/node.py says with whom."""
+"""Many claims at once: meted's requests to an API server of ours, when a kubelet of ours asks for them. tests/plugin/node.py describes the parties."""
 import contextlib
 import itertools
 
@@ -21,7 +21,7 @@ class Claims:
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
         self.admins = set()  # claims with adminAccess
-        self.told, self.deaf = [], None  # what meted said of claims' status; with what that is refused
+        self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
         self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A claim's share changes by the annotations of the pods that use it. tests/plugin/node.py says with whom."""
+"""A claim's share changes by the annotations of the pods that use it. tests/plugin/node.py describes the parties."""
 from node import *
 from meted import run
 from test_plugin_claims import claims, uid

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of GPUs that are made for claims: mig: dynamic. tests/plugin/node.py says with whom."""
+"""Parts of GPUs that are made for claims: mig: dynamic. tests/plugin/node.py describes the parties."""
 import itertools
 
 from node import *
@@ -155,7 +155,7 @@ def test_a_part_is_made_for_a_claim_and_removed_behind_the_last():
             assert node.prepare(f"r{n}", node.at("2g.20gb", 2)).startswith("ok ")
             node.caller.unprepare(f"r{n}")
             node.await_nothing()
-        # What is published says nothing of it.
+        # Published devices show nothing of it.
         assert node.slices()[0]["spec"]["pool"]["generation"] == generation, node.log()
         # And once more: the same device, the same place.
         assert node.prepare("c3", node.at("1g.10gb", 3)).startswith("ok ")
@@ -300,7 +300,7 @@ def share_while_the_other_ends(node, place, n):
     node.caller.unprepare(first)
     node.caller.unprepare(other)
     until(lambda: "2g.20gb" not in node.parts(), "no look")
-    assert node.prepare(last, node.at("1g.10gb", 0)).startswith("ok ")  # after that look
+    assert node.prepare(last, node.at("1g.10gb", 0)).startswith("ok ")  # after that check
     there = node.parts()["1g.10gb"]
     node.api.silent_lists = False
     node.api.release()

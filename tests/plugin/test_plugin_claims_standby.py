@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A second meted that stands by, and the kubelet's sockets, with which it goes on. tests/plugin/node.py says with whom."""
+"""A second meted that stands by, and the kubelet's sockets, with which it goes on. tests/plugin/node.py describes the parties."""
 import contextlib
 
 from node import *
@@ -27,12 +27,12 @@ def caller_of(node, name):
 
 
 def registry_of(node):
-    """A kubelet that has started anew: it asks who is there, and says that it knows it."""
+    """A kubelet that has started anew: it asks which plugins are there, and confirms that it knows them."""
     return Caller(f"{node.kubelet.folder}/plugins_registry/{sockets(node)[0][0]}")
 
 
 def is_told_to_end(old):
-    """When this returns, who stands by has the sockets. All write one log."""
+    """When this returns, the stand-by has the sockets. All write one log."""
     before = old.log().count("standby.inherited")
     old.process.terminate()
     until(lambda: old.log().count("standby.inherited") > before, lambda: old.log()[-4000:])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a claim's status tells of its devices. tests/plugin/node.py says with whom."""
+"""A claim's status and its devices. tests/plugin/node.py describes the parties."""
 from node import *
 from meted import run
 from test_nvidia_mig import apply

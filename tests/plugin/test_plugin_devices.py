@@ -60,7 +60,7 @@ def test_a_container_whose_device_was_lost_before_it_started_waits_with_a_reason
 
 
 def test_a_container_whose_device_has_had_an_xid_starts():
-    """It has its slot; others get none. (And meted looks of itself, as often as usual.)"""
+    """It has its slot; others get none. (And meted checks by itself, as often as usual.)"""
     with Node(look=None) as node:
         late = node.pod("late").admit(node.id(0, 1))
         launch(node, "xid=48@1", 1)

@@ -33,7 +33,7 @@ def test_everything_goes_with_the_pod():
         pods[1].phase = "Succeeded"
         pods[1].show()
         until(lambda: len(node.records()) == 1)
-        node.api.forget()  # it was gone while nobody looked
+        node.api.forget()  # it was gone while no meted ran
         node.api.away()
         pods[2].delete()
         node.api.back()

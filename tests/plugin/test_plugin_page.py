@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""meted's page on a node of Kubernetes: whose token it is and what he may get, by the API server's word. Whoever may see one tenant sees
-no other one by any URL, header or stream."""
+"""meted's page on a node of Kubernetes: the API server tells a token's user and his rights. A user who may see one tenant sees no other one by any
+URL, header or stream."""
 import queue
 import time
 import urllib.parse
@@ -134,7 +134,7 @@ def test_a_word_is_believed_for_a_while_and_asked_once_for_all():
 
 
 def test_a_user_who_may_look_changes_nothing_by_any_verb():
-    """Neither who sees one tenant nor who sees all of the node: there are no words for it, by whatever name they are tried."""
+    """Neither a user who sees one tenant nor one who sees all of the node: there are no verbs for it, whatever names are tried."""
     cluster = Cluster(admin={NODE_RIGHT}, team={pods("a")})
     with Page(cluster) as node:
         mine, _ = two(node)
@@ -154,7 +154,7 @@ def test_a_user_who_may_look_changes_nothing_by_any_verb():
             assert [row[key] for row in before["tenants"]] == [row[key] for row in after["tenants"]], key
 
 
-# What somebody may say who sees `a` and wants to see `b`: a path, and headers besides his own. {}: the name of b's tenant, escaped.
+# Requests of a user who sees `a` and wants to see `b`: a path, and headers besides his own. {}: the name of b's tenant, escaped.
 TRIED = [(path, headers) for path in (
     "/v1/node", "/v1/node?tenant={}", "/v1/node?all=1&sees=all", "/v1/tenants/{}", "/v1/tenants/{number}", "/v1/tenants/{plain}", "/v1/tenants/b", "/v1/tenants/b%2Ftheirs",
     "/v1/tenants/a%2Fmine%2Fmain/../{}", "/v1/tenants//{}", "/v1/tenants/%00{}", "/v1/tenants/{}%00", "/v1/tenants/*", "/v1/tenants/", "/v1/tenants/-1", "/v1/tenants/+{number}",
@@ -312,7 +312,7 @@ def test_where_all_streams_are_taken_a_user_with_none_gets_one_of_the_user_with_
 
 
 def test_an_attacker_behind_the_same_server_keeps_nobody_out():
-    """The server in front says for whom it asks: what it adds is the last, in the header or in another one of that name."""
+    """The server in front names the client for which it asks: its addition is the last, in the header or in another one of that name."""
     cluster = Cluster(user0={pods("a")}, user1={pods("a")})
     with Page(cluster, believed="60m") as node:
         mine, _ = two(node)

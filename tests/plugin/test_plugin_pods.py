@@ -136,7 +136,7 @@ def test_a_static_pod_keeps_its_share_when_its_mirror_is_deleted():
         folder = node.folder_of(shown.title())
 
         def deleted(pod):
-            # As its watch says it: another pod's end comes after it.
+            # By its watch: another pod's end comes after it.
             before = int(node.kubelet.ask("asked"))
             node.api.add("pods", "DELETED", {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}})
             until(lambda: int(node.kubelet.ask("asked")) > before)
@@ -206,7 +206,7 @@ def test_an_annotation_for_a_container_that_is_not_there_is_refused():
 
 
 def test_an_init_containers_own_annotation_is_refused():
-    """It would be the init container's at one start, and nobody's at the next: the kubelet says only whose slots it has."""
+    """It would be the init container's at one start, and nobody's at the next: the kubelet tells only whose slots they are."""
     names = {"containers": [{"name": "main"}], "initContainers": [{"name": "init"}, {"name": "side", "restartPolicy": "Always"}]}
     with Node(most={"memory": "100%"}) as node:
         pod = node.pod("a", marks={"init.mete.dev/memory": "1GiB"}, spec=names).admit(node.id(0))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that are counted by amounts: meted picks their GPUs, and writes the node's sums. tests/plugin/node.py says with whom."""
+"""Pods that are counted by amounts: meted picks their GPUs, and writes the node's sums. tests/plugin/node.py describes the parties."""
 import random
 
 from counted import *
@@ -40,7 +40,7 @@ def test_where_the_sum_fits_and_no_gpu_does_the_numbers_are_told_and_room_starts
         second.delete()
         node.kubelet.answer(again)
         assert devices_of(node, third) == [1] and devices_of(node, small) == [0]
-        # Room is kept for whom it was given to, though the kubelet asks later.
+        # Room is kept for the pod that it was given to, though the kubelet asks later.
         fourth = asks(node, "fourth", container(memory="3Gi"))
         assert "at most 2GiB" in fourth.refusal()
         third.delete()
@@ -75,7 +75,7 @@ def test_a_cordoned_gpu_counts_for_nobody_new():
         first = asks(node, "first", container(memory="1Gi", milli=100)).start()
         assert devices_of(node, first) == [0]
         cordon(node, 0)
-        await_sums(node, 5 * GIB, 1100)  # those of the other one, and of who is there
+        await_sums(node, 5 * GIB, 1100)  # those of the other one, and of the pods that are there
         second = asks(node, "second", container(memory="3Gi", milli=300)).start()
         assert devices_of(node, second) == [1] and devices_of(node, first) == [0]
         third = asks(node, "third", container(memory="2Gi"))
@@ -226,7 +226,7 @@ def test_the_sums_never_fall_below_the_amounts_of_pods_here():
             asks(node, f"p{n}", container(memory="3Gi", milli=700)).start()
         await_sums(node, 8 * GIB, 2000)
         launch(node, "xid=79@1", 0)
-        await_sums(node, 7 * GIB, 1700)  # what is left is what the other GPU has left
+        await_sums(node, 7 * GIB, 1700)  # the rest is the room that the other GPU has left
         assert "1GiB of 4GiB are left on this node's GPU" in asks(node, "more", container(memory="2Gi")).refusal()
         launch(node, "xid=79@1", 1)
         await_sums(node, 8 * GIB, 1400)  # a restarted kubelet would refuse pods that request more
@@ -323,7 +323,7 @@ def test_many_pods_that_come_go_and_wait_beside_deaths_of_meted_are_never_too_ma
                 if row.name in ended:
                     held[row.device] += row.limit
             assert all(has <= most for has, most in zip(held, total)), (held, node.tenants())
-        # In the end everybody has had room: who waits is let in as others go.
+        # In the end every pod has had room: a waiting one is let in as others go.
         while pods:
             runs = until(lambda: [pod for pod in pods if devices_of(node, pod)], lambda: node.log()[-3000:])
             for pod in pods:
@@ -347,7 +347,7 @@ def test_a_pod_that_is_deleted_while_it_waits_is_kept_by_nobody():
         assert "1GiB of 4GiB are left" in node.kubelet.refusal(kept)
         assert not node.kubelet.answered(waits)
         first.delete()
-        node.kubelet.answer(waits)  # the room is not kept for who leaves
+        node.kubelet.answer(waits)  # the room is not kept for a pod that leaves
 
 
 def test_a_node_without_an_api_server_cannot_count():

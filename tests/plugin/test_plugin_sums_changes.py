@@ -69,7 +69,7 @@ def test_a_container_that_the_kubelet_gives_other_ids_is_counted_once():
 
 
 class Crowd:
-    """Pods of mixed sizes on a node of some GPUs, and what the law says of them after each event."""
+    """Pods of mixed sizes on a node of some GPUs, and their law after each event."""
 
     def __init__(self, node, gpus, choose):
         self.node, self.choose, self.pods, self.began = node, choose, {}, {}

@@ -30,7 +30,7 @@ def loaded(environment, *command):
 
 
 def test_where_kubernetes_is_used_all_of_it_is_loaded():
-    """Otherwise the names that are looked for here would be wrong."""
+    """Otherwise the names that are searched here would be wrong."""
     with Node() as node:
         assert found_in(mapped(node.meted.process.pid)) == set(OF_KUBERNETES)
 
