@@ -4,7 +4,7 @@
  * of the CPU's after each. Its memory is made of blocks, each of which is written to in each burst
  * and checked at the end.
  *
- * It says when each burst was, and how long it waited at most for a kernel of a burst, beyond the
+ * It prints when each burst was, and how long it waited at most for a kernel of a burst, beyond the
  * kernel's own time. Kernels' and pauses' times are the device's; where its clock is slower than
  * the machine's, as a simulated one may be, `slow` says how many times.
  */

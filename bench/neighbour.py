@@ -28,7 +28,7 @@ SMALL = 4 * MIB
 
 
 class Attack:
-    """`begin(meted, stack)` starts it; returns what is done at each look, or None."""
+    """`begin(meted, stack)` starts it; returns the function for each turn of the loop, or None."""
 
     def __init__(self, name, tries, begin, store="2GiB"):
         self.name, self.tries, self.begin, self.store = name, tries, begin, store
@@ -118,7 +118,7 @@ def unmoved(meted, stack):
 
 
 def dribble(meted, stack):
-    """A page at each look, and every stop answered."""
+    """A page at each turn of the loop, and every stop answered."""
     a = large(meted, obeys=False)
 
     def look():
