@@ -233,7 +233,7 @@ struct turns_tenant {
 	struct turns *turns;
 	struct list seats; /* in the devices' order */
 	uint32_t undrained;
-	bool idle;     /* it said so of all its governed seats */
+	bool idle;     /* it reported so of all its governed seats */
 	bool paused;   /* idle, and no tenant waits: nothing is charged */
 	bool forced;   /* the tenant that has claimed its device is ready */
 	bool stepping; /* it is let in for a moment, in order to drain */

@@ -22,8 +22,9 @@ uint64_t turns_last_ns(const struct turns_tenant *t)
 		     tuning->hang_ns);
 }
 
-/* What others do may end work that waits for another tenant's: that says nothing of it. Of a group
- * that waits for each other, one at least was seen to wait, or others cannot drain either. */
+/* Work that waits for another tenant's may be ended by what others do: such an end proves nothing
+ * about it. Of a group that waits for each other, one at least was seen to wait, or others cannot
+ * drain either. */
 static bool may_wait_for_others(const struct turns_tenant *t)
 {
 	list_for_each(link, (struct list *)&t->seats)
