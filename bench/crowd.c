@@ -2,10 +2,11 @@
 /*
  * Guests that are no programs: for bench/busy-daemon.py and bench/daemon-size.py.
  *
- *	crowd hold joins with one guest per socket, and sends nothing more crowd flood asks for
- *	memory and gives it back, as fast as it can crowd hello joins, leaves and joins again, as
- *	fast as it can crowd deaf asks, and never reads an answer crowd ask COUNT PAUSE_US one ask
- *	after the other; prints the median, the 99th and the
+ *	crowd hold                joins with one guest per socket, and sends nothing more
+ *	crowd flood               asks for memory and gives it back, as fast as it can
+ *	crowd hello               joins, leaves and joins again, as fast as it can
+ *	crowd deaf                asks, and never reads an answer
+ *	crowd ask COUNT PAUSE_US  one ask after the other; prints the median, the 99th and the
  *	                          hundredth percentile of the time to the answer, in microseconds
  *
  * The sockets are read from standard input, a line each, and an empty one; "ready" is printed when
