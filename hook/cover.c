@@ -140,7 +140,7 @@ static int cover_file(struct cover *c, const char *path, const char *name, struc
 	if (there < 0 && root_is_absent(there))
 		return 0;
 	if (there < 0)
-		return fault_set(why, there, "%s cannot be looked at: %s", path, root_says(there));
+		return fault_set(why, there, "%s cannot be read: %s", path, root_says(there));
 	if (fstat(there, &about) != 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
 	/* A linker that is led to a folder gives up: there is nothing to cover. */
@@ -193,7 +193,7 @@ static int note_folder(struct cover *c, int fd, struct fault *why)
 		if (c->folder[i].device == about.st_dev && c->folder[i].inode == about.st_ino)
 			return 0;
 	if (c->folders == COVER_FOLDERS_MAX)
-		return fault_set(why, -E2BIG, "the image's linker looks into more than %d folders",
+		return fault_set(why, -E2BIG, "the image's linker searches more than %d folders",
 				 COVER_FOLDERS_MAX);
 	c->folder[c->folders].device = about.st_dev;
 	c->folder[c->folders++].inode = about.st_ino;
@@ -215,7 +215,7 @@ int cover_folder(struct cover *c, const char *folder, struct fault *why)
 		r = root_list(c->root, fd, cover_entry, &in);
 	}
 	if (r < 0 && !*why->text)
-		return fault_set(why, r, "%s cannot be looked at: %s", folder, root_says(r));
+		return fault_set(why, r, "%s cannot be read: %s", folder, root_says(r));
 	return r;
 }
 

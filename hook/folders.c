@@ -326,6 +326,6 @@ int folders_cover(struct cover *cover, const char *library_path, struct fault *w
 		r = cover_library_path(&s, library_path);
 	/* Lists of files end with errors that nobody could explain before. */
 	if (r < 0 && !*why->text)
-		return fault_set(why, r, "the image cannot be looked at: %s", root_says(r));
+		return fault_set(why, r, "the image cannot be read: %s", root_says(r));
 	return r;
 }
