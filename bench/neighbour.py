@@ -148,10 +148,10 @@ ATTACKS = [
     Attack("hold-24", "likewise 24 tenants", files(24, write_what_never_comes)),
     Attack("greedy", "a tenant with 4 MiB asks for segments without end and ignores DROP", greedy),
     Attack("liar", "random figures of MOVED, SEGMENT_RETURN and INVENTORY", liar),
-    Attack("undrained", "who has the room does not drain", undrained),
-    Attack("unmoved", "who has the room does not move", unmoved),
-    Attack("dribble", "who has the room moves a page now and then", dribble),
-    Attack("keep", "a tenant keeps 320 MiB of the store, and ignores DROP: it is full for who is to leave", keep, store="832MiB"),
+    Attack("undrained", "the tenant with the room does not drain", undrained),
+    Attack("unmoved", "the tenant with the room does not move", unmoved),
+    Attack("dribble", "the tenant with the room moves a page now and then", dribble),
+    Attack("keep", "a tenant keeps 320 MiB of the store, and ignores DROP: it is full for the tenant that is to leave", keep, store="832MiB"),
 ]
 
 

@@ -366,7 +366,7 @@ def borrows_unread():
     flood(borrower, encode("borrow", 1, name=name, area=0))
 
 
-def lines_kept():
+def channels_kept():
     """borrows a thousand channels, keeps every one of them and sends nothing on them"""
     name = os.urandom(16)
     lender = joined()

@@ -406,7 +406,7 @@ def test_a_division_that_cannot_begin_gives_the_devices_back():
             return objects(kind, version)
         node.api.objects = slow
         node.relabel("all-1g.10gb")
-        assert listed.wait(PATIENCE), "it does not ask who is there"
+        assert listed.wait(PATIENCE), "it does not list the pods"
         node.await_states("pending", "failed")
         node.await_event("mig.yaml: No such file or directory")
         node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)

@@ -87,7 +87,7 @@ def test_the_time_of_day_is_the_nodes():
             file.write(head + bytes(6) + b"\0" + head + (19800).to_bytes(4, "big", signed=True) + b"\0\0" + b"\0" + b"\n<+0530>-5:30\n")
         host.put("/etc/localtime", "/usr/share/zoneinfo/Far/Away")
         assert host.run("when", TZ="") == [":/host/usr/share/zoneinfo/Far/Away", "05:30"]
-        assert host.run("when", TZ="UTC0") == ["UTC0", "00:00"], "who sets it has said so"
+        assert host.run("when", TZ="UTC0") == ["UTC0", "00:00"], "a value that is set counts"
 
 
 def test_mete_is_told_where_the_nodes_files_are():

@@ -164,7 +164,7 @@ def test_nvidias_plugin_that_comes_later_is_noticed():
             node.await_log(f"owner.contested .*NVIDIA's device plugin is running on this node alongside mete .*{name}")
             event = until(lambda: [event for event in node.api.events_of("node-1") if name in event["message"]])[0]
             assert event["reason"] == "GPUOwnerContested" and "a device has one owner" in event["message"], event
-            assert node.tenant(pod.title()), "who runs goes on"
+            assert node.tenant(pod.title()), "a running pod goes on"
             theirs.close()
             os.unlink(f"{node.kubelet.plugins}/{name}")
             node.kubelet.await_devices(lambda now: set(now.values()) == {"Healthy"})

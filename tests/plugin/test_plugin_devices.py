@@ -21,7 +21,7 @@ def test_a_device_that_is_not_well_has_no_healthy_slot():
             event = until(lambda: node.api.events_of("node-1"))[0]
             assert event["reason"] == "GPUUnhealthy" and re.search(cause, event["message"]), event
             assert node.uuid[1] in event["message"]
-            assert node.tenant(pod.title()), "who runs goes on"
+            assert node.tenant(pod.title()), "a running pod goes on"
 
 
 def test_a_cordoned_device_has_no_healthy_slot_and_a_container_with_one_starts():
@@ -233,7 +233,7 @@ def test_a_driver_that_is_not_there_is_waited_for_where_the_file_says_so():
         os.rename(driver + ".away", driver)
         node.kubelet.hear("registered")
         node.await_log("daemon.again")
-        assert node.share(pod.title()) == share, "who had a share has it"
+        assert node.share(pod.title()) == share, "a pod keeps its share"
         node.folder_of(pod.title())
         node.end()
         os.rename(driver, driver + ".away")

@@ -300,7 +300,7 @@ def test_where_all_streams_are_taken_a_user_with_none_gets_one_of_the_user_with_
             readers = [threading.Thread(target=read, args=(i,)) for i in range(len(streams))]
             for reader in readers:
                 reader.start()
-            assert ended.get(timeout=PATIENCE) < 12, "it was one of those who had four"
+            assert ended.get(timeout=PATIENCE) < 12, "it was one of the users with four"
             assert node.said_by("late").status == 200  # there are seats for those
             assert ended.empty(), "another one had to end, too"
         for stream in streams:

@@ -195,7 +195,7 @@ def test_a_process_may_keep_a_tenant_before_it_is_a_guest():
         assert not os.path.exists(made.socket)
         try:
             watcher.ask("tenant_keep", tenant=other.tenant, pid=program.pid)
-            raise AssertionError("somebody who is gone keeps it")
+            raise AssertionError("a process that is gone keeps it")
         except Refused as refusal:
             assert f"there is no process {program.pid}" in str(refusal), refusal
 

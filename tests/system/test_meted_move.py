@@ -177,7 +177,7 @@ def test_a_suspend_that_waits_is_told_why_it_fails():
         first = suspends(meted, a, other)
         meted.play(lambda: meted.row(a).suspended)  # two connections are read in any order
         suspends(meted, a, third)
-        assert first().leaving == SET, "who came later waits in its place"
+        assert first().leaving == SET, "the later one waits in its place"
         third.close()
         answer = suspends(meted, a, other)
         meted.play(lambda: a.order["leave"])

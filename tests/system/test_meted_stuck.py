@@ -20,7 +20,7 @@ def test_no_request_exceeds_the_budget_or_the_quota():
         for mover in movers[1:]:
             try:
                 mover.ask("segment_return", device=0, offset=4 << 30, bytes=2 * MIB)
-                raise AssertionError("it gave back what it has not")
+                raise AssertionError("it gave back segments that it has not")
             except Refused as refusal:
                 assert refusal.code == UNKNOWN
         meted.ends()

@@ -354,7 +354,7 @@ static inline void report_all(void)
 }
 
 /* Only the accounts that are asked for. */
-static inline void on_look(const struct ledger_action *action)
+static inline void on_refresh(const struct ledger_action *action)
 {
 	for (int i = 0; i < GUESTS; i++) {
 		struct guest *g = &m.guests[i];
@@ -397,7 +397,7 @@ static inline void pump(void)
 			on_recall(&action);
 			break;
 		case LEDGER_REFRESH:
-			on_look(&action);
+			on_refresh(&action);
 			break;
 		}
 	}
