@@ -13,9 +13,9 @@ struct right {
 
 enum { RIGHT_NO = 1 };
 
-/* An answer. 0: yes; where it is about a token, `user` is who says it, in a form that questions
- * about his rights want, and `name` what he is called: both are lent. RIGHT_NO. -errno: the API
- * server did not say. */
+/* An answer. 0: yes; where it is about a token, `user` is its user, in the form that questions
+ * about his rights want, and `name` his name: both are lent. RIGHT_NO. -errno: the API server did
+ * not answer. */
 typedef void right_told(void *owner, int r, const char *user, const char *name);
 
 /* A question under way. */

@@ -241,7 +241,7 @@ static atomic_int stop;
 static void *keeps_taking(void *argument)
 {
 	while (!stop) {
-		/* A restart in between is waited for, also by those who would not wait for room. */
+		/* A restart in between is waited for, also by asks that would not wait for room. */
 		check(credit_take(0, 3ULL * MIB,
 				  (uintptr_t)argument & 1 ? CREDIT_WAIT : CREDIT_ASK) == 0);
 		sched_yield();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cuIpc* of memory that moves, with the real daemon: who may open whose, and what a daemon that is killed changes about that.
+"""cuIpc* of memory that moves, with the real daemon: which processes may open whose memory, and what a daemon that is killed changes about that.
 
     test_guest_lend.py METED SIMULATOR GUEST_LINKS MOVABLE_LOAD
 """

@@ -109,7 +109,7 @@ class Crowd:
         return {pod for pod in self.pods if rows.get(pod.title())}, taken
 
     def waiting_pods_have_no_room(self):
-        """Every pod asks, as the kubelet would; whoever has not started fits nowhere."""
+        """Every pod asks, as the kubelet would; one that has not started fits nowhere."""
         for pod in self.pods:
             if pod in self.began and self.node.kubelet.answered(self.began[pod]):
                 try:

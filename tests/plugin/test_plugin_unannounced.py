@@ -72,7 +72,7 @@ def test_a_process_that_uses_a_device_unannounced_is_reported_or_killed():
 
 
 def test_a_uid_of_a_static_pod_is_one():
-    """The kubelet makes it of 32 digits, without dashes: who is in such a pod is no less of a stranger."""
+    """The kubelet makes it of 32 digits, without dashes: a process in such a pod is no less of a stranger."""
     with Node(devices="1xSIM", unannounced="kill") as node:
         program, group = stranger_in(node, uuids.uuid4().hex)
         try:

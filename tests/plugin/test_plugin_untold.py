@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """meted is killed when it has made a tenant and has not written down whose it is. The kubelet was told nothing, no container was started: the next
-meted gives the room to others at once. It waits for an hour for guests that may come back, which nothing here is to need. tests/plugin/node.py says
-with whom."""
+meted gives the room to others at once. It waits for an hour for guests that may come back, which nothing here is to need. tests/plugin/node.py
+describes the parties."""
 import re
 
 from counted import *

@@ -4,8 +4,8 @@
 
 /*
  * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
- * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
- * set live. METE_SEED repeats a history.
+ * work ends when it likes, waits for a thread at the gate, or never ends; and which join, leave and
+ * are set live. METE_SEED repeats a history.
  */
 #include "core/turns/turns.h"
 
