@@ -16,7 +16,7 @@ static short wanted(const struct loop_watch *watch, uint32_t events)
 		(short)((events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0));
 
 	came &= watch->events;
-	/* Who reads or writes finds the end. */
+	/* The owner finds the end when it reads or writes. */
 	return came || !(events & EPOLLHUP) ? came : watch->events;
 }
 

@@ -86,7 +86,7 @@ static void rest(const struct job *j)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
-/* What was written, and that nothing else was. */
+/* Checks the bytes that were written, and that no others were. */
 static void check(struct job *j)
 {
 	unsigned written[WRITTEN], last;

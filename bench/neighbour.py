@@ -35,12 +35,12 @@ class Attack:
 
 
 def nothing(meted, stack):
-    """What the neighbour waits for without an attack."""
+    """The neighbour's waits without an attack."""
     large(meted)
 
 
 def large(meted, **more):
-    """Who has the room that is asked for."""
+    """The tenant that has the room that is asked for."""
     a = meted.mover("large", SET, **more)
     a.idle()
     return a
@@ -194,7 +194,7 @@ def sigterm_s(meted):
 
 
 def main():
-    # What is measured of each; other parts add figures of their own here.
+    # The figures that are measured of each; other parts add figures of their own here.
     most = {"neighbour_segment_p99_ms": 0, "neighbour_answer_s": 0, "sigterm_most_s": 0}
     for attack in ATTACKS:
         if only and attack.name not in only:

@@ -103,13 +103,13 @@ static void async_pairs(size_t bytes, unsigned long live, unsigned long count)
 	CUstream stream;
 
 	must(CALL(cuStreamCreate)(&stream, 0), "cuStreamCreate");
-	/* What stays keeps the pool's memory where it is. */
+	/* Memory that stays keeps the pool's where it is. */
 	for (unsigned long i = 0; i < live; i++)
 		must(alloc(&address, bytes, stream), "cuMemAllocAsync");
 	for (unsigned long i = 0; i < count; i++) {
 		must(alloc(&address, bytes, stream), "cuMemAllocAsync");
 		must(free_(address, stream), "cuMemFreeAsync");
-		/* What has run far ahead of the device makes the pool larger, by chance. */
+		/* Calls far ahead of the device make the pool larger, by chance. */
 		if (i % AHEAD == 0)
 			must(wait(stream), "cuStreamSynchronize");
 	}

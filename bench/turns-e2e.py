@@ -68,7 +68,7 @@ class Machine(Node):
             run.stdout.readline()
 
     def look(self):
-        """What each process of each tenant has had so far, and how late its kernels came."""
+        """The time that each process of each tenant has had so far, and how late its kernels came."""
         text = subprocess.run([BUILD + "/sim/mete-sim", "--ledger"], env=self.environment, text=True, check=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
         seen = {}
@@ -217,7 +217,7 @@ def latency():
         rates.append(parts["t1"] / rate * 100)
         print(f"requests of {load[0] * 0.5} ms: p99 {single:.0f} us alone, beside batch kernels of 2 ms {turns:.0f} us with turns, "
               f"{plain:.0f} us without; batch has {rates[-1]:.1f} % of its rate alone, they {parts['t0'] * 100:.1f} % of the device", flush=True)
-        # What a user sees: a request may have to wait for the batch kernel that is under way, whatever the scheduler is.
+        # For a user: a request may have to wait for the batch kernel that is under way, whatever the scheduler is.
         print(f"figure: latency_p99_user_ratio{name} {turns / single:.3f} ratio")
         print(f"figure: latency_p99_user_ratio{name}_floor {(single + BATCH_US) / single:.3f} ratio")
         print(f"figure: latency_p99_user_ratio{name}_without_turns {plain / single:.3f} ratio")

@@ -9,7 +9,7 @@
 
 #define SHARED "its volume is shared with the host (mountPropagation: Bidirectional)"
 
-/* What programs open the driver as. */
+/* The names under which programs open the driver. */
 static const char *const guest_names[] = {"libcuda.so", "libcuda.so.1", "libnvidia-ml.so",
 					  "libnvidia-ml.so.1"};
 

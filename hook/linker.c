@@ -10,7 +10,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* What lies before the next of `ends`, blanks around it left out. False at the end of the text. */
+/* The text before the next of `ends`, blanks around it left out. False at the end of the text. */
 static bool next_part(struct linker_text *text, const char *ends, const char **ret_begin,
 		      size_t *ret_size)
 {

@@ -81,7 +81,7 @@ must_check int grpc_server_open(struct loop *loop, const char *path, unsigned mo
 must_check int grpc_server_inherit(struct loop *loop, int socket, const char *within,
 				   const struct grpc_method *methods, size_t count, void *owner,
 				   struct grpc_server **ret_server, struct fault *why);
-/* What another process can inherit. Lent. */
+/* The descriptor that another process can inherit. Lent. */
 int grpc_server_socket(const struct grpc_server *server);
 /* Lent. */
 const char *grpc_server_path(const struct grpc_server *server);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody may do in a cluster, in words that its users share: no JSON, no server. */
+/* A user's rights in a cluster, in words that its users share: no JSON, no server. */
 #pragma once
 
 #include <stdbool.h>

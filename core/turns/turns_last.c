@@ -85,7 +85,7 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	t->left_ns = now_ns;
 	if (!is_to_be_watched(t))
 		return;
-	/* What would have ended within `hang_ns`, had nobody run beside it, ends until then. */
+	/* Work that would have ended within `hang_ns` with nobody beside it ends until then. */
 	t->watched_until_ns = now_ns + TURNS_BESIDE_PART * (tuning->hang_ns - tuning->beside_ns);
 	turns_timer_set(&t->turns->timers, &t->timer, t->watched_until_ns);
 	/* It does not save up what it does not get meanwhile. */
@@ -117,8 +117,8 @@ static bool has_run_before(const struct turns_seat *s, uint64_t since_ns)
 	return s->gate == TURNS_CLOSED || s->gate == TURNS_OWING || s->opened_before_ns >= since_ns;
 }
 
-/* Who runs now has run before since the drain was given up, and that did not end it: so it is not
- * what was waited for. */
+/* The tenant that runs now has run before since the drain was given up, and that did not end it: so
+ * it is not what was waited for. */
 static bool ended_by_itself(const struct turns_tenant *t)
 {
 	list_for_each(link, (struct list *)&t->seats)

@@ -23,7 +23,7 @@ def test_kernels_of_100_us_beside_kernels_of_10_ms_lead_to_turns():
             long = load(node, "long", 10000, "--swap", swap)
             until(lambda: by_turns(node) == [True, True])
             assert node.daemon_log().count(" device.unfair ") == 1, node.daemon_log()
-            # Who is left has the device to itself.
+            # The tenant that is left has the device to itself.
             long.stdin.close()
             long.wait()
             until(lambda: by_turns(node) == [False])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What shells complete after `mete`: in the shells themselves. (More of bash: test_first_hour.py.)"""
+"""Completion after `mete`, in the shells themselves. (More of bash: test_first_hour.py.)"""
 from person import *
 from test_remote import cluster
 

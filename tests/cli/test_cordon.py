@@ -48,7 +48,7 @@ def test_no_new_tenant_comes_to_a_cordoned_device_and_those_there_run_on():
         assert "NEW TENANTS" in text and "none: cordoned" in text, text
         picked = node.mete("pick", "--limit", "all", "--index", "--max-memory", "100%", "--hold", "1ms")
         assert picked.stdout.strip() == "1", picked
-        # Who is there changes, and has others within itself.
+        # A tenant that is there may change, and may have others within itself.
         assert node.mete("set", "first", "weight=50").returncode == 0
         assert first.poll() is None
         uuid = node.ps()["devices"][0]["uuid"]

@@ -121,7 +121,7 @@ def test_no_help_is_wider_than_a_terminal():
             # But for what is to be typed as one line.
             wide = [line for line in shown.splitlines() if len(line) > 79 and not line.startswith("Usage: ")]
             assert not wide, wide
-        # What an option means is under its name, also if that is a long one.
+        # An option's meaning is under its name, also if that is a long one.
         assert max(len(line) - len(line.lstrip()) for line in meted.splitlines()) == 25, meted
 
 
@@ -194,7 +194,7 @@ def test_exit_statuses_are_as_documented():
 
 
 def complete(node, *words):
-    """What bash offers for the last word."""
+    """The words that bash offers for the last word."""
     script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mete 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
     done = subprocess.run(["bash", "-c", script, "bash", os.path.join(BUILD, "cli", "mete.bash"), METE, *words], env=node.environment, text=True,
                           capture_output=True)

@@ -59,7 +59,7 @@ open("build/b/meson-logs/" + os.environ["LOGBASE"] + ".json", "w").write(json.du
 
 
 def settled(*listed):
-    """What becomes of a suite with these rows: the names that are unsteady, the lines, each try, the tally's last line."""
+    """The outcome of a suite with these rows: the names that are unsteady, the text lines, each try, the tally's last one."""
     with folder():
         with open("log.json", "w") as log:
             log.writelines(json.dumps(one) + "\n" for one in listed)
@@ -153,7 +153,7 @@ def test_each_folder_needs_tests_that_there_are():
     assert touched.needed("tests/system/test_meted_kill.py", tests) == {"meted_kill"}
     assert touched.needed("tests/system/sim/test_graphs.c", tests) == {"sim_graphs"}
     assert touched.needed("tests/fuzz/corpus/ptx/x", tests) == {"fuzz_ptx"}
-    # What a test of another folder reads.
+    # A file that a test of another folder reads.
     assert touched.needed("tools/krew", tests) == {"packages_krew"} and "cli_gate" in touched.needed("tools/tidy", tests) & touched.needed("tools/gate/reaches.py", tests)
     assert "packages_debian" in touched.needed("deploy/Containerfile", tests) and "plugin" in touched.needed("tests/system/http_server.py", tests)
     assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns/turns_drain.c", tests)
@@ -250,7 +250,8 @@ def test_comments_between_functions_are_nothing_to_clang_tidy():
 
 
 class Keys:
-    """What tools/tidy would compute of a build, of the files' texts alone: what is its own, what it reaches and what it does not, with # between."""
+    """The values that tools/tidy would compute of a build, of the files' texts alone: a file's own part, the part that it reaches and the part that
+    it does not, with # between."""
     asked = []
 
     def __init__(self, _build):

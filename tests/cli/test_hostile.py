@@ -11,7 +11,7 @@ SUCCESS, OUT_OF_MEMORY = 0, 2
 
 
 def attack(name, *program, **environment):
-    """What the driver answered; the device never held more than the limit for it."""
+    """The driver's answers; the device never held more than the limit for it."""
     with Node(**environment) as node:
         running = node.start("run", "--memory", "512MiB", "--", *(program or (sys.executable, HOSTILE)), name)
         line = running.stdout.readline()

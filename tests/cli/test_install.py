@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `make install` puts there works by itself."""
+"""Installed files of `make install` work by themselves."""
 import os
 import shutil
 import subprocess

@@ -84,7 +84,7 @@ def test_a_pods_tenants_are_its_containers_and_its_claims():
     with cluster(claims=claims, **answers) as mete:
         assert explained(mete) == ["ns/first+made-x7", "ns/gpu", "ns/mine/c", "ns/mine/d"], explained(mete)
         assert explained(mete, "-c", "d") == ["ns/gpu", "ns/mine/d"], explained(mete, "-c", "d")
-    # What asks for nvidia.com/gpu has a claim that the scheduler has made, for the containers that it names.
+    # A pod that asks for nvidia.com/gpu has a claim that the scheduler has made, for the containers that it names.
     special = "three made-x7\nthree \n= gpu2 c e\n"
     with cluster(claims=special, **dict(answers, used="")) as mete:
         assert explained(mete) == ["ns/first+made-x7", "ns/gpu2", "ns/mine/c", "ns/mine/d"], explained(mete)

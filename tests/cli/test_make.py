@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What make does for a person: its help, installing and removing, interrupts, and reports of skips."""
+"""make, as a person uses it: its help, installing and removing, interrupts, and reports of skips."""
 import contextlib
 import http.server
 import io
@@ -242,7 +242,7 @@ def test_leftovers_of_a_command_outside_the_build_are_named():
 
 
 def interrupted(tree, pattern, *words):
-    """What a terminal shows after Ctrl-C, which is typed when it shows the pattern."""
+    """The terminal's content after Ctrl-C, which is typed when it shows the pattern."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tree.folder)
@@ -421,7 +421,7 @@ def test_a_bundle_of_certificates_that_one_client_knows_serves_all():
         assert refused.returncode == 77 and "the certificate of PyPI is not believed here" in refused.stdout, refused
         assert refused.stdout.endswith("; name the bundle of your network's certificates in SSL_CERT_FILE\n"), refused
         bundle = folder + "/bundle"
-        # Whoever keeps pip quiet is told so, too.
+        # A user who keeps pip quiet is told so, too.
         with open(folder + "/quiet.conf", "w") as settings:
             settings.write("[global]\nquiet = 3\n")
         quiet = run("pypi", PIP_CONFIG_FILE=folder + "/quiet.conf", PIP_QUIET="1")
@@ -437,7 +437,7 @@ def test_a_bundle_of_certificates_that_one_client_knows_serves_all():
             settings.write(f"[global]\ncert = {bundle}\n")
         said = run("--run", "sh", "-c", "echo $SSL_CERT_FILE $NODE_EXTRA_CA_CERTS", PIP_CONFIG_FILE=folder + "/pip.conf")
         assert said.stdout.split() == [bundle, bundle], said
-        # What npm knows in addition is not all that there is to know.
+        # NODE_EXTRA_CA_CERTS only adds to npm's certificates: the bundle need not have all of them.
         assert run("--run", "sh", "-c", "echo $SSL_CERT_FILE", PIP_CONFIG_FILE="/dev/null", NODE_EXTRA_CA_CERTS=bundle).stdout == "\n"
 
 

@@ -122,7 +122,7 @@ def test_objects_of_any_shape_end_in_a_sentence_or_an_answer():
 
 
 KUBECTL = r'''#!/bin/sh
-# What the API server would answer: objects are in $OBJECTS.
+# The API server's answers: objects are in $OBJECTS.
 echo "$1 $2" >>"$OBJECTS/asked"
 case "$1 $2 $3" in
 "get daemonsets -A") cat "$OBJECTS/daemonsets" ;;

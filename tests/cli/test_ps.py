@@ -147,7 +147,7 @@ def test_everything_fits_into_40_columns():
         bare.stdout.readline()
         shown = plain(in_terminal(node, "ps", "--processes", columns=40))
         assert max(map(len, shown.splitlines())) <= 40, shown
-        # What each table is for is there; names are as long as there is room for, and marked; a state is in full.
+        # The main columns of each table are there; names are as long as there is room for, and marked; a state is in full.
         for heading in ("GPU +TOTAL +USED +FREE .*FULL$", "ID +TENANT +USED +LIMIT +FULL$", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
                         "ID +TENANT +LAST SECOND"):
             assert re.search(f"^{heading}", shown, re.M), (heading, shown)

@@ -77,7 +77,7 @@ def test_a_program_sees_its_tenants_devices_and_no_others():
             assert done.stdout.splitlines()[0] == ",".join(uuid[i] for i in wanted), (options, visible, done)
             used = {int(device) for device, peak in re.findall(r"on GPU (\d+): held at most (\d+)[KM]iB of 256MiB", done.stderr) if int(peak)}
             assert used == {wanted[0]}, (options, visible, done)
-        # Who hides all devices hides them from the program, too.
+        # A user who hides all devices hides them from the program, too.
         assert "NO_DEVICE" in node.mete("run", "--", workload("vector-add"), CUDA_VISIBLE_DEVICES="").stderr
         refused(node.mete("run", "--", "true", CUDA_VISIBLE_DEVICES="7"), "device", "'7'", status=125)
         # The driver would refuse it at cuInit().
@@ -235,7 +235,7 @@ def test_a_limit_is_changed_while_it_runs():
         refused(node.mete("set", "nobody", "memory=1GiB"), "nobody")
         refused(node.mete("set", "big", "memory"), "KEY=VALUE")
         refused(node.mete("set", "big", "memory="), "memory", "empty")
-        # What is refused changes nothing, wherever it stands.
+        # A refused option changes nothing, wherever it stands.
         refused(node.mete("set", "big", "memory=1GiB", "wait=soon"), "wait", "soon")
         refused(node.mete("set", "big", "memory=1GiB", "colour=red"), "colour")
         refused(node.mete("set", "big", "memory=1GiB", "wait="), "wait", "empty")

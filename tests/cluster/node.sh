@@ -3,7 +3,7 @@
 # Usage: node.sh DIR: process 1 of the node, started by up.sh in namespaces of its own.
 #
 # Each part starts again when it is killed, and its process id (of the node's namespace) is in DIR/run/PART.pid.
-# Who holds the lock of DIR/run/PART.hold (flock) holds that start back.
+# A process that holds the lock of DIR/run/PART.hold (flock) holds that start back.
 set -eu
 dir=$1 run=$1/run log=$1/log state=$1/state
 here=$(dirname "$0")

@@ -15,7 +15,7 @@ LOAD = "load the driver's kernel module"
 
 
 def machine(release, script, user=0):
-    """What a shell prints there, which has `mete` in its path; of that user."""
+    """The output of a shell there, which has `mete` in its path; of that user."""
     with tempfile.TemporaryDirectory(prefix="mete-") as place:
         os.chown(place, user or os.getuid(), -1)
         words = [*real.apart()]

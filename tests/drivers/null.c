@@ -80,7 +80,7 @@ CUresult special_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 	return CUDA_SUCCESS;
 }
 
-/* What a driver hands out that does not export the function it means. */
+/* The address that a driver hands out for a function that it does not export. */
 static CUresult inner(void)
 {
 	return (CUresult)4242;

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	facts.runtime = next_line(&at);
 	facts.config = at;
 	used = choose(&facts, &reason);
-	/* What containerd's file says is of containerd alone. */
+	/* containerd's file is about containerd alone. */
 	if (facts.runtime && strncmp(facts.runtime, "containerd://", 13) != 0) {
 		facts.config = NULL;
 		must(choose(&facts, &other) == used && strcmp(reason.text, other.text) == 0);

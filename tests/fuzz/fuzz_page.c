@@ -224,7 +224,7 @@ static int call(void)
 	return fd;
 }
 
-/* What has come by now; false: nothing more will. */
+/* The bytes that have come by now; false: no more will. */
 static bool hear(int fd, char *heard, size_t *size, bool *ret_any)
 {
 	ssize_t n = recv(fd, heard + *size, ROOM - *size, MSG_DONTWAIT);
@@ -240,7 +240,7 @@ static void check(const char *heard, size_t size)
 	must(memmem(heard, size, SECRET, strlen(SECRET)) == NULL);
 }
 
-/* What is heard when these bytes are said. */
+/* The answer to these bytes. */
 static size_t talk(const uint8_t *data, size_t size, char heard[ROOM])
 {
 	size_t got = 0;

@@ -177,7 +177,7 @@ static void change(struct history *h)
 		abort();
 }
 
-/* Who would have to go is there, and no more important. */
+/* A pod that would have to go is there, and no more important. */
 static void preempt(struct history *h, const struct placement_request *request)
 {
 	uint8_t bits = byte(&h->in);

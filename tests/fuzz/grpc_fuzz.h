@@ -35,7 +35,7 @@ struct fuzz_wire {
 	int over;
 };
 
-/* What comes back is frames of at most what we allowed (16 KiB by default). */
+/* The answer is frames of at most the size that we allowed (16 KiB by default). */
 static void check_frames(struct fuzz_wire *wire, const uint8_t *at, size_t n)
 {
 	while (n > 0) {

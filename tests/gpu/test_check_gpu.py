@@ -27,7 +27,7 @@ def check_gpu(*words):
 
 
 def questions_of(program, *words):
-    """What a program of questions can be asked, by itself."""
+    """The questions of a program, by its own list."""
     environment = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "sim/lib"))
     done = subprocess.run([program, *words], env=environment, text=True, capture_output=True, timeout=60)
     return re.sub(r"^.*questions: ", "", done.stdout.strip().splitlines()[-1]).split() if words else done.stdout.split()
@@ -118,7 +118,7 @@ def test_the_simulated_driver_answers_all_and_contradicts_none():
         for line in lines:
             answer, _, reason = line.strip("| ").split(" | ")[:3]
             assert answer == "yes" or reason, f"no reason: {line}"
-        # What only a device can tell is the smaller part.
+        # The answers that only a device can give are the smaller part.
         assert sum(line.startswith("| yes") for line in lines) > len(lines) / 2, done.stdout
 
 

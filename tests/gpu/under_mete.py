@@ -396,7 +396,7 @@ def main():
     if len(sys.argv) != 3 or sys.argv[2] not in QUESTIONS:
         failed("usage: under_mete.py BUILD QUESTION; questions: " + " ".join(QUESTIONS))
     here = Here(sys.argv[1])
-    # Who asks too long is told so (tools/check_gpu.py), and takes along what it has started.
+    # A question that takes too long is told so (tools/check_gpu.py), and takes its processes along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     try:
         end(0, QUESTIONS[sys.argv[2]](here))

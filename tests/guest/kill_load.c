@@ -150,7 +150,7 @@ static void make_context(struct thread *t)
 	atomic_fetch_add(&g.slot->contexts, 1);
 }
 
-/* What is linear goes with its context; all else would stay. */
+/* Linear memory goes with its context; all else would stay. */
 static void destroy_context(struct thread *t)
 {
 	for (int i = 0; i < PIECES; i++) {

@@ -75,7 +75,7 @@ static void one_way(const char *name)
 			fill_and_empty(&ways[w], sizes[i]);
 }
 
-/* What a context held goes with it. */
+/* A context's memory goes with it. */
 static void contexts(void)
 {
 	for (int round = 0; round < 3; round++) {

@@ -122,7 +122,7 @@ void give_async(struct piece *p);
 
 extern struct piece pieces[MOST];
 
-/* What the device really holds beyond what it held when we began. */
+/* The device's real memory in use beyond that when we began. */
 size_t held(void);
 
 /* Fails if that is more than the limit. */

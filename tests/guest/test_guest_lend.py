@@ -45,7 +45,7 @@ def test_two_processes_of_a_tenant_share_memory():
         assert borrower.ask("return", 0) == "0"
         borrower.end()
         until(lambda: node.admin.tenant_row(tenant.tenant).guests == 0)
-        # What it had lent might have outlived it, until that was measured.
+        # Memory that it had lent might have outlived it, until that was measured.
         until(lambda: (row := node.admin.tenant_row(tenant.tenant)).allocated == row.credit == row.residual == 0)
 
 
@@ -139,7 +139,7 @@ def test_memory_is_lent_and_stays_lent_over_a_daemon_that_is_killed():
         for _ in range(3):
             node.meted.kill()
             node.meted.start()
-            # Whoever is back first waits for the other.
+            # The first that is back waits for the other.
             assert borrower.ask("borrow", 1, handles[1], SIZE) == "0"
             assert borrower.ask("check", 0, 1) == "same" and borrower.ask("check", 1, 2) == "same"
             assert borrower.ask("return", 1) == "0"

@@ -72,8 +72,7 @@ static int find_descriptor(void)
 	return -1;
 }
 
-/* What the tests do with it is a race by intention: by system calls, of which TSan does not hear.
- */
+/* The tests' use of it is a race by intention: by system calls, of which TSan does not hear. */
 static int guests_descriptor(void)
 {
 	int fd;
@@ -246,7 +245,7 @@ static void *asks_and_leaves(void *argument)
 
 	sigaction(SIGUSR1, &action, NULL);
 	if (sigsetjmp(away, 1) == 0) {
-		/* What was left before may do. */
+		/* The rest of the former credit may do. */
 		if (credit_take(0, 100 * MIB, CREDIT_WAIT) == 0)
 			credit_give(0, 100 * MIB);
 		asking = 0;
@@ -274,7 +273,7 @@ static void leaves_its_askings(void)
 		pthread_join(thread, NULL);
 		leaving = 0;
 		fake_hold(&fake, 0);
-		/* What the answer brought, and nobody came for, is there to be recalled. */
+		/* Credit that the answer brought, and nobody took, is there to be recalled. */
 		do { /* a thread that was joined may not be gone yet for the kernel */
 			fake_recall(&fake, 0, UINT64_MAX);
 		} while (granted() != 0);
@@ -335,7 +334,7 @@ static void clones_a_driver(void)
 		CUdeviceptr address;
 		CUcontext context;
 
-		/* What it frees is not in a book of its own, nor in its parent's page. */
+		/* Memory that it frees is not in a book of its own, nor in its parent's page. */
 		credit_give(0, 64 * MIB);
 		credit_adrift(0, 64 * MIB);
 		check(guest_own_page.device[0].allocated_bytes == 64 * MIB);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What NVML shows a tenant, with the real daemon on the simulated driver: its limit, its processes, its devices and their parts.
+"""NVML as a tenant sees it, with the real daemon on the simulated driver: its limit, its processes, its devices and their parts.
 
     test_guest_management.py METED SIMULATOR GUEST_LINKS MEMORY_LOAD PARTED_NVML
 """
@@ -66,7 +66,7 @@ def text(function, device):
 class Name(c.Structure):
     _fields_ = [("version", c.c_uint), ("type", c.c_uint), ("value", c.c_char * 41)]
 def names(index):
-    """What each way to name a device answers."""
+    """The answer to each way to name a device."""
     device, pci, none = handle(index), c.create_string_buffer(256), c.byref(c.c_void_p())
     uuid, serial = text(driver.nvmlDeviceGetUUID, device), text(driver.nvmlDeviceGetSerial, device)
     assert driver.nvmlDeviceGetPciInfo_v3(device, pci) == 0
@@ -128,7 +128,7 @@ def test_management_shows_a_tenant_no_other_device():
         assert [line.split("UUID: ")[1].rstrip(")") for line in smi.stdout.splitlines()] == [uuids[0], uuids[2]], smi
 
 
-# What there is of devices of another management library (tests/guest/parted_nvml.c).
+# The devices of another management library (tests/guest/parted_nvml.c).
 PARTS = r'''
 import ctypes as c, json, sys
 nvml = c.CDLL("libnvidia-ml.so.1")

@@ -92,7 +92,7 @@ def test_a_daemon_that_came_back_in_the_middle_of_it_measures_as_exactly():
 
 
 def room(node):
-    """What the tenant's guests can still be given."""
+    """The memory that the tenant's guests can still be given."""
     row = node.row()
     return row.limit - row.allocated - row.residual
 
@@ -139,7 +139,7 @@ def test_two_guests_race_for_the_last_pages():
         race(node, 150000, 5 * SCALE)
 
 
-# What programs begin with: a context.
+# Programs begin with a context.
 BEGINNING = r'''
 import ctypes as c, os, re, resource, struct, sys
 def ok(r):

@@ -299,7 +299,7 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is(
             fake.order(load.guest, leave=random.randrange(1, everything))
             time.sleep(random.random() * 0.02)
             fake.kill()
-            # What is in the store waits, also for a daemon that knows nothing yet.
+            # Memory in the store waits, also for a daemon that knows nothing yet.
             load.tell("check", 0, 1)
             fake.start()
             fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")

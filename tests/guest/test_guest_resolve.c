@@ -79,7 +79,7 @@ static void newer_functions(void)
 	check(look_up("cuLaunchKernel", 14000, &address) == CUDA_SUCCESS);
 	check(((CUresult(*)(void))address)() == (CUresult)4242);
 	check(unknown() == 1);
-	/* What is only passed on may be new. */
+	/* A function that is only passed on may be new. */
 	check(look_up("cuCtxGetCurrent", 14000, &address) == CUDA_SUCCESS);
 	check(unknown() == 1);
 	/* A newer driver is asked for what we know. */

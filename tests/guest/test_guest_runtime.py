@@ -62,7 +62,7 @@ def test_memory_that_moves_without_the_drivers_tables_moves_with_them():
         with Node() as node:
             tenant = node.admin.tenant("1GiB", swap="auto")
             runtime = Runtime(node, tenant, tables)
-            # What was freed is credit, which a quick way to the driver could take.
+            # Freed memory is credit, which a quick way to the driver could take.
             assert runtime.ask("pairs", 0, 20 * MIB) == "0"
             take(runtime)
             for i, (how, *_) in enumerate(TAKES):
@@ -89,7 +89,7 @@ def computes(tables, *, green=False):
                 runtime.ask("add", i, 1)
                 runtime.ask("graph", i, 2)
             checks(runtime, 5 * round)
-        # What is under way ends before its memory leaves.
+        # Work under way ends before its memory leaves.
         for i in range(len(TAKES)):
             runtime.ask("queue", i, 20)
         node.leaves(tenant)
@@ -119,7 +119,7 @@ def test_its_limit_holds_to_the_byte_whichever_way_it_allocates():
             with Node() as node:
                 tenant = node.admin.tenant("256MiB", swap=swap)
                 runtime = Runtime(node, tenant)
-                # What is in use by contexts and modules is measured by now.
+                # The memory of contexts and modules is measured by now.
                 assert runtime.ask("segment", 0, size) == "0"
                 runtime.ask("fill", 0, 1)
                 runtime.ask("add", 0, 1)

@@ -62,7 +62,7 @@ def test_stock_is_shown_as_credit():
         load = node.load().stocks(64 * MIB, 20 * MIB, 2 * MIB)
         row = until(lambda: (row := node.row_of(load)).allocated == 0 and row, lambda: node.row_of(load))
         assert row.credit >= 86 * MIB, row
-        # What is measured of the process is not taken for contexts and modules.
+        # The process's measured memory is not taken for contexts and modules.
         until(lambda: node.row_of(load).residual == ITSELF, lambda: node.row_of(load))
         load.end()
 

@@ -200,7 +200,8 @@ static void not_called_yet(void)
 	check(path && setenv("METE_DRIVER", path, 1) == 0);
 	check(real_open() == CUDA_SUCCESS);
 	check(real_has(cuInit) && !real_has(cuDeviceGetUuid_v2));
-	/* What it hands out and does not export: one that was called, and one that was not. */
+	/* Functions that it hands out and does not export: one that was called, and one that was
+	 * not. */
 	check(real(cuCtxSynchronize)() == CUDA_ERROR_NOT_SUPPORTED);
 	real_adopt(API_cuCtxSynchronize, (void *)inner);
 	check(real(cuCtxSynchronize)() == (CUresult)4242);
@@ -211,7 +212,7 @@ static void not_called_yet(void)
 	check(real(cuProfilerStop)() == (CUresult)4242);
 	real_adopt(API_cuInit, (void *)inner);
 	check(real(cuInit)(0) == CUDA_SUCCESS);
-	/* What is put between. */
+	/* Functions that are put between. */
 	real_between(API_cuStreamQuery, (void *)inner);
 	check(!real_has(cuStreamQuery) && real(cuStreamQuery)(NULL) == CUDA_ERROR_NOT_SUPPORTED);
 	version = real_function(cuDriverGetVersion);

@@ -169,7 +169,7 @@ TEST(behind_a_closed_gate_a_guest_is_idle_as_well)
 	expect_eq(in_child(closed_when_idle, NULL, 0), 0);
 }
 
-/* Whatever threads do, the daemon does not believe that we are idle while one of them submits. */
+/* The daemon never believes that we are idle while a thread submits. */
 static void *comes_and_goes(void *argument)
 {
 	struct timespec pause = {0, (long)(uintptr_t)argument * 37000};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of turns_traps.def share: the driver, devices, and a word that both sides see.
+/* Shared by the programs of turns_traps.def: the driver, devices, and a word that both sides see.
  */
 #pragma once
 

@@ -141,7 +141,7 @@ void attack_both_opened_out(void)
 	end_with_borrower();
 }
 
-/* What it lends outlives its exec. */
+/* Memory that it lends outlives its exec. */
 void attack_both_lent_exec(void)
 {
 	begin_with_borrower();

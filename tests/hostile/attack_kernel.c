@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel lets a process do to itself or to its own: a thread that ends or stands still in
- * the middle of a call, a clock and numbers of its own, system calls that are refused. */
+/* Acts of a process on itself or on its own that the kernel allows: a thread that ends or stands
+ * still in the middle of a call, a clock and numbers of its own, system calls that are refused. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

@@ -191,7 +191,7 @@ void attack_vmm_exported(void)
 	take_everything();
 }
 
-/* What was exported by a parent that ends: descriptors 100, 101, ... of `exports`. */
+/* Memory that was exported by a parent that ends: descriptors 100, 101, ... of `exports`. */
 enum { EXPORTS = 6, FIRST_EXPORT = 100 };
 
 static void import_and_take(void)

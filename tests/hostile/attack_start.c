@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all attacks, and their neighbour, begin with and share. */
+/* The beginning of all attacks and of their neighbour, and their shared parts. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>

@@ -200,7 +200,7 @@ void attack_turns_died(void)
 	take_everything();
 }
 
-/* What was submitted there is complete in no stream that is left. */
+/* Work that was submitted there is complete in no stream that is left. */
 static void work_in_contexts(void)
 {
 	uint64_t t = 0;

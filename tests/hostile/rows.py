@@ -15,7 +15,7 @@ AUDITED = "those in which an auditor of the loader (`LD_AUDIT`) leads to the dri
 SAME_USER = "Between tenants of one user limits stop accidents, not attacks"
 ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_path": ABSOLUTE, "audited": AUDITED, "joins_neighbour": SAME_USER,
             "raises_its_limit": SAME_USER}
-# What only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
+# Memory that only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
             "page_claims_all", "nested_lenders"}
 # Likewise what the mover loads into each process whose memory leaves (guest/movable/movable_hash.c).
@@ -86,7 +86,7 @@ def theirs(world):
 
 
 def ask_of_theirs(world, message, **fields):
-    """What is asked for matters, not the answer: they may have ended, or it may be refused."""
+    """The request matters, not the answer: they may have ended, or it may be refused."""
     for tenant in wait_for(lambda: theirs(world), 5) or ():
         try:
             world.admin.ask(message, tenant=tenant, **fields)
@@ -161,7 +161,7 @@ def listed(*command):
     return [line.split("\t") for line in said.splitlines()]
 
 
-# What is done to these while they run.
+# The acts on these while they run.
 DISTURBED = dict.fromkeys(["moved_never", "moved_at_once", "moved_forth_and_back"], suspend) | dict.fromkeys(
     ["drained_early", "drained_never", "drained_backwards"], close_often) | {
         "inventories_of_many": kill_meted(4),

@@ -127,7 +127,7 @@ class World:
     """`daemon`: "doors": meted has a page and metrics that speak TLS; "no_room": what the store is made of can be refused it."""
 
     def __init__(self, build, devices=1, daemon=None):
-        # Who outlives its parents becomes our child: nothing gets away.
+        # A process that outlives its parents becomes our child: none gets away.
         ctypes.CDLL(None).prctl(36, 1)
         self.build, self.devices, self.daemon, self.scrapers, self.doors, self.ends = build, devices, daemon, [], "", []
         self.folder = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
@@ -265,7 +265,7 @@ class World:
     # The driver's book.
 
     def held(self, line):
-        """What others than the neighbour hold on the fullest device, by a text line of the witness."""
+        """The memory of others than the neighbour on the fullest device, by a text line of the witness."""
         sums = {}
         for device, pid, bytes in (map(int, word.split(":")) for word in line.split()[1:]):
             if pid != self.pid:
@@ -277,7 +277,7 @@ class World:
         return int(line.split()[0]) / 1000
 
     def look(self):
-        """What they hold now: by an answer of the witness that begins after this."""
+        """Their memory now: by an answer of the witness that begins after this."""
         now = time.monotonic()
         seen = wait_for(lambda: self.witness.ended or self.witness.lines and self.sampled(self.witness.lines[-1][1]) > now, PATIENCE)
         assert seen and not self.witness.ended, "nobody watches the driver's book: " + self.said()

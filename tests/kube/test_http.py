@@ -32,7 +32,7 @@ class Figures:
         return made
 
     def ask(self, text, made=None):
-        """What comes back until the server closes."""
+        """The bytes that come back until the server closes."""
         with made or self.connect() as made:
             made.sendall(text.encode())
             return hear_out(made).decode()

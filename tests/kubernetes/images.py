@@ -72,7 +72,7 @@ def python(build, folder):
 
 
 def mete(build, folder):
-    """What tools/image makes. Or the image that METE_IMAGE names, as tools/test-image has built it."""
+    """The image that tools/image makes, or the one that METE_IMAGE names, as tools/test-image has built it."""
     given = os.environ.get("METE_IMAGE")
     if given:
         shutil.copyfile(given, os.path.join(folder, "mete.tar"))

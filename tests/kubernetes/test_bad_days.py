@@ -170,7 +170,7 @@ def test_a_container_is_restarted_in_place_with_a_changed_annotation():
 
 
 def test_the_api_server_is_away():
-    """Who runs goes on; a container that ends is started again, with the share that its pod has."""
+    """A running container goes on; one that ends is started again, with the share that its pod has."""
     with node("share: {memory: 25%}\nmost: {memory: 100%}", slots=4) as here:
         counts = ["sh", "-c", "seen; trap 'exit 0' TERM; sleep 100000 & wait"]
         made = here.pod("goes-on", pod(command=counts, slots=1, restart="Always", annotations={"memory": "512MiB"}))

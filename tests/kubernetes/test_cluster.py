@@ -24,7 +24,7 @@ def test_a_pod_that_asks_for_nothing_sees_no_gpu():
 
 
 def test_the_imitated_toolkit_gives_the_driver_to_containers_that_name_devices():
-    """What the tests under that runtime are worth: it does hand the bare driver out."""
+    """The worth of the tests under that runtime: it does hand the bare driver out."""
     asks = {"NVIDIA_VISIBLE_DEVICES": "all"}
     with node() as here:
         said = here.pod("toolkit", pod(command=["seen"], env=asks, runtime="toolkit-anyone")).await_line("seen (.*)")[1]

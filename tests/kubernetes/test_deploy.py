@@ -124,7 +124,7 @@ def moving(cluster):
 
 
 def token(here):
-    """What a process in the DaemonSet's pod has."""
+    """The token that a process in the DaemonSet's pod has."""
     one = here.cluster.get(f"/api/v1/namespaces/mete-system/pods/{here.agent}")
     asked = here.cluster.ask("POST", "/api/v1/namespaces/mete-system/serviceaccounts/mete/token", {"spec": {
         "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": here.agent, "uid": one["metadata"]["uid"]}}})
@@ -151,7 +151,7 @@ except urllib.error.HTTPError as error:
 
 
 def asked_as_meted(here, verb, path, body, kind="application/json"):
-    """What the API server answers to the DaemonSet's pod, without what kubectl asks beside."""
+    """The API server's answer to the DaemonSet's pod, without kubectl's further questions."""
     words = {"authority": here.cluster.folder + "/state/tls/apiserver.crt", "token": token(here), "verb": verb, "path": path, "body": body, "kind": kind}
     return here.cluster.run("python3", "-c", REQUEST, input=json.dumps(words))
 

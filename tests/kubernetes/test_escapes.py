@@ -149,7 +149,7 @@ def test_a_cache_of_the_loader_of_ones_own():
 
 
 def test_the_socket_of_another_pod():
-    """Who a process is, is the folder that is mounted: the others' are not there."""
+    """The mounted folder is a process's identity: the others' are not there."""
     with alone(SHARE, slots=4) as here:
         here.pod("first", pod(command=["seen", "hold=1"], slots=1)).await_line("devices=1")
         made = here.pod("second", pod(command=["sh", "-c", "ls /run/mete; ls /run/mete/.. | tr '\\n' ' '; cat /proc/mounts | grep -c tenants; true"], slots=1))

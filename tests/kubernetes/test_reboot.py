@@ -34,7 +34,7 @@ def test_after_a_reboot_containers_are_new_tenants_with_their_pods_shares():
         here.lose_power()
 
         def failed(pods):
-            """What the kubelet admitted again before meted was there; their controller makes others."""
+            """The pods that the kubelet admitted again before meted was there; their controller makes others."""
             return [one["status"] for one in pods.values() if one["status"]["phase"] == "Failed" and one["status"].get("reason")]
 
         all_pods = f"/api/v1/namespaces/{here.namespace}/pods"

@@ -32,7 +32,7 @@ CASES = {
     "MeteTenantOverLimit": ({"mete_tenant_over_limit" + POD: "1x60"}, {"mete_tenant_over_limit" + POD: "0x56 1x3"}),
     "MeteTenantHangs": ({state("hangs"): "1x60"}, {state("long-kernel"): "1x60"}),
     "MeteTenantStuck": ({"mete_tenant_stuck" + POD: "1x60"}, {"mete_tenant_stuck" + POD: "0x56 1x3"}),
-    # What it waits for may change meanwhile.
+    # The reason of its wait may change meanwhile.
     "MeteTenantWaitsForMemory": ({state("waits-for-room"): "1x50 _x10", state("waits-for-memory"): "_x50 1x10"}, {state("waits-for-turn"): "1x60"}),
     "MeteTenantLacksTime": ({"mete_tenant_time_lacking_ratio" + POD: "0.3x60"}, {"mete_tenant_time_lacking_ratio" + POD: "0.2x60"}),
     "MeteTenantIdle": ({"mete_tenant_since_last_launch_seconds" + POD: "86401x60", "mete_tenant_memory_allocated_bytes" + POD: "5x60"},

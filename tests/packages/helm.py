@@ -66,7 +66,7 @@ LISTS = """{{- range $path, $text := .Files.Glob "files/*" }}
 
 
 def documents(*texts):
-    """What these texts of YAML have, as Python has it: a list of documents for each."""
+    """These texts of YAML as Python's objects: a list of documents for each."""
     with tempfile.TemporaryDirectory(prefix="mete-") as place:
         for folder in ("files", "templates"):
             os.mkdir(f"{place}/{folder}")

@@ -29,7 +29,7 @@ def rows(path):
 
 
 def installed():
-    """What `meson install` puts below the prefix; of tools/install-libraries the folders."""
+    """The files that `meson install` puts below the prefix; of tools/install-libraries the folders."""
     listed = json.loads(subprocess.run(["meson", "introspect", "--installed", BUILD], stdout=subprocess.PIPE, text=True, check=True).stdout)
     prefix = next(option["value"] for option in json.loads(subprocess.run(
         ["meson", "introspect", "--buildoptions", BUILD], stdout=subprocess.PIPE, text=True, check=True).stdout) if option["name"] == "prefix")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/krew makes: an archive, and a manifest by which krew finds and installs it.
+"""The output of tools/krew: an archive, and a manifest by which krew finds and installs it.
 
     TEST.py BUILD SOURCE"""
 import hashlib

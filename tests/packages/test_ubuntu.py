@@ -20,7 +20,7 @@ from runner import Skipped, run  # noqa: E402
 
 MIRROR = os.environ.get("METE_UBUNTU_MIRROR", "http://archive.ubuntu.com/ubuntu")
 KEYRING = os.environ.get("METE_UBUNTU_KEYRING", "/usr/share/keyrings/ubuntu-archive-keyring.gpg")
-# What debian/*.install puts into each package, as it is in the build.
+# The files that debian/*.install puts into each package, as they are in the build.
 PARTS = {"mete": ["cli/mete", "node/meted", "page/libmete-page.so"], "libmete": ["guest/*/libmete.so"], "mete-sim": ["sim/lib/*.so.1", "examples/hoarder"]}
 
 

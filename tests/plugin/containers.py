@@ -99,7 +99,7 @@ class Image:
         return found
 
 
-# What CDI 0.5.0 knows: another field makes a file invalid.
+# The fields of CDI 0.5.0: another field makes a file invalid.
 FIELDS = {
     "file": {"cdiVersion", "kind", "containerEdits", "devices"},
     "device": {"name", "containerEdits"},

@@ -59,7 +59,7 @@ class Kubelet:
             return what()
 
     def hear(self, start):
-        """What happens next, or has happened and was not heard."""
+        """The next event, or one that has happened and was not heard."""
         def there():
             return next((line for line in self.happened if line.startswith(start)), None)
         line = self.wait(there)

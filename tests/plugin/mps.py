@@ -69,7 +69,7 @@ def daemon(node, device=0):
 
 
 def control(node, *commands, device=0):
-    """What its answer is, as a person would ask."""
+    """Its answer, as a person would ask."""
     return subprocess.run([BUILD + "/sim/nvidia-cuda-mps-control"], input="".join(command + "\n" for command in commands), text=True,
                           stdout=subprocess.PIPE, env=dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe(node, device))).stdout
 

@@ -85,7 +85,7 @@ class Api:
             self.lock.notify_all()
 
     def forget(self):
-        """Who was away must list anew."""
+        """A client that was away must list anew."""
         with self.lock:
             self.oldest = len(self.log)
 

@@ -8,7 +8,7 @@ COMPAT = "/usr/local/cuda-12.8/compat"
 
 
 def found(machine, image, *names, **how):
-    """What `opener` finds by those names, in a container."""
+    """The libraries that `opener` finds by those names, in a container."""
     done = machine.run(image, "/usr/bin/opener", *names, **how)
     assert done.status == 0, done
     return done.out.split()
@@ -55,7 +55,7 @@ def test_all_names_find_the_guest_with_no_environment_at_all():
         assert found(machine, image, *NAMES) == ["guest"] * 4
         done = machine.run(image, "/usr/bin/env", "-i", "/usr/bin/opener", *NAMES)
         assert done.out.split() == ["guest"] * 4, done
-        # What cleans the environment takes the simulator's settings, too: it is told where the node is.
+        # A program that cleans the environment takes the simulator's settings, too: it is told where the node is.
         works(machine, image, "/usr/bin/env", "-i", "METE_SIM_DIR=/run/mete-sim")
 
 

@@ -11,7 +11,7 @@ from containers import *  # noqa: E402
 sys.argv = arguments  # each of the two takes its own out
 import node as nodes  # noqa: E402
 
-# What containerd gives to a container that asks for nothing.
+# The capabilities that containerd gives to a container that asks for none.
 CAPABILITIES = ["CAP_" + name for name in (
     "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
     "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE")]

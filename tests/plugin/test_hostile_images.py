@@ -13,7 +13,7 @@ COMPAT = "/usr/local/cuda/compat"
 
 
 class Host:
-    """What no container may change."""
+    """Files that no container may change."""
 
     def __init__(self, machine):
         self.place = machine.place

@@ -34,7 +34,7 @@ def shell():
 
 
 class Image:
-    """What `make install` puts there, as of this build."""
+    """The files that `make install` puts there, as of this build."""
 
     def __enter__(self):
         self.root = tempfile.mkdtemp(prefix="mete-")

@@ -84,7 +84,7 @@ def put(root, path, content=b""):
 
 
 def alternatives(root):
-    """What Debian's update-alternatives makes: each name in the linker's folder leads through /etc to the chosen release's."""
+    """The links of Debian's update-alternatives: each name in the linker's folder leads through /etc to the chosen release's."""
     for path in sorted(glob.glob(root + APART + "/*.so.*")) + [root + "/usr/lib/nvidia/current/nvidia-smi", root + APART + "/nvoptix.bin"]:
         name = os.path.basename(path)
         if not os.path.lexists(path) or re.search(r"\.so\.\d+\.\d", name):

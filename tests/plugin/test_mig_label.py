@@ -74,7 +74,7 @@ class Labelled(Node):
             self.api.put("nodes", node)
 
     def states(self):
-        """What was told, one after the other; twice the same is once: a meted that starts again may not know that it was heard."""
+        """The states that were told, one after the other; twice the same is once: a meted that starts again may not know that it was heard."""
         told = [state for _, patch in self.api.patches if (state := patch.get("metadata", {}).get("labels", {}).get(STATE))]
         return [state for before, state in zip([None, *told], told) if state != before]
 

@@ -45,7 +45,7 @@ def processes(node):
 
 
 def left(node):
-    """What there is of daemons: folders, records, processes."""
+    """The traces of daemons: folders, records, processes."""
     def names(folder):
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return names(node.root), names(node.place + "/mps-containers"), processes(node)

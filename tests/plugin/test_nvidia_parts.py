@@ -76,7 +76,7 @@ class Parts(Node):
         return {id.split(":", 1)[1]: id for id in now}
 
     def parts(self):
-        """What the driver has: profiles."""
+        """The driver's parts: profiles."""
         said = subprocess.run([BUILD + "/cli/mete", "mig", "export"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=self.sim, XDG_RUNTIME_DIR=self.folder),
                               stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE).stdout
         return {name: int(count) for name, count in re.findall(r"\"?([0-9]g\.[^\s\":]+)\"?: (\d+)", said)}

@@ -53,7 +53,7 @@ def test_an_exclusive_container_keeps_others_off_its_device_until_it_ends():
         assert late.refusal() == f"{node.uuid[0]} belongs to pod ns/alone alone (mete.dev/exclusive) until that pod ends"
         pod.start()  # again, in its place
         node.run("other", node.id(0, 1))
-        # What was given stays well: a kubelet that is restarted would refuse the pod for good.
+        # A slot that was given stays healthy: a kubelet that is restarted would refuse the pod for good.
         node.kubelet.await_devices(lambda now: healthy(now) == {node.id(0), node.id(1), *(node.id(n, 1) for n in range(4))})
         node.end()
         node.restart()

@@ -60,7 +60,7 @@ class Claims:
         return {"metadata": {}, "items": items},
 
     def tell(self, namespace, name, body):
-        """What is applied to a claim's status."""
+        """The object that is applied to a claim's status."""
         with self.lock:
             self.told.append((name, body))
             self.lock.notify_all()

@@ -66,7 +66,7 @@ class Parts(Node):
         return until(complete, lambda: f"never {wanted} devices: {[len(slice['spec'].get('devices', ())) for slice in self.slices()]}\n{self.log()[-3000:]}")
 
     def at(self, profile, start):
-        """What the place is called in slices."""
+        """The place's name in slices."""
         name = profile.replace(".", "-").replace("+", "-plus-")
         return f"{self.gpu.lower()}-{name}-{start}"
 
@@ -80,7 +80,7 @@ class Parts(Node):
         return self.caller.answer(name + "/again")
 
     def parts(self):
-        """What the driver has: profiles."""
+        """The driver's parts: profiles."""
         said = subprocess.run([BUILD + "/cli/mete", "mig", "export"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=self.sim, XDG_RUNTIME_DIR=self.folder),
                               stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE).stdout
         return {name: int(count) for name, count in re.findall(r"\"?([0-9]g\.[^\s\":]+)\"?: (\d+)", said)}
@@ -263,7 +263,7 @@ def test_it_is_switched_on_and_off_while_meted_runs():
         found = node.devices(PLACES - 15 + 1)
         place = node.at("1g.10gb", 6)
         assert place in found and node.prepare("c0", place).startswith("ok ")
-        # What a claim has stays, and nobody else is given one.
+        # A claim's part stays, and no other claim is given one.
         node.configure(mig="found")
         node.devices(1)
         assert node.parts() == {"3g.40gb": 1, "1g.10gb": 1} and node.again("c0").startswith("ok ")

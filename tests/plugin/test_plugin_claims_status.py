@@ -9,7 +9,7 @@ from test_plugin_claims_changes import prepare, using
 
 
 def await_told(made, name, holds, what):
-    """What a claim's status was told last, when that holds."""
+    """The last status that a claim was told, when that holds."""
     def last():
         with made.lock:
             found = [body["status"]["devices"] for told, body in made.told if told == name]

@@ -95,7 +95,7 @@ class Crowd:
         cordon(self.node, gpu, int(gpu in self.closed))
 
     def held(self):
-        """What runs where: bytes and thousandths by GPU."""
+        """The running pods: bytes and thousandths by GPU."""
         rows = {row.name: [] for row in self.node.tenants()}
         for row in self.node.tenants():
             rows.setdefault(row.name, []).append(row.device)

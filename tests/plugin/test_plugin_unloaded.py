@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who does not use Kubernetes has nothing of it in memory: neither our part nor the libraries that only it needs."""
+"""A meted without Kubernetes has nothing of it in memory: neither our part nor the libraries that only it needs."""
 from node import *
 from meted import run
 

@@ -122,7 +122,7 @@ PATTERNS = ("rows", "memory", "cvt", "atomics")  # whose texts are made of patte
 
 
 def generated(place):
-    """What the interpreter's tests load: name of the test -> texts that it takes."""
+    """The texts that the interpreter's tests load: name of the test -> texts that it takes."""
     made = {}
     for name in PATTERNS + ("mma", "warp", "link"):
         folder = Path(place) / name

@@ -36,7 +36,7 @@ def read_messages():
 
 
 MESSAGES = read_messages()
-# What a tenant may be doing: names, by their numbers.
+# States of a tenant: names, by their numbers.
 DOING = re.findall(r'^DOING\(\w+, +"([\w-]+)"', open(os.path.join(ROOT, "core/doing.def")).read(), re.M)
 NAMES = {code: name for name, (code, _) in MESSAGES.items()}
 
@@ -102,7 +102,7 @@ class Refused(Exception):
 
 
 def store_bytes(pid):
-    """What meted's memory files have, by the kernel."""
+    """The sizes of meted's memory files, by the kernel."""
     sum = 0
     for fd in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -133,7 +133,7 @@ def become(uid):
 
 
 def as_user(uid, action):
-    """What it returns there (an int), or an errno."""
+    """Its result there (an int), or an errno."""
     pid = os.fork()
     if pid == 0:
         status = 99
@@ -376,7 +376,7 @@ class Guest(Connection):
                     generation=struct.unpack_from("<Q", self.tenant, 40)[0])
 
     def turns(self, device=0):
-        """What it is told of turns: struct wire_tenant_turns."""
+        """The figures of turns that it is told: struct wire_tenant_turns."""
         say, contended, flight, grace = struct.unpack_from("<IIQQ", self.tenant, 1344 + 32 * device)
         return dict(say=say, contended=contended, flight_ns=flight, grace_ns=grace)
 

@@ -191,7 +191,7 @@ class Mover(Guest):
             return True
         order, done = self.order, self.done
         room = order["enter"] - done["entered"] - done["returned"]
-        # What leaves goes where its copy is, if it has one.
+        # A block that leaves goes where its copy is, if it has one.
         for block in sorted(self.blocks, key=lambda block: not block.segment):
             if block.here and done["left"] < order["leave"] and not self.full:
                 self.leaves(block)

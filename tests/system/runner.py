@@ -10,7 +10,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import needed  # noqa: E402
 
 
-# What becomes of a test, as exit statuses.
+# A test's outcomes, as exit statuses.
 PASSED, FAILED, SKIPPED = 0, 1, 77
 
 

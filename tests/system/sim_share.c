@@ -128,7 +128,7 @@ static unsigned smi(const char *query, unsigned *ret_lines)
 	return value;
 }
 
-/* What both have been given up to now; returns when that was. */
+/* The time that both have been given up to now; returns when that was. */
 static uint64_t look(const pid_t pids[2], struct outcome *outcome)
 {
 	uint64_t now_ns = clock_now_ns();

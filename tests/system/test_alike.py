@@ -134,7 +134,7 @@ def test_they_come_and_go_while_memory_does_not_fit():
             load.computes()
         third.kill()
         loads[1].kill()
-        # Who is left has the device to itself.
+        # The tenant that is left has the device to itself.
         until(lambda: by_turns(node) == [False])
         all_end(node, loads[:1])
 

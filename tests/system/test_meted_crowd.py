@@ -43,7 +43,7 @@ def test_a_devices_room_is_shown_to_all_of_its_tenants():
         for guest in guests:
             while (shown := guest.shown())["room"] != 3 * GIB or shown["rivals"] != 99:
                 admins[0].list(1)  # those that were not told at once are told soon
-            # What the first one does not use, others may have: but to itself it is its own.
+            # Others may have the places that the first one does not use: but to itself they are its own.
             assert shown["lent_mib"] == (0 if guest is guests[0] else 1024)
 
 

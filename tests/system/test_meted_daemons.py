@@ -127,7 +127,7 @@ def test_a_restarted_system_meted_has_its_tenants_back_though_nobody_was_there_f
 
 
 SYSTEMCTL = """#!/bin/sh
-# What systemd says of the unit: the words it is asked are checked, its answer is a file.
+# systemd's answer about the unit: the words of the question are checked, the answer is a file.
 [ "$*" = "show meted.service -p ActiveState -p Job" ] || exit 1
 echo asked >>"$TMPDIR/asked"
 cat "$TMPDIR/unit"

@@ -52,7 +52,7 @@ def refusal(meted, mover):
 
 
 def note(meted, device="2"):
-    """What somebody is told who wants memory that moves there: on a part that has come."""
+    """The sentence for a tenant that wants memory that moves there: on a part that has come."""
     return meted.admin.tenant(name="told", memory="64MiB", swap="auto", device=device).note
 
 

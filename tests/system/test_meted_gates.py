@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What meted measures of its guests, and the gates that it closes."""
+"""Figures that meted measures of its guests, and the gates that it closes."""
 import tempfile
 
 from children import *

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest may try, and that neither meted nor a neighbour is hurt by it."""
+"""Attempts of a guest, which hurt neither meted nor a neighbour."""
 import ctypes
 import fcntl
 import os
@@ -359,7 +359,7 @@ def test_an_admin_of_another_user_is_turned_away():
 
 
 def test_names_that_come_from_outside_are_plain_wherever_they_are_shown():
-    """What meted answers is decoded strictly by this test's own reader."""
+    """meted's answers are decoded strictly by this test's own reader."""
     odd, plain = b"\x1b[2J\xff\xe6\x97\xa5\n\xc2\x9bm\xe2\x80\xae.", "?[2J?\u65e5??m?."
     with Daemon("--log-level", "debug") as meted:
         admin = Admin(meted.place)

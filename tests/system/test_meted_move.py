@@ -23,7 +23,7 @@ def test_two_tenants_of_sixty_per_cent_exchange_the_missing_room_and_both_run():
         assert row.moved_out == a.log_sum("left") and row.moved_in == row.moved_out, row
         b.wants()
         meted.play(lambda: b.is_whole())
-        # What was copied once and is clean is not copied again.
+        # Memory that was copied once and is clean is not copied again.
         meted.play(lambda: a.is_whole())
         assert meted.row(a).saved or meted.row(b).saved
         meted.ends()
@@ -58,7 +58,7 @@ def test_the_tenant_that_is_idle_longest_leaves_first():
         a.idle()
         meted.row(a)  # it was heard
         d = meted.mover("d")
-        # Who has paused for less than the shortest stay (20 ms, residency_usual) still counts as running.
+        # A tenant that has paused for less than the shortest stay (20 ms, residency_usual) still counts as running.
         time.sleep(0.04)
         d.allocate(3 * CHUNK)
         meted.play(lambda: not d.asked)
@@ -298,7 +298,7 @@ def test_unused_credit_is_recalled_for_an_evicted_tenant_that_lacks_the_room():
             b.allocate(4 * CHUNK)
             meted.play(lambda: not b.asked)
             assert b.refusal is None and a.out()
-            # What a has fits no more: somebody else's context turns out to be larger.
+            # a's memory fits no more: another tenant's context turns out to be larger.
             other.contexts(1)
             for bytes in 110 * MIB, 111 * MIB:
                 processes.seek(0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What /etc/mete/meted.yaml lets users have of the system's meted, and how it is read again."""
+"""/etc/mete/meted.yaml: what it lets users have of the system's meted, and how it is read again."""
 from machine import *
 
 

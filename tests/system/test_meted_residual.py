@@ -48,7 +48,7 @@ def measured(admin, made, residual):
 
 
 def price(guest):
-    """What it is told that a context takes; it makes none."""
+    """The price of a context that it is told; it makes none."""
     value = guest.ask("residual_ask", device=0, bytes=0).value
     guest.send("residual_settle", device=0, contexts=0, bytes=value)
     return value

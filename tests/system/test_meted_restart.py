@@ -14,7 +14,7 @@ LONG = f"{PATIENCE}s"  # a grace that does not end while we are kept from the pr
 
 
 def come_back(before, socket_path, allocated, credit, contexts=0, void=False):
-    """What the process of guest `before` does when meted was restarted: joins again and states what it holds."""
+    """As the process of guest `before` after a restart of meted: joins again and states its memory."""
     guest = Guest(socket_path, seat=before.seat)
     guest.allocated(allocated, credit=credit)
     try:

@@ -64,7 +64,7 @@ def test_a_tenant_that_has_left_while_its_files_lock_is_held_counts_until_it_is_
             meted.admin.close()
             meted.admin = Admin(meted.place)
             until(lambda: "store.held" in meted.log())
-            # Who comes and goes meanwhile finds the rest of the store: it moves there and back.
+            # A tenant that comes and goes meanwhile finds the rest of the store: it moves there and back.
             b.allocate(SET)
             meted.play(lambda: not b.asked)
             c = meted.mover("c")

@@ -35,7 +35,7 @@ def test_a_tenant_with_little_movable_memory_gets_little_of_the_store():
                 assert comes, bytes
             except Refused as refusal:
                 assert not comes and "3MiB that can move" in str(refusal), refusal
-        # What it allocates then, it may bring along.
+        # Memory that it allocates then, it may bring along.
         a.allocate(CHUNK)
         meted.play(lambda: not a.asked)
         a.ask("segment_ask", device=0, bytes=CHUNK)
@@ -263,7 +263,7 @@ def is_told_of_one_that_is_stuck(way):
         b.allocate(SET)
         meted.play(lambda: (way(a), not b.asked)[1])
         assert "tenant 1 (a), which has" in b.refusal.reason and "stuck" in b.refusal.reason, b.refusal
-        # What fits beside it is still granted.
+        # An ask that fits beside it is still granted.
         b.refusal = None
         b.allocate(4 * CHUNK)
         meted.play(lambda: not b.asked)

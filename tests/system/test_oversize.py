@@ -88,7 +88,7 @@ def test_a_program_that_fits_has_no_managed_memory():
 
 
 def test_freed_memory_is_given_back_to_its_source():
-    """Whoever holds nothing any more is charged nothing: twice, in one process."""
+    """A program that holds nothing any more is charged nothing: twice, in one process."""
     source = """
 must(cuda.cuMemFree_v2(allocate(2 << 20)[1]))  # what moves memory is there from the first block on
 size, before = 60 << 20, free()

@@ -27,7 +27,7 @@ class Shown(Daemon):
 
 
 def as_others(uid, action):
-    """What it returns there: a text."""
+    """Its result there: a text."""
     read, write = os.pipe()
 
     def act():
@@ -300,7 +300,7 @@ def test_a_user_has_his_number_of_viewers_and_takes_nobody_elses():
         until(again, "who left still has a place")
 
 
-# What somebody may try to see another's tenant: a path, and headers.
+# Attempts to see another's tenant: a path, and headers.
 TRIES = [(path, headers) for path in (
     "/v1/node", "/v1/node?user=root", "/v1/node?all=1", "/v1/tenants/secret", "/v1/tenants/SECRET", "/v1/tenants/%73ecret", "/v1/tenants/{id}", "/v1/tenants/{id}?",
     "/v1/tenants/", "/v1/tenants/*", "/v1/tenants/0", "/v1/tenants/-1", "/v1/tenants/own/../secret", "/v1/tenants/own%00secret", "/v1/devices/0",

@@ -273,7 +273,7 @@ def test_on_paper_all_rows_stand_on_white_and_nothing_is_to_be_clicked():
         assert browser.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
         assert browser.run("return window.printed") == 60
         browser.wait(f"{rows} === {before}")
-        # What Chromium would put on paper, on the screen.
+        # The printed page, on the screen.
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
         browser.run("dispatchEvent(new Event('beforeprint'))")
         places = browser.run("return [...document.querySelectorAll('.rows .row:not([hidden])')].map((row) => [row.getBoundingClientRect().top, row.getBoundingClientRect().bottom])")

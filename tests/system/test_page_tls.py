@@ -53,7 +53,7 @@ class Secure(Daemon):
         return web.ask(self.at, path, host=host, headers=headers)
 
     def plain(self, data):
-        """What comes back, until it is closed."""
+        """The bytes that come back, until it is closed."""
         with web.connect((HOST, self.port)) as made:
             made.sendall(data)
             return web.hear_out(made)
@@ -130,7 +130,7 @@ def test_a_handshake_that_never_ends_keeps_nobody_waiting():
             held += [web.connect((HOST, meted.port)) for _ in range(6)]
             for one in held[-6:]:
                 one.sendall(whole[:size])
-        # Who holds as many as a host may makes room for himself.
+        # A client that holds as many as a host may makes room for itself.
         assert meted.ask().status == 200
         for one in held:  # each has its time
             try:

@@ -17,10 +17,10 @@ static struct {
 	struct grpc_server *server;
 	struct grpc_client *client;
 	char folder[64], path[96];
-	/* What the server's methods saw. */
+	/* Seen by the server's methods. */
 	struct grpc_call *open[ASKS]; /* calls of /t/Wait that are not over */
 	unsigned called, gone, opened, closed;
-	/* What the client's answers were. */
+	/* The client's answers. */
 	unsigned answered, ok;
 	enum grpc_status status;
 	char message[GRPC_MESSAGE_MAX + 1];

@@ -3,7 +3,7 @@
 #include "tests/test.h"
 #include "tests/unit/placement_world.h"
 
-/* What the pod would hold of a GPU; false: its containers are in each other's way there. */
+/* The pod's part of a GPU; false: its containers are in each other's way there. */
 static bool would_hold(const struct pod *pod, int gpu, struct load *ret_load)
 {
 	const struct placement_request *request = &pod->request;

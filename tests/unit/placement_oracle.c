@@ -20,7 +20,7 @@ uint32_t oracle_slices(const struct placement_device *gpu, uint16_t name, uint8_
 	return it && start < 4 && it->starts >> start & 1 ? ((1u << it->size) - 1) << start : 0;
 }
 
-/* What the pod holds of one GPU: the most of any phase; its MIG instances all the time. */
+/* The pod's part of one GPU: the most of any phase; its MIG instances all the time. */
 static struct load pod_load(const struct pod *pod, int gpu)
 {
 	const struct placement_device *it = &world.node[pod->node].device[gpu];

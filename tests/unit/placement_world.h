@@ -51,7 +51,7 @@ void world_factors(void);
 struct placement_request world_request(int most_containers);
 bool world_chance(int percent);
 
-/* What a GPU has promised to the pods that are there. */
+/* The amounts that a GPU has promised to the pods that are there. */
 struct load {
 	uint64_t memory[PLACEMENT_CLASSES], compute[PLACEMENT_CLASSES];
 	uint32_t tenants, exclusive, pods, slices, instances[PROFILES];
@@ -61,11 +61,11 @@ struct load {
 
 /* The oracle, in placement_oracle.c. */
 struct load oracle_load(uint32_t node, int gpu);
-/* What is left of `capacity` for a class. */
+/* The rest of `capacity` for a class. */
 int64_t oracle_room(uint64_t capacity, const uint64_t *used, bool memory, int class);
 /* Does a container run in a phase: beside init container `phase`, or (-1) after all of them? */
 bool oracle_runs(const struct placement_request *request, int container, int phase);
-/* What of the node, and not of its GPUs, is in the way, as bits. */
+/* The amounts of the node, and not of its GPUs, that are in the way, as bits. */
 uint32_t oracle_node(uint32_t node, const struct placement_request *request);
 /* The slices of an instance on a GPU; 0: no such one is offered there. */
 uint32_t oracle_slices(const struct placement_device *gpu, uint16_t name, uint8_t start);

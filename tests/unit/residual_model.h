@@ -13,7 +13,7 @@ enum {
 	PRICE = 64,
 };
 
-/* What was reserved for one context. */
+/* The reservation for one context. */
 enum stage { NONE = 0, WAITS, THERE, TOLD };
 
 struct context {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What annotations mean. */
+/* The meaning of annotations. */
 #include "tests/unit/annotations_fixture.h"
 
 TEST(without_annotations_a_container_has_its_portion)

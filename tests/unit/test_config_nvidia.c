@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVIDIA's keys mean, beside `mete` and without it. */
+/* The meaning of NVIDIA's keys, beside `mete` and without it. */
 #include "plugin/config/config.h"
 
 #include "tests/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What annotations make of a prepared claim's share. */
+/* Annotations that change a prepared claim's share. */
 #include "plugin/config/portion.h"
 #include "plugin/dra/claim.h"
 #include "tests/test.h"

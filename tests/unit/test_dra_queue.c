@@ -20,7 +20,7 @@ static void begin(size_t count, size_t namespaces)
 		queue_add(&queue, &queued[i], names[i % namespaces], (100 + i) * SECOND);
 }
 
-/* What the batch has. */
+/* The batch's claims. */
 static void expect_batch(const struct queue_batch *found, size_t first, size_t step, size_t count)
 {
 	size_t i = first;

@@ -334,7 +334,7 @@ TEST(without_descriptors_a_client_waits_and_nothing_spins)
 	then_all_ends();
 }
 
-/* Who closes in the middle of everything. */
+/* Ends that close in the middle of everything. */
 static void on_answered_close(void *owner, enum grpc_status status, const char *message,
 			      struct grpc_bytes answer)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What peers may do to the server: kube/grpc_server.c, kube/grpc_call.c. */
+/* Hostile peers of the server: kube/grpc_server.c, kube/grpc_call.c. */
 #include "tests/unit/grpc_raw.h"
 
 #include <malloc.h>

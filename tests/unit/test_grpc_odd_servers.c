@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What servers may answer the client: kube/grpc_answer.c, kube/grpc_client.c. */
+/* Odd answers of servers to the client: kube/grpc_answer.c, kube/grpc_client.c. */
 #include "tests/unit/grpc_raw.h"
 
 struct named {

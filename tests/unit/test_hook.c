@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mete-hook reads: JSON of the runtime's, texts of the image's linkers, files below a root. */
+/* The inputs of mete-hook: JSON of the runtime's, texts of the image's linkers, files below a root.
+ */
 #include <fcntl.h>
 #include <string.h>
 
@@ -189,7 +190,7 @@ TEST(paths_of_a_cache_are_found_among_its_numbers)
 		"/usr/lib/libc.so.6\0/x/libnvidia-ml.so.1";
 	struct linker_text text = {cache, cache + sizeof(cache) - 1};
 
-	/* What may be a number before the path is tried as its part, too. */
+	/* Bytes that may be a number before the path are tried as its part, too. */
 	expect(linker_next_cached(&text, names, ARRAY_SIZE(names), value));
 	expect_str(value, "/\2\3/usr/lib/libcuda.so.1");
 	expect(linker_next_cached(&text, names, ARRAY_SIZE(names), value));

@@ -93,7 +93,7 @@ TEST(where_all_seats_are_taken_the_user_with_most_gives_one_to_a_user_with_none)
 	/* The last that one of those had who had four. */
 	expect_eq(streams_of("ada") + streams_of("bob") + streams_of("carol"), 11);
 	expect_eq(streams_of("late"), 1);
-	/* Who has some is not given another one's. */
+	/* A user who has some is not given another one's. */
 	expect(stream("late", &instead) == NULL);
 	expect(stream("i", &instead) == NULL);
 }

@@ -149,7 +149,7 @@ TEST(a_device_has_all_edits_of_its_slot)
 	expect_eq(cJSON_GetArraySize(at(changes, "mounts")), 3);
 	expect_eq(cJSON_GetArraySize(at(changes, "deviceNodes")), 3);
 	cJSON_Delete(file);
-	/* What all share is as it was. */
+	/* Files that all share are as they were. */
 	expect_eq(edits->mounts, 2);
 	expect_eq(inject_remove_cdi(folder, slot.kind, slot.name, &why), 0);
 	expect_eq(inject_remove_cdi(folder, slot.kind, slot.name, &why), 0);

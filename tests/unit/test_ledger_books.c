@@ -54,7 +54,7 @@ TEST(memory_for_which_only_room_is_asked_is_not_reserved)
 	expect_eq(sums(a).residual, 0);
 }
 
-/* What a page claims not to have allocated is credit and residual at the same time. */
+/* Memory that a page claims not to have allocated is credit and residual at the same time. */
 TEST(a_claim_takes_no_room_from_the_neighbours_beyond_the_limit)
 {
 	struct ledger_sums s;

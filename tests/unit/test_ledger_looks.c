@@ -135,7 +135,7 @@ TEST(three_looks_after_the_question_the_answer_is_no)
 	}
 	expect_action(0, LEDGER_REFUSE, a, 101);
 	expect_eq(action.reason, LEDGER_OVER);
-	/* Who asks then has its own three. */
+	/* An account that asks then has its own three. */
 	ask(a, 2, 101, 0);
 	expect_quiet(0);
 }

@@ -104,8 +104,8 @@ TEST(the_cheapest_place_is_beside_parts_that_are_there)
 		expect(mig_room_cost(&g, &room, SMALL, 1) < mig_room_cost(&g, &room, SMALL, k));
 }
 
-/* Whatever is taken: of all profiles, what is offered lies beside what stays, and beside each
- * other. */
+/* With any places taken: the offered places of all profiles lie beside parts that stay, and beside
+ * each other. */
 TEST(all_offered_places_have_room_at_random)
 {
 	for (int round = 0; round < 300; round++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVIDIA's configuration comes to, row by row (nvidia_golden.def), and that docs/nvidia.md has
- * every key. */
+/* The effects of NVIDIA's configuration, row by row (nvidia_golden.def), and that docs/nvidia.md
+ * has every key. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -232,7 +232,7 @@ static int tell_set(const char *name, const char *value, unused int overwrite)
 	return 0;
 }
 
-/* What was set last, or was there before. */
+/* The value that was set last, or was there before. */
 static char *variable_now(const char *name)
 {
 	static char value[256];

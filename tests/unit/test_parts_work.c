@@ -113,7 +113,7 @@ TEST(a_part_with_a_process_is_given_to_nobody)
 	end();
 }
 
-/* What is destroyed may be somebody's whom the driver did not name. */
+/* A part that is destroyed may have a user whom the driver did not name. */
 TEST(a_part_whose_users_the_driver_does_not_tell_stays_and_is_given_to_nobody)
 {
 	static const char *const wants[] = {ID "0"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a journal's records come to; random journals against a naive reading of them. */
+/* The outcome of a journal's records; random journals against a naive reading of them. */
 #include "node/state/past.h"
 
 #include <stdio.h>

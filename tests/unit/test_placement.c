@@ -270,7 +270,7 @@ TEST(the_best_amount_is_of_a_gpu_where_nothing_else_is_in_the_way)
 	expect_eq(refusal.needed, 60 * GIB);
 }
 
-/* What is left of it is no more than a signed number holds, rounded up or not. */
+/* The rest of it is no more than a signed number holds, rounded up or not. */
 TEST(a_node_with_endless_memory_takes_pods)
 {
 	static const uint64_t endless[] = {INT64_MAX, UINT64_MAX};

@@ -129,7 +129,7 @@ static struct placement *given(struct state states[NODES])
 	return p;
 }
 
-/* What the library's whole numbers may be off by, just below or above one: 54.000005 was 53. */
+/* The error of the library's whole numbers, just below or above one: 54.000005 was 53. */
 #define NEAR 1e-4
 
 TEST(the_decision_is_the_best_by_the_definition)

@@ -64,7 +64,8 @@ TEST(foresight_keeps_nodes_whole_for_the_few_that_want_eight_gpus)
 		placed(p, &usuals[1], &d);
 }
 
-/* Whoever may go anywhere takes what some insist on rather than the last node with eight GPUs. */
+/* A pod that may go anywhere takes a node on which some insist rather than the last one with eight
+ * GPUs. */
 TEST(foresight_spares_the_last_room_for_many_gpus_more_than_a_model_that_is_asked_for)
 {
 	struct placement *p = given(PLACEMENT_FORESIGHT);

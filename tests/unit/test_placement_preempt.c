@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has to go so that somebody else can come. */
+/* Which pods have to go so that another can come. */
 #include "tests/unit/placement_fixture.h"
 
 enum { LOW = 1, HIGH = 9 };

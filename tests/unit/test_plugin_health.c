@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What befalls devices of a node whose GPUs are divided while meted runs. */
+/* Faults of devices of a node whose GPUs are divided while meted runs. */
 #include <stdlib.h>
 #include <unistd.h>
 

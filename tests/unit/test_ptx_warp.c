@@ -227,7 +227,7 @@ TEST(a_sync_instruction_waits_for_the_lanes_of_its_mask)
 		expect_eq(words()[t], t ^ 1);
 }
 
-/* What tiles of a cooperative group do: the halves of a warp name their own lanes. */
+/* As tiles of a cooperative group: the halves of a warp name their own lanes. */
 TEST(lanes_that_name_different_members_do_not_hear_each_other)
 {
 	/* Together at first; then the lanes 20 to 31 come by a longer way and their half waits. */

@@ -85,7 +85,7 @@ TEST(the_same_seed_gives_the_same_run)
 	expect_eq(one.waits[1].size, two.waits[1].size);
 	expect(one.waits[1].size > 100);
 	expect(memcmp(one.charged, two.charged, 2 * one.samples * sizeof(uint64_t)) == 0);
-	/* What a device runs is no more than there is time. */
+	/* A device does not run for longer than there is time. */
 	expect(one.served[2 * (one.samples - 1)] + one.served[2 * (one.samples - 1) + 1] <=
 	       setup.length_ns);
 	time_outcome_done(&one, 2);

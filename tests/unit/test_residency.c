@@ -181,7 +181,7 @@ TEST(a_smaller_device_is_borne_while_each_can_still_come_back_whole)
 	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
 	expect(residency_bears(&w.r, 6 * GIB, 0));
 	expect(!residency_bears(&w.r, 6 * GIB - 1, 0));
-	/* What it asks for counts as well. */
+	/* Its ask counts as well. */
 	residency_cancel(&w.m[1], w.now);
 	expect_eq(residency_ask(&w.m[1], 7 * GIB, w.now), RESIDENCY_WAITS);
 	expect(!residency_bears(&w.r, 7 * GIB - 1, 0));

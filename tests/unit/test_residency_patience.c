@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who does not do what it was told: patience, and being stuck. */
+/* Members that do not obey: patience, and being stuck. */
 #include "node/process.h"
 #include "tests/unit/residency_fixture.h"
 
@@ -215,7 +215,7 @@ TEST(neither_words_nor_preparing_without_end_are_work)
 		pump();
 	}
 	expect(w.stuck[0]);
-	/* What is prepared for an order is, once. */
+	/* Preparing for an order is excused, once. */
 	expect(w.now >= 101000 * MS + w.r.tuning.patience_ns + prepares * 1000 * MS);
 	expect(w.now <= 104000 * MS + w.r.tuning.patience_ns + prepares * 1000 * MS);
 }

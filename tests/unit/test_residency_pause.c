@@ -20,7 +20,7 @@ TEST(suspended_it_leaves_and_stays_out_until_it_is_resumed)
 	expect_eq(w.m[0].resident_bytes, 5 * GIB);
 }
 
-/* What the first of two is entitled to, when the second has run until now. */
+/* The time to which the first of two is entitled, when the second has run until now. */
 static uint64_t entitled(void)
 {
 	turns_settle(w.m[1].seat, w.now);

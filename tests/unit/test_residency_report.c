@@ -51,7 +51,7 @@ TEST(the_last_block_may_be_larger_than_the_rest_of_the_order)
 	expect_eq(of(said), RESIDENCY_BELIEVED);
 	said.dropped++;
 	expect_eq(of(said), RESIDENCY_GAVE_MORE);
-	/* What comes is bounded by the room that there is. */
+	/* Bytes that come are bounded by the room that there is. */
 	said = before;
 	said.entered = told.enter - said.returned + 1;
 	expect_eq(of(said), RESIDENCY_CAME_MORE);
@@ -65,7 +65,7 @@ TEST(no_tenant_moves_more_than_it_has)
 
 	said.left += 99;
 	expect_eq(residency_doubt(&told, &before, &said, &little), RESIDENCY_BELIEVED);
-	/* What has just left may come back. */
+	/* Bytes that have just left may come back. */
 	said.entered += 99;
 	expect_eq(residency_doubt(&told, &before, &said, &little), RESIDENCY_BELIEVED);
 	said.entered++;

@@ -32,7 +32,8 @@ TEST(a_tenant_that_finds_the_store_full_is_excused_and_one_that_keeps_it_full_is
 	expect(residency_hindrance(&w.m[2]) == &w.m[3]);
 	residency_stopped(&w.m[0], w.now);
 	pump();
-	/* What it has not got is not reserved for it, and it is ordered nothing that it cannot do.
+	/* Store that it has not got is not reserved for it, and it is ordered nothing that it
+	 * cannot do.
 	 */
 	expect_eq(w.m[0].store_bytes, 512 * MIB);
 	expect_eq(w.r.used_bytes, 512 * MIB);
@@ -64,7 +65,7 @@ TEST(a_quota_that_is_lowered_keeps_the_rest_where_it_is_until_it_is_raised)
 	move_all();
 	expect_eq(w.granted[1], 5 * GIB);
 	expect_eq(w.m[0].out_bytes, 4 * GIB);
-	/* What is out stays there, and returns. */
+	/* Memory that is out stays there, and returns. */
 	residency_quota(&w.m[0], 1 * GIB, w.now);
 	idles(1);
 	wants(0);

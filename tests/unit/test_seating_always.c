@@ -26,7 +26,7 @@ static uint64_t below(uint64_t bound)
 	return test_random_below(bound);
 }
 
-/* What the seated containers have of a device: those that run together, and of these the sidecars;
+/* The seated containers' parts of a device: of those that run together, and of these the sidecars;
  * and the most that one of the init containers needs beside these. */
 struct phases {
 	uint64_t bytes, side_bytes, peak_bytes;
@@ -280,7 +280,7 @@ static void expect_true_amounts(const struct seating_pod *pod, const struct take
 	expect_eq(said->available, nth(&rest, it->gpus));
 }
 
-/* What is no amount: is the GPU of the kind that is counted? */
+/* Beside amounts: is the GPU of the kind that is counted? */
 static bool is_of_kind(enum placement_reason reason, uint32_t device, const struct taken *taken,
 		       const struct seating_container *it)
 {
@@ -403,7 +403,7 @@ static void draw_containers(struct seating_pod *pod)
 		pod->container[i] = draw_container();
 		pod->container[i].kind = kind;
 	}
-	/* Who is alone while it starts is a matter of its own. */
+	/* A container that is alone while it starts is a matter of its own. */
 	for (uint32_t i = 0; kind == PLACEMENT_INIT && i < pod->containers; i++)
 		pod->container[i].exclusive = false;
 }

@@ -96,7 +96,7 @@ TEST(a_request_that_comes_while_its_member_is_served_costs_the_time_it_took)
 	expect(service_next(&service, false) == &member[1]);
 }
 
-/* What the machine should know of each. */
+/* The right state of each. */
 static struct model {
 	bool wants;
 	uint32_t row;

@@ -277,7 +277,7 @@ static void laws(struct history *history)
 
 		/* No engine works more than the time that there is. */
 		expect(book->busy_ns <= engines.at_ns);
-		/* What was asked for was done, or is still to do. */
+		/* All work that was asked for was done, or is still to do. */
 		if (lane != SEGMENT_HOST_TO_DEVICE && lane != SEGMENT_DEVICE_TO_HOST)
 			expect_eq(book->busy_ns + history->left_ns[lane], history->work_ns[lane]);
 		/* Ledgers add up. */

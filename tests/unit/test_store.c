@@ -125,7 +125,7 @@ TEST(quota_and_budget_are_used_to_the_last_byte_and_never_exceeded)
 	settle();
 	expect_eq(w.ready, 2);
 	store_close(first);
-	/* What is being cleared still counts. */
+	/* Memory that is being cleared still counts. */
 	expect_eq(refusal(second, 1), STORE_BUDGET);
 	settle();
 	take_bytes(second, 1);
@@ -217,7 +217,7 @@ TEST(no_device_takes_of_anothers_part_whichever_tenants_file_it_is)
 	expect_eq(w.part.leaving_bytes, 6 * GRAIN);
 	expect_eq(other.leaving_bytes, 0);
 	settle();
-	/* What one has cleared is not the other's. */
+	/* Memory that one has cleared is not the other's. */
 	expect_eq(store_take(store, &other, 1, on_ready, &its), STORE_BUDGET);
 	expect_eq(w.part.used_bytes, 0);
 	store_close(store);

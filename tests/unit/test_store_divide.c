@@ -57,7 +57,7 @@ static uint64_t draw(struct store_use uses[DEVICES], size_t count)
 	return budget;
 }
 
-/* What may be used in all, if each device has `each`. */
+/* The bytes that may be used in all, if each device has `each`. */
 static uint64_t sum_of(const struct store_use uses[DEVICES], size_t count, uint64_t each)
 {
 	uint64_t sum = 0;
@@ -86,7 +86,7 @@ TEST(as_much_as_possible_is_promised_and_never_more_than_there_is)
 		expect(sum_of(uses, count, each) <= budget);
 		if (is_anybody_here(uses, count))
 			expect(sum_of(uses, count, each + 1) > budget);
-		/* Who uses less takes nothing from anybody. */
+		/* A device that uses less takes nothing from any other. */
 		uses[less].bytes = test_random_below(uses[less].bytes + 1);
 		expect(store_divide(budget, uses, count) >= each);
 	}

@@ -52,7 +52,7 @@ TEST(a_tenant_that_has_ended_is_forgotten_and_the_others_keep_their_figures)
 		assert_int_equal(track != NULL, tenant % 2 == 0);
 		assert_int_equal(history_at(track, 1), track ? tenant : HISTORY_UNSAID);
 	}
-	/* Who comes back begins anew. */
+	/* A tenant that comes back begins anew. */
 	history_begin(&history);
 	history_add(&history, 1, 1, 5);
 	history_end(&history);

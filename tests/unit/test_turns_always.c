@@ -317,11 +317,12 @@ static void history(int restarts, int verdicts, int meet, int group)
 TEST(histories_that_broke_a_law_once_break_it_no_more)
 {
 	static const uint64_t begun[] = {
-		/* Who was reported as hung left the device on which its gate had not drained, and
-		 * was never asked again. */
+		/* A tenant that was reported as hung left the device on which its gate had not
+		 * drained, and was never asked again. */
 		0x0f81ceecbf8029e0,
 		0x09a2a21228db7690,
-		/* Who comes alone to a device with a cap runs there without its other ones. */
+		/* A tenant that comes alone to a device with a cap runs there without its other
+		 * ones. */
 		0x3d17ef45f9eead9f,
 		/* A gate that is opened with work in flight counts as idle. */
 		0x95f2a7f780f21461,

@@ -21,7 +21,7 @@ static void look(struct waiting *w, unsigned group)
 	w->longest_ns = most(w->longest_ns, m.now - w->since);
 }
 
-/* What has never ended ends at last, so long after it was closed in its own right. */
+/* Work that has never ended ends at last, so long after its gate was closed in its own right. */
 static void end_what_is_held(uint64_t after_ns)
 {
 	for (unsigned i = 0; i < m.programs; i++) {

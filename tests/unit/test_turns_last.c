@@ -77,7 +77,7 @@ TEST(a_tenant_whose_work_waits_for_its_thread_is_not_kept_from_its_turns)
 	expect_eq(m.hung, 0);
 }
 
-/* What was learnt of it holds no longer: its neighbours wait for that once. */
+/* The knowledge of it holds no longer: its neighbours wait for that once. */
 TEST(a_tenant_that_had_long_kernels_may_wait_for_its_thread_later)
 {
 	struct program *n = given_one(AHEAD, 600 * MS, 1);

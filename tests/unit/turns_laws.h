@@ -34,7 +34,7 @@ static inline void expect_cap(struct seat *s)
 	uint64_t cap = turns_cap_milli(&s->at), sum = 0, second = 1000 * MS;
 	uint64_t from = m.now > second ? m.now - second : 0;
 
-	/* Who is coupled is closed when it is idle, however long that takes. */
+	/* A coupled tenant is closed when it is idle, however long that takes. */
 	if (cap >= 1000 || s->span - s->first_span >= SPANS || tenant_of(s)->coupled)
 		return;
 	for (unsigned i = s->first_span; i < s->span; i++) {

@@ -26,7 +26,7 @@ enum {
 #define US 1000ull
 #define MS 1000000ull
 
-/* What its work is like. */
+/* The kind of its work. */
 enum nature { PLAIN, COUPLED, HANGS, MEETS };
 
 struct span {

@@ -115,7 +115,7 @@ TEST(memory_that_graphs_leave_is_for_other_graphs_until_it_is_trimmed)
 	sim_end(&sim);
 }
 
-/* What NVIDIA's driver does then is not known. */
+/* The answer of NVIDIA's driver then is not known. */
 TEST(captured_work_that_reaches_too_far_fails_when_it_runs)
 {
 	struct sim sim = sim_begin();

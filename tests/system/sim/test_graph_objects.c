@@ -155,7 +155,7 @@ TEST(a_graph_for_launches_by_the_device_has_nodes_that_the_device_can_run)
 	expect_eq(sim_word(word), 4);
 	expect_eq(sim_word(word + 4), 9);
 	ok(cuGraphExecDestroy(exec));
-	/* What the device cannot do, within a child too. */
+	/* Nodes that the device cannot run, within a child too. */
 	copy.srcHost = &pageable;
 	ok(cuGraphMemcpyNodeSetParams(node, &copy));
 	ok(cuGraphCreate(&parent, 0));

@@ -164,7 +164,7 @@ TEST(a_green_context_has_the_memory_and_code_of_the_primary_one)
 	ok(cuStreamGetGreenCtx(NULL, &which));
 	expect(!which);
 	ok(cuMemFree_v2(more));
-	/* What was made in it goes on without it. */
+	/* Objects that were made in it go on without it. */
 	ok(cuGreenCtxDestroy(green));
 	ok(sim_launch(sim.add, words, 1, stream));
 	ok(cuStreamSynchronize(stream));

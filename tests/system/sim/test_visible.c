@@ -8,7 +8,7 @@
 
 #define VISIBLE_GPU_MAX 4
 
-/* What a process sees. */
+/* The devices that a process sees. */
 struct view {
 	CUresult init;
 	int count;
