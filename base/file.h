@@ -18,7 +18,7 @@ must_check int file_slurp_from(int fd, size_t most, char **ret_text, size_t *ret
 /* Writes a temporary file next to it, syncs, and renames. A failure leaves nothing behind. */
 must_check int file_replace(const char *path, const void *content, size_t size, unsigned mode);
 
-/* The same without syncing, for files that say nothing after a restart of the machine: a process
+/* The same without syncing, for files that mean nothing after a restart of the machine: a process
  * that dies leaves the old content or the new one, a machine that crashes may leave half of it. */
 must_check int file_replace_unsynced(const char *path, const void *content, size_t size,
 				     unsigned mode);

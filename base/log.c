@@ -14,7 +14,7 @@
 
 enum { KINDS = 64 };
 
-/* What was written of an event. */
+/* How much was written of an event. */
 struct kind {
 	char event[32];
 	double tokens;

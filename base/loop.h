@@ -51,7 +51,7 @@ struct loop_watch {
 	struct loop_watch *next; /* of those that are being closed */
 	void (*ready)(struct loop_watch *watch, int events);
 	void (*closed)(struct loop_watch *watch);
-	int fd; /* borrowed: closed by whoever opened it, after loop_unwatch() */
+	int fd; /* borrowed: closed by its owner, after loop_unwatch() */
 	uint32_t serial;
 	short events;
 	bool open;

@@ -16,7 +16,7 @@ static short wanted(const struct loop_watch *watch, uint32_t events)
 		(short)((events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0));
 
 	came &= watch->events;
-	/* Who reads or writes finds the end. */
+	/* The owner finds the end when it reads or writes. */
 	return came || !(events & EPOLLHUP) ? came : watch->events;
 }
 
@@ -133,7 +133,8 @@ void loop_rewatch(struct loop_watch *watch, int events)
 	if (!events)
 		unset(watch);
 	else if (set(watch, events) < 0)
-		abort(); /* as libuv does: somebody would wait for ever for what is not watched */
+		abort(); /* as libuv does: its owner would wait for ever for an event that is not
+			    watched */
 }
 
 int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, int events,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loop.c needs of loop_watch.c. */
+/* The functions of loop_watch.c for loop.c. */
 #pragma once
 
 #include "base/loop.h"

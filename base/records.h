@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A folder of records, one text file each, which are replaced atomically: what a program must know
- * again when it is restarted.
+ * A folder of records, one text file each, which are replaced atomically: facts that a program must
+ * know again when it is restarted.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ must_check int records_open(const char *folder, const struct records_reader *rea
 must_check int records_write(const char *folder, const char *name, const char *text,
 			     struct fault *why);
 
-/* The same of a record that says nothing after a restart of the machine (file_replace_unsynced()).
+/* The same of a record that means nothing after a restart of the machine (file_replace_unsynced()).
  */
 must_check int records_write_unsynced(const char *folder, const char *name, const char *text,
 				      struct fault *why);

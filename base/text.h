@@ -48,7 +48,7 @@ bool text_uuid_begins(const char *uuid, const char *name);
  * one. libyaml takes it for a column, so that the first key of a map is indented. */
 size_t text_mark(const char *text, size_t size);
 
-/* Both say the same, or both are NULL. */
+/* Both are the same text, or both are NULL. */
 bool text_same(const char *a, const char *b);
 
 /* How many of its bytes, at most `most`, can be shown without cutting a character in two. */

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { WRAP_COLUMNS = 79 /* what fits on a terminal of 80, whatever it does at its edge */ };
+enum { WRAP_COLUMNS = 79 /* fits on a terminal of 80 columns, however that wraps at its edge */ };
 
 /* Prints a text and a line feed. `column` is where the line that it begins on is already; its
  * further lines begin behind `indent` blanks. A line feed within the text ends a paragraph. A word

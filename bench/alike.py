@@ -23,13 +23,13 @@ from mete import BUILD, Node, workload  # noqa: E402
 SLOW = int(os.environ.get("METE_ALIKE_SLOW", "8"))
 SECONDS = 16  # modelled: the first trial is 10 s after turns began
 SETTLED = 3  # modelled: until then tenants may be short
-STEPS = 4  # looks within a window
+STEPS = 4  # readings within a window
 OFF_MOST = 5.0  # points
 Look = collections.namedtuple("Look", "at had turns")
 
 
 class Window:
-    """What lies between two looks."""
+    """The time between two readings."""
 
     def __init__(self, begun, before, after):
         parts = [b - a for a, b in zip(before.had, after.had)]

@@ -5,9 +5,8 @@
 # `mete run`, within the credit that is there; and how many messages pairs cost that exceed it. "After export
 # tables": after the program has asked for the driver's private tables, as NVIDIA's runtime does.
 #
-# What is added is the difference between the program with the guest and without it, and the simulated driver's part
-# is in both: where the guest spares calls of the driver, that is subtracted. The guest's own instructions are those
-# that are executed in its library, whatever the driver does.
+# The cost is the difference between the program with the guest and without it, and the simulated driver's part is in both: where the guest spares
+# calls of the driver, that is subtracted. The guest's own instructions are those that are executed in its library, whatever the driver does.
 set -eu
 cd "$(dirname "$0")/.."
 . bench/under_mete.inc

@@ -4,13 +4,13 @@
 """meted as a node's device plugin, between a kubelet of our own and a small API server (tests/plugin/node.py).
 
 Allocate: 100,000 calls over the plugin's socket, one after the other as the kubelet makes them, while the API server is away:
-it must be a look-up of what is known. Again on a node whose GPUs MIG divides into 14 parts.
+it must be a look-up in memory. Again on a node whose GPUs MIG divides into 14 parts.
 
 With 64 pods bound and seen by the watch: what meted has in memory, without the simulated machine's pages (bench/daemon-size.py
-shows how), and the system calls that it begins in 5 s in which nothing happens. These are looks at the devices, every 5 s
-(node/devices/health.c: Xids and ECC errors, whether each device answers, its processes): a timer, the worker that is woken and wakes the
-loop again, and what the driver's library does, here reading the simulated machine's files. Nothing else of Kubernetes is polled:
-the kubelet's folder is inotify's, pods and the node are watched, profiles have a timer where there are any.
+shows how), and the system calls that it begins in 5 s in which nothing happens. These are readings of the devices, every 5 s (node/devices/health.c:
+Xids and ECC errors, whether each device answers, its processes): a timer, the worker that is woken and wakes the loop again, and what the driver's
+library does, here reading the simulated machine's files. Nothing else of Kubernetes is polled: the kubelet's folder is inotify's, pods and the node
+are watched, profiles have a timer where there are any.
 """
 import os
 import re

@@ -4,7 +4,7 @@
  * of the CPU's after each. Its memory is made of blocks, each of which is written to in each burst
  * and checked at the end.
  *
- * It says when each burst was, and how long it waited at most for a kernel of a burst, beyond the
+ * It prints when each burst was, and how long it waited at most for a kernel of a burst, beyond the
  * kernel's own time. Kernels' and pauses' times are the device's; where its clock is slower than
  * the machine's, as a simulated one may be, `slow` says how many times.
  */
@@ -86,7 +86,7 @@ static void rest(const struct job *j)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
-/* What was written, and that nothing else was. */
+/* Checks the bytes that were written, and that no others were. */
 static void check(struct job *j)
 {
 	unsigned written[WRITTEN], last;

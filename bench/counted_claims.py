@@ -98,7 +98,7 @@ def described(number):
 
 
 def shared(n):
-    """What meted publishes of a node with one GPU of 80 GiB."""
+    """The slices that meted publishes of a node with one GPU of 80 GiB."""
     def amount(value, policy):
         return {"value": value, "requestPolicy": policy}
     return [{"name": "gpu-0", "allowMultipleAllocations": True, "attributes": described(n), "capacity": {
@@ -108,7 +108,7 @@ def shared(n):
 
 
 def plain(n):
-    """What NVIDIA's driver publishes of a node with ten GPUs."""
+    """The slices that NVIDIA's driver publishes of a node with ten GPUs."""
     return [{"name": f"gpu-{i}", "attributes": described(f"{n}-{i}"), "capacity": {"memory": {"value": "80Gi"}}} for i in range(10)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What claims leave of GPUs that nobody can use, by the order of devices in the slices.
+"""The useless parts that claims leave of GPUs, by the order of devices in the slices.
 
 stranded  openb's default list of pods arrives on its 1,213 nodes with GPUs, in random orders, until 130 % of the GPUs are asked for. kube-scheduler picks the node
        as it does by default (of the first two fifths that have room, the one that is least allocated and balanced in processors and memory) or as it can be told

@@ -4,7 +4,7 @@
 parked  A batch program fills 90 % of a simulated GPU and never pauses. An urgent one that needs 80 % starts beside it, and alone: `urgent_start_added_s` is
         the difference of the times from its start to its first kernels, the median of some starts each, and `urgent_link_s` what the link takes for the bytes
         that have to leave. The batch program computes on between two starts, for longer than it is protected. Nothing is killed: its check of its own
-        memory at the end is what says so, and the number of its processes.
+        memory at the end proves that, and so does the number of its processes.
 """
 import os
 import statistics

@@ -2,7 +2,7 @@
 /*
  * Guests that are no programs: for bench/busy-daemon.py and bench/daemon-size.py.
  *
- *	crowd hold                joins with one guest per socket, and says nothing more
+ *	crowd hold                joins with one guest per socket, and sends nothing more
  *	crowd flood               asks for memory and gives it back, as fast as it can
  *	crowd hello               joins, leaves and joins again, as fast as it can
  *	crowd deaf                asks, and never reads an answer

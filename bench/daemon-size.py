@@ -71,7 +71,7 @@ def daemon_with_contexts():
                 fail("a guest has no context")
         log = open(place + "/mete/meted.log").read()
         pid = int(re.findall(r"daemon\.ready .*pid=(\d+)", log)[-1])
-        # meted looks at who has changed for some seconds (decision 56), and gives memory back.
+        # meted looks at tenants that have changed for some seconds (decision 56), and gives memory back.
         for _ in range(60):
             before = switches(pid)
             time.sleep(2)

@@ -7,7 +7,7 @@ openb's twelve lists and on those of bench/data/made_lists.py, at loads of 0.9 a
 make -s bench BENCH=departures      five seeds: 15 minutes on two cores; DEPARTURES_SEEDS=1-2 for less
 
 A list's ratio is what foresight refuses over what the best of Best Fit, FGD, packing and dot product refuses on it.
-Where hardly anything is refused a ratio says nothing: 0.05 points are added to both.
+Where hardly anything is refused a ratio means nothing: 0.05 points are added to both.
 """
 import concurrent.futures
 import json

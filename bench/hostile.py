@@ -21,7 +21,7 @@ def main():
         for attack in attacks:
             if (attack.devices, attack.daemon or "") != (devices, daemon):
                 continue
-            # What one attack has spoilt must not be counted against the next.
+            # Damage by one attack must not be counted against the next.
             world = world or World(BUILD, devices, daemon).__enter__()
             outcome, why = attack.run(world)
             outcomes.append(outcome)

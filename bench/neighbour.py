@@ -28,19 +28,19 @@ SMALL = 4 * MIB
 
 
 class Attack:
-    """`begin(meted, stack)` starts it; returns what is done at each look, or None."""
+    """`begin(meted, stack)` starts it; returns the function for each turn of the loop, or None."""
 
     def __init__(self, name, tries, begin, store="2GiB"):
         self.name, self.tries, self.begin, self.store = name, tries, begin, store
 
 
 def nothing(meted, stack):
-    """What the neighbour waits for without an attack."""
+    """The neighbour's waits without an attack."""
     large(meted)
 
 
 def large(meted, **more):
-    """Who has the room that is asked for."""
+    """The tenant that has the room that is asked for."""
     a = meted.mover("large", SET, **more)
     a.idle()
     return a
@@ -118,7 +118,7 @@ def unmoved(meted, stack):
 
 
 def dribble(meted, stack):
-    """A page at each look, and every stop answered."""
+    """A page at each turn of the loop, and every stop answered."""
     a = large(meted, obeys=False)
 
     def look():
@@ -148,10 +148,10 @@ ATTACKS = [
     Attack("hold-24", "likewise 24 tenants", files(24, write_what_never_comes)),
     Attack("greedy", "a tenant with 4 MiB asks for segments without end and ignores DROP", greedy),
     Attack("liar", "random figures of MOVED, SEGMENT_RETURN and INVENTORY", liar),
-    Attack("undrained", "who has the room does not drain", undrained),
-    Attack("unmoved", "who has the room does not move", unmoved),
-    Attack("dribble", "who has the room moves a page now and then", dribble),
-    Attack("keep", "a tenant keeps 320 MiB of the store, and ignores DROP: it is full for who is to leave", keep, store="832MiB"),
+    Attack("undrained", "the tenant with the room does not drain", undrained),
+    Attack("unmoved", "the tenant with the room does not move", unmoved),
+    Attack("dribble", "the tenant with the room moves a page now and then", dribble),
+    Attack("keep", "a tenant keeps 320 MiB of the store, and ignores DROP: it is full for the tenant that is to leave", keep, store="832MiB"),
 ]
 
 
@@ -194,7 +194,7 @@ def sigterm_s(meted):
 
 
 def main():
-    # What is measured of each; other parts add figures of their own here.
+    # The figures that are measured of each; other parts add figures of their own here.
     most = {"neighbour_segment_p99_ms": 0, "neighbour_answer_s": 0, "sigterm_most_s": 0}
     for attack in ATTACKS:
         if only and attack.name not in only:

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What alloc-cost, swap-alone and start-cost measure: pairs WHAT BYTES LIVE COUNT. Opens the driver
- * as programs do, makes a context and calls COUNT times, while LIVE other allocations of so many
- * bytes are there. WHAT: init (cuInit and no more), alloc, async, sync (cuCtxSynchronize), launch
- * (of a kernel that does nothing), segments (takes 16 and frees them, as a caching allocator does),
- * timed (alloc, and prints the microseconds of a pair), timed-launch (the nanoseconds of a launch),
- * until (alloc, until standard input ends).
- * With "tables-" before it, the driver's private tables are asked for first, as NVIDIA's runtime
- * does.
+ * The calls that alloc-cost, swap-alone and start-cost measure: pairs WHAT BYTES LIVE COUNT. Opens
+ * the driver as programs do, makes a context and calls COUNT times, while LIVE other allocations of
+ * so many bytes are there. WHAT: init (cuInit and no more), alloc, async, sync (cuCtxSynchronize),
+ * launch (of a kernel that does nothing), segments (takes 16 and frees them, as a caching allocator
+ * does), timed (alloc, and prints the microseconds of a pair), timed-launch (the nanoseconds of a
+ * launch), until (alloc, until standard input ends). With "tables-" before it, the driver's private
+ * tables are asked for first, as NVIDIA's runtime does.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -104,13 +103,13 @@ static void async_pairs(size_t bytes, unsigned long live, unsigned long count)
 	CUstream stream;
 
 	must(CALL(cuStreamCreate)(&stream, 0), "cuStreamCreate");
-	/* What stays keeps the pool's memory where it is. */
+	/* Memory that stays keeps the pool's where it is. */
 	for (unsigned long i = 0; i < live; i++)
 		must(alloc(&address, bytes, stream), "cuMemAllocAsync");
 	for (unsigned long i = 0; i < count; i++) {
 		must(alloc(&address, bytes, stream), "cuMemAllocAsync");
 		must(free_(address, stream), "cuMemFreeAsync");
-		/* What has run far ahead of the device makes the pool larger, by chance. */
+		/* Calls far ahead of the device make the pool larger, by chance. */
 		if (i % AHEAD == 0)
 			must(wait(stream), "cuStreamSynchronize");
 	}

@@ -62,7 +62,7 @@ static int negatives(struct placement *p, struct booking *last, struct result *r
 
 	none.container[0].devices = 8;
 	none.container[0].compute_milli = PLACEMENT_WHOLE;
-	/* Not `exclusive`: that would be answered by a count of free GPUs, without a look. */
+	/* Not `exclusive`: that would be answered by a count of free GPUs, without a search. */
 	for (int i = -1; i < NEGATIVES; i++) {
 		struct placement_decision decision;
 		double start = now_seconds(), us;
@@ -70,7 +70,7 @@ static int negatives(struct placement *p, struct booking *last, struct result *r
 		if (placement_decide(p, &none, &decision) != PLACEMENT_NOWHERE)
 			return 1;
 		us = 1e6 * (now_seconds() - start);
-		/* The first one makes the shape: it looks at every node. */
+		/* The first one makes the shape: it tests every node. */
 		if (i < 0)
 			result->first_negative_us = us;
 		else

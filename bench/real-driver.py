@@ -19,7 +19,7 @@ ROUTES = "symbols", "ask"
 
 
 def rule(line):
-    """The function that a line is about: which it asks for by name, or which the table says that it should lead to."""
+    """The function of a text line: the one that it asks for by name, or the one to which it should lead by the table."""
     return line.split()[1] if line.startswith("symbol ") else line.split()[-1]
 
 

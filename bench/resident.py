@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of meted is in memory, for benchmarks."""
+"""meted's resident memory, for benchmarks."""
 import re
 
 

@@ -11,7 +11,7 @@ preloaded() { LD_PRELOAD="$build/guest/12.9/libmete.so" "$@"; }
 pairs="$build/bench/pairs"
 preload=$(($(instructions preloaded /bin/true) - $(instructions without_guest /bin/true)))
 init=$(($(instructions with_guest "$pairs" init 0 0 0) - $(instructions without_guest "$pairs" init 0 0 0)))
-# What `mete run` sets beside that (folders to search) is in the figure of cuInit.
+# Other settings of `mete run` (folders to search) are in the figure of cuInit.
 echo "figure: relocations $(readelf -rW "$build/guest/12.9/libmete.so" | grep -c R_X86_64_) relocations"
 echo "figure: init_added_instructions $((init - preload)) instructions"
 echo "figure: preload_added_instructions $preload instructions"

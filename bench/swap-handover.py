@@ -32,7 +32,7 @@ KERNEL_MS = 1
 
 
 class Sampler(threading.Thread):
-    """What has moved in all, by the time of the look."""
+    """All bytes that have moved until now."""
 
     def __init__(self, node):
         super().__init__(daemon=True)
@@ -46,12 +46,12 @@ class Sampler(threading.Thread):
             time.sleep(0.1)
 
     def at(self, instant):
-        """As of the first look after it."""
+        """As of the first reading after it."""
         return next(sample[1:] for sample in self.samples if sample[0] >= instant)
 
 
 def gaps(program):
-    """The times in which it ran nothing, in seconds: as far as it has said."""
+    """The times in which it ran nothing, in seconds: as far as it has printed them."""
     out, _ = program.process.communicate()
     return [(int(a) / 1e6, int(b) / 1e6) for a, b in re.findall(r"gap from_us=(\d+) to_us=(\d+)", out)]
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a turn costs a process that does nothing but what meted cannot do without: a timer, a word
- * to the holder's agent, its answer, a wake-up at the next one's gate and a word to its agent. Two
- * children stand for the guests. For bench/turn-cost.py.
+ * The cost of a turn to a process that does only the steps that meted cannot do without: a timer, a
+ * word to the holder's agent, its answer, a wake-up at the next one's gate and a word to its agent.
+ * Two children stand for the guests. For bench/turn-cost.py.
  *
  *	turn_floor SECONDS TURN_US     prints the process' CPU time for a turn, in microseconds
  */

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # About: time: fairness, caps and latency of real programs on the simulated GPU
-"""Time shared out among real programs under `mete run`, on the simulated GPU: who had what of it, by the
-simulator's own ledger, with turns and without; caps; what an idle tenant leaves and how soon; an interactive tenant
-beside a batch job. `bench/turns-e2e.py [PART...]`: fairness, caps, latency.
+"""Time shared out among real programs under `mete run`, on the simulated GPU: each one's part of it, by the simulator's own ledger, with turns and
+without; caps; what an idle tenant leaves and how soon; an interactive tenant beside a batch job. `bench/turns-e2e.py [PART...]`: fairness, caps,
+latency.
 
 Modelled time. A run in which the programs' kernels came late (99th percentile) by more than LATE_MOST is not counted:
 it is repeated on a slower clock. How often is printed.
@@ -68,7 +68,7 @@ class Machine(Node):
             run.stdout.readline()
 
     def look(self):
-        """What each process of each tenant has had so far, and how late its kernels came."""
+        """The time that each process of each tenant has had so far, and how late its kernels came."""
         text = subprocess.run([BUILD + "/sim/mete-sim", "--ledger"], env=self.environment, text=True, check=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
         seen = {}
@@ -95,7 +95,7 @@ class Machine(Node):
         return parts
 
     def end(self):
-        """What each tenant's program said at last."""
+        """The last output of each tenant's program."""
         said = {}
         for name, run in self.tenants:
             out, err = run.communicate(timeout=240)
@@ -217,7 +217,7 @@ def latency():
         rates.append(parts["t1"] / rate * 100)
         print(f"requests of {load[0] * 0.5} ms: p99 {single:.0f} us alone, beside batch kernels of 2 ms {turns:.0f} us with turns, "
               f"{plain:.0f} us without; batch has {rates[-1]:.1f} % of its rate alone, they {parts['t0'] * 100:.1f} % of the device", flush=True)
-        # What a user sees: a request may have to wait for the batch kernel that is under way, whoever schedules.
+        # For a user: a request may have to wait for the batch kernel that is under way, whatever the scheduler is.
         print(f"figure: latency_p99_user_ratio{name} {turns / single:.3f} ratio")
         print(f"figure: latency_p99_user_ratio{name}_floor {(single + BATCH_US) / single:.3f} ratio")
         print(f"figure: latency_p99_user_ratio{name}_without_turns {plain / single:.3f} ratio")

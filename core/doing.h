@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a tenant is doing on a device, as its user would say it. `mete ps`, its JSON and the metrics
- * all show what doing_of() says.
+ * What a tenant is doing on a device, in its user's words. `mete ps`, its JSON and the metrics all
+ * show the result of doing_of().
  *
  * Pure: no clock, no daemon; facts in, one of doing.def out. The words are their callers'.
  */
@@ -23,8 +23,8 @@ struct doing_facts {
 	uint32_t reasons;      /* why its gate is not open: gate_reasons() */
 	bool present;	       /* it has a process there */
 	bool asks;	       /* an allocation of it waits */
-	bool says;	       /* its guests say whether they are busy, ... */
-	bool busy;	       /* ... and this is what they said last */
+	bool says;	       /* its guests report whether they are busy, ... */
+	bool busy;	       /* ... and this is their last report */
 	bool stands;	       /* a thread of it waits at a gate */
 	bool governed;	       /* the device's tenants take turns */
 	bool paused;	       /* a process whose work does not end is stopped */

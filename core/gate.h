@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a tenant's gate on a device is not open. meted opens and closes the gate by this, and `mete
- * ps`, its JSON and core/doing.h say what this says: each reason is a fact of one machine, and is
- * kept nowhere else.
+ * ps`, its JSON and core/doing.h take their words from it: each reason is a fact of one machine,
+ * and is kept nowhere else.
  *
  * Pure: it reads what core/turns.h and core/residency.h decided, and two facts that are only its
  * caller's.

@@ -9,7 +9,7 @@
 
 #define SHARED "its volume is shared with the host (mountPropagation: Bidirectional)"
 
-/* What programs open the driver as. */
+/* The names under which programs open the driver. */
 static const char *const guest_names[] = {"libcuda.so", "libcuda.so.1", "libnvidia-ml.so",
 					  "libnvidia-ml.so.1"};
 
@@ -62,7 +62,7 @@ static int open_driver(struct cover *c, struct fault *why)
 	owned(close) int folder = root_find(c->root, PLACE_DRIVER, ROOT_FOLDER);
 	int r = folder < 0 ? folder : root_list(c->root, folder, add_driver_file, c);
 
-	/* A driver of nothing but what meted hands out. */
+	/* A driver made only of the files that meted hands out. */
 	if (root_is_absent(folder))
 		return 0;
 	if (r < 0)
@@ -99,7 +99,8 @@ void cover_free(struct cover *c)
 	free(c);
 }
 
-/* What belongs in the place of a file of that name: a descriptor; -1: what is there may stay. */
+/* The descriptor of the file that belongs in the place of that name; -1: the file that is there may
+ * stay. */
 static int instead_of(const struct cover *c, const char *name)
 {
 	size_t stem = linker_stem(name);
@@ -139,7 +140,7 @@ static int cover_file(struct cover *c, const char *path, const char *name, struc
 	if (there < 0 && root_is_absent(there))
 		return 0;
 	if (there < 0)
-		return fault_set(why, there, "%s cannot be looked at: %s", path, root_says(there));
+		return fault_set(why, there, "%s cannot be read: %s", path, root_says(there));
 	if (fstat(there, &about) != 0)
 		return fault_set(why, -errno, "%s: %s", path, strerror(errno));
 	/* A linker that is led to a folder gives up: there is nothing to cover. */
@@ -181,7 +182,7 @@ static int cover_entry(void *owner, const char *name)
 	return cover_file(in->cover, path, name, in->why);
 }
 
-/* 1: a folder that was not looked at before. */
+/* 1: a folder that was not searched before. */
 static int note_folder(struct cover *c, int fd, struct fault *why)
 {
 	struct stat about;
@@ -192,7 +193,7 @@ static int note_folder(struct cover *c, int fd, struct fault *why)
 		if (c->folder[i].device == about.st_dev && c->folder[i].inode == about.st_ino)
 			return 0;
 	if (c->folders == COVER_FOLDERS_MAX)
-		return fault_set(why, -E2BIG, "the image's linker looks into more than %d folders",
+		return fault_set(why, -E2BIG, "the image's linker searches more than %d folders",
 				 COVER_FOLDERS_MAX);
 	c->folder[c->folders].device = about.st_dev;
 	c->folder[c->folders++].inode = about.st_ino;
@@ -214,7 +215,7 @@ int cover_folder(struct cover *c, const char *folder, struct fault *why)
 		r = root_list(c->root, fd, cover_entry, &in);
 	}
 	if (r < 0 && !*why->text)
-		return fault_set(why, r, "%s cannot be looked at: %s", folder, root_says(r));
+		return fault_set(why, r, "%s cannot be read: %s", folder, root_says(r));
 	return r;
 }
 

@@ -2,11 +2,11 @@
 /*
  * Puts the guest into the driver's place in a container's file system: over each libcuda and
  * libnvidia-ml that is there, and the driver's other files over those of other versions; and makes
- * the names where the linker looks without being told.
+ * the names in the folders that the linker searches without being told.
  *
- * What is there is covered by mounts, and stays as it is below them. Names that are missing are
- * links in the container's own layer, or, where that cannot be written, a layer of links above it:
- * never in what was mounted into the container, which may be the host's.
+ * Files that are there are covered by mounts, and stay as they are below them. Names that are
+ * missing are links in the container's own layer, or, where that cannot be written, a layer of
+ * links above it: never in a folder that was mounted into the container, which may be the host's.
  */
 #pragma once
 
@@ -32,11 +32,11 @@ struct cover {
 	struct {
 		dev_t device;
 		ino_t inode;
-	} folder[COVER_FOLDERS_MAX]; /* that were looked at */
+	} folder[COVER_FOLDERS_MAX]; /* that were searched */
 };
 
-/* `guest`: the library on the host. That the container has the very same where the edits put it
- * shows that the runtime has made the mounts, and that they are what they should be. */
+/* `guest`: the library on the host. If the container has the very same file where the edits put it,
+ * the runtime has made the mounts, and they are the right ones. */
 must_check int cover_open(struct root *root, const char *guest, struct cover **ret_cover,
 			  struct fault *why);
 void cover_free(struct cover *cover);

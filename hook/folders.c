@@ -22,8 +22,8 @@
 #error "NVIDIA has drivers for x86_64 and aarch64"
 #endif
 
-/* Where a distribution's glibc lies, and its linker looks without being told. The last is where
- * images of Alpine have a glibc beside their own. */
+/* Where a distribution's glibc lies: its linker searches these folders without being told. The last
+ * is where images of Alpine have a glibc beside their own. */
 static const char *const glibc_folders[] = {
 	("/lib/" MULTIARCH), ("/usr/lib/" MULTIARCH), "/lib64", "/usr/lib64", "/lib",
 	"/usr/lib",	     "/usr/glibc-compat/lib",
@@ -149,7 +149,7 @@ static int make_glibc_names(struct search *s)
 	return found ? 0 : name_where_cache_says(s);
 }
 
-/* The first of musl's folders that is there, which it looks into first. */
+/* The first of musl's folders that is there, which its linker searches first. */
 static int make_names_in_first(struct search *s, const char *folder, bool *made)
 {
 	owned(close) int there = -1;
@@ -326,6 +326,6 @@ int folders_cover(struct cover *cover, const char *library_path, struct fault *w
 		r = cover_library_path(&s, library_path);
 	/* Lists of files end with errors that nobody could explain before. */
 	if (r < 0 && !*why->text)
-		return fault_set(why, r, "the image cannot be looked at: %s", root_says(r));
+		return fault_set(why, r, "the image cannot be read: %s", root_says(r));
 	return r;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where programs of an image look for a driver: its linkers' own folders, what their configuration
- * and their cache name, what the container's LD_LIBRARY_PATH names, and where NVIDIA's images keep
- * drivers of their own.
+ * Lists the folders in which programs of an image find a driver: its linkers' own folders, those
+ * that the linkers' configuration and cache name, those of the container's LD_LIBRARY_PATH, and
+ * those in which NVIDIA's images keep drivers of their own.
  */
 #pragma once
 
@@ -15,6 +15,6 @@ enum {
 	FOLDERS_INCLUDES_MAX = 256,
 };
 
-/* `library_path`: the container's LD_LIBRARY_PATH, or "". What is too large to be looked at is a
- * failure: what is not covered is not protected. */
+/* `library_path`: the container's LD_LIBRARY_PATH, or "". A file that is too large to be read is a
+ * failure: a folder that is not covered is not protected. */
 must_check int folders_cover(struct cover *cover, const char *library_path, struct fault *why);

@@ -97,7 +97,8 @@ static int read_escape(struct reader *r, char out[4], size_t *ret_size)
 	return 0;
 }
 
-/* A string's content up to its end. What does not fit into `room` is read all the same: 1 then. */
+/* A string's content up to its end. A string that does not fit into `room` is read all the same: 1
+ * then. */
 static int read_rest(struct reader *r, char *out, size_t room)
 {
 	size_t used = 0;
@@ -127,7 +128,7 @@ static int read_string(struct reader *r, char *out, size_t room)
 	return eat(r, '"') ? read_rest(r, out, room) : -EINVAL;
 }
 
-/* Numbers and names are not looked at closely: the runtime that wrote them reads them, too. */
+/* Numbers and names are not checked closely: the runtime that wrote them reads them, too. */
 static int skip_plain(struct reader *r)
 {
 	const char *begin = r->at;
@@ -137,7 +138,8 @@ static int skip_plain(struct reader *r)
 	return r->at > begin ? 0 : -EINVAL;
 }
 
-/* Whatever stands there, without recursion: `open` is what must be closed, the innermost last. */
+/* Skips a value of any kind, without recursion: `open` has the brackets that must be closed, the
+ * innermost last. */
 static int skip_value(struct reader *r)
 {
 	char open[JSON_DEPTH_MAX];

@@ -10,7 +10,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* What lies before the next of `ends`, blanks around it left out. False at the end of the text. */
+/* The text before the next of `ends`, blanks around it left out. False at the end of the text. */
 static bool next_part(struct linker_text *text, const char *ends, const char **ret_begin,
 		      size_t *ret_size)
 {
@@ -30,7 +30,7 @@ static bool next_part(struct linker_text *text, const char *ends, const char **r
 	return true;
 }
 
-/* False for what is no path: empty, too long, or with a NUL in it. */
+/* False for a text that is no path: empty, too long, or with a NUL in it. */
 static bool copy_path(const char *begin, size_t size, char ret_value[PATH_MAX])
 {
 	if (size == 0 || size >= PATH_MAX || memchr(begin, '\0', size))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the dynamic linkers of an image read, and how libraries are called. The texts are the
- * image's: whatever they hold, nothing here looks beyond their end. Pure.
+ * Reads the files of an image's dynamic linkers, and knows the names of libraries. The texts are
+ * the image's: whatever they hold, nothing here reads beyond their end. Pure.
  */
 #pragma once
 
@@ -20,7 +20,8 @@ struct linker_text {
 	const char *at, *end;
 };
 
-/* The next folder or include of an ld.so.conf; what is longer than a path can be is left out. */
+/* The next folder or include of an ld.so.conf; a row that is longer than a path can be is left out.
+ */
 enum linker_kind linker_next_line(struct linker_text *text, char ret_value[PATH_MAX]);
 
 /* Between folders: in musl's /etc/ld-musl-*.path and its LD_LIBRARY_PATH; in glibc's. */
@@ -32,8 +33,8 @@ bool linker_next_folder(struct linker_text *text, const char *ends, char ret_val
 
 /*
  * The next path of an ld.so.cache whose file has one of the two names or one that begins with it:
- * "libcuda.so" also finds libcuda.so.1. Numbers lie between the paths that may look like a part of
- * one: each slash of what lies between two NULs begins a path of its own.
+ * "libcuda.so" also finds libcuda.so.1. Numbers lie between the paths, and may have the form of a
+ * part of one: each slash between two NULs begins a path of its own.
  */
 bool linker_next_cached(struct linker_text *text, const char *const names[], size_t count,
 			char ret_value[PATH_MAX]);

@@ -5,11 +5,11 @@
  *
  *	mete-hook GUEST        the library on the host, which the container has as PLACE_GUEST
  *
- * What it does is in cover.h, where it looks in folders.h. The image is believed nothing; the
+ * cover.h describes its work, folders.h the folders that it searches. The image is not trusted; the
  * runtime's state and the container's configuration are the host's. It changes mounts and links in
- * the container alone, twice with the same result. When it cannot do all of it, it says why in one
- * sentence and fails, and the container does not start: one whose programs pass the guest by would
- * take its neighbours' memory.
+ * the container alone, twice with the same result. When it cannot do all of it, it writes the
+ * reason in one sentence and fails, and the container does not start: one whose programs pass the
+ * guest by would take its neighbours' memory.
  */
 #include <fcntl.h>
 #include <string.h>

@@ -10,9 +10,9 @@
  * found in. */
 must_check int mount_over(int file, int over);
 
-/* 1: what is mounted over `fd` would be mounted elsewhere, too: a volume with mount propagation in
- * both directions, whose other end may be the host's own folder. The container's own root is not
- * asked: its other end is the container's, too. (Before Linux 5.8 nobody can tell: 0.) */
+/* 1: a mount over `fd` would appear elsewhere, too: a volume with mount propagation in both
+ * directions, whose other end may be the host's own folder. The container's own root is not asked:
+ * its other end is the container's, too. (Before Linux 5.8 nobody can tell: 0.) */
 must_check int mount_is_shared(const struct root *root, int fd);
 
 struct mount_link {
@@ -21,8 +21,9 @@ struct mount_link {
 };
 
 /*
- * The folder shows these links beside, and instead of, what it holds; nothing can be written there
- * any more. For what cannot be written anyway, or is not ours to write to.
+ * The folder shows these links beside its own entries, and instead of those of the same name;
+ * nothing can be written there any more. For a folder that cannot be written anyway, or is not ours
+ * to write to.
  * -EBUSY: other things are mounted in it, which would be hidden. -EXDEV: it is shared.
  */
 must_check int mount_links(struct root *root, const char *folder, const struct mount_link *links,

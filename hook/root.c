@@ -104,7 +104,7 @@ int root_read(struct root *root, const char *path, size_t most, char **ret_text,
 	fd = root_reopen(there, O_RDONLY);
 	if (fd < 0)
 		return fd;
-	/* Of a file that grows meanwhile: what it had. */
+	/* Of a file that grows meanwhile: its former content. */
 	text = malloc((size_t)about.st_size + 1);
 	if (!text)
 		return -ENOMEM;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A folder whose content others chose, as the root of all paths below it: links lead to where they
- * would lead a process that has it for its root, and nothing leads out of it. Files are looked at
- * before they are opened, and opened once: what they are cannot change in between.
+ * would lead a process that has it for its root, and nothing leads out of it. A file's kind is
+ * checked before it is opened, and it is opened once: it cannot be exchanged in between.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "base/fault.h"
 
 enum {
-	ROOT_STEPS_MAX = 200000, /* look-ups: who has more to look at than that gets -E2BIG */
+	ROOT_STEPS_MAX = 200000, /* look-ups: an image that needs more than that gets -E2BIG */
 };
 
 struct root {
@@ -38,14 +38,14 @@ enum root_how {
 		4, /* -EXDEV: another file system, or another mount of this one, is in the way */
 };
 
-/* What is at that path, as O_PATH. -ENOSYS: a kernel older than Linux 5.6; -E2BIG: too much was
- * looked at. */
+/* Opens the file at that path as O_PATH. -ENOSYS: a kernel older than Linux 5.6; -E2BIG: it takes
+ * too many look-ups. */
 must_check int root_find(struct root *root, const char *path, unsigned how);
 
-/* What an error of these functions says to a person. */
+/* The words of an error of these functions, for a person. */
 const char *root_says(int error);
 
-/* Can whoever looks for that path find nothing there? */
+/* Is it certain that nothing is found at that path? */
 static inline bool root_is_absent(int error)
 {
 	return error == -ENOENT || error == -ENOTDIR || error == -ELOOP || error == -ENAMETOOLONG;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the API server answers to a list and a watch, told to the watcher. */
+/* The API server's answers to a list and a watch, told to the watcher. */
 #include <string.h>
 
 #include "kube/api_read.h"

@@ -81,7 +81,7 @@ must_check int grpc_server_open(struct loop *loop, const char *path, unsigned mo
 must_check int grpc_server_inherit(struct loop *loop, int socket, const char *within,
 				   const struct grpc_method *methods, size_t count, void *owner,
 				   struct grpc_server **ret_server, struct fault *why);
-/* What another process can inherit. Lent. */
+/* The descriptor that another process can inherit. Lent. */
 int grpc_server_socket(const struct grpc_server *server);
 /* Lent. */
 const char *grpc_server_path(const struct grpc_server *server);
@@ -90,7 +90,7 @@ const char *grpc_server_path(const struct grpc_server *server);
  * kubelet clears its folder. */
 bool grpc_server_is_reachable(const struct grpc_server *server);
 
-/* Accepts no connections from now on: who dials waits, as if the server were slow. */
+/* Accepts no connections from now on: a client that dials waits, as if the server were slow. */
 void grpc_server_hold(struct grpc_server *server);
 /* Accepts them again, for that owner. */
 void grpc_server_go_on(struct grpc_server *server, void *owner);

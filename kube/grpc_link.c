@@ -17,7 +17,7 @@ enum {
 
 static void watch_for(struct grpc_link *link, int events)
 {
-	/* An error pauses the watch: what is the same to us need not be to the loop. */
+	/* An error pauses the watch: the loop need not agree with us that nothing has changed. */
 	link->events = events;
 	loop_rewatch(&link->watch, events);
 }

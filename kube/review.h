@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose a token is, and what somebody may get, as the API server says it: the bodies of TokenReview
- * (authentication.k8s.io/v1) and SubjectAccessReview (authorization.k8s.io/v1), and what their
- * answers say. Pure.
+ * Questions to the API server: which user a token belongs to, and which objects a user may get. The
+ * bodies of TokenReview (authentication.k8s.io/v1) and SubjectAccessReview
+ * (authorization.k8s.io/v1), and the reading of their answers. Pure.
  * https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-review-v1/
  * https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/subject-access-review-v1/
  */

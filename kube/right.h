@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody may do in a cluster, in words that its users share: no JSON, no server. */
+/* A user's rights in a cluster, in words that its users share: no JSON, no server. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,9 +13,9 @@ struct right {
 
 enum { RIGHT_NO = 1 };
 
-/* An answer. 0: yes; where it is about a token, `user` is who says it, in a form that questions
- * about his rights want, and `name` what he is called: both are lent. RIGHT_NO. -errno: the API
- * server did not say. */
+/* An answer. 0: yes; where it is about a token, `user` is its user, in the form that questions
+ * about his rights want, and `name` his name: both are lent. RIGHT_NO. -errno: the API server did
+ * not answer. */
 typedef void right_told(void *owner, int r, const char *user, const char *name);
 
 /* A question under way. */

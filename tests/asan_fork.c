@@ -35,7 +35,7 @@ static void install(int argc, char **argv, char **envp)
 		abort();
 }
 
-/* Before the constructors of all libraries, so that whoever else has handlers may still allocate
- * in theirs: the last ones run first before a fork(). */
+/* Before the constructors of all libraries, so that other libraries may still allocate in their
+ * handlers: the last ones run first before a fork(). */
 __attribute__((section(".preinit_array"), used)) static void (*const installer)(int, char **,
 										char **) = install;

@@ -19,7 +19,7 @@ static inline void sim_folder_make(void)
 	setenv("METE_SIM_DIR", folder, 1);
 }
 
-/* Whoever has joined leaves the segment first. */
+/* A process that has joined leaves the segment first. */
 static inline void sim_folder_remove(void)
 {
 	static const char *const names[] = {"segment", "lock"};

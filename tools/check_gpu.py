@@ -112,7 +112,7 @@ def place(build, simulated):
     """The environment of all commands: a runtime folder of its own, and the driver that is asked."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("LD_PRELOAD", "METE_SOCKET", "METE_DRIVER") and not (simulated and name.startswith("METE_SIM_"))}
-    # A socket's path has 107 bytes at most, and other users look at this node, too.
+    # A socket's path has 107 bytes at most, and other users read this node, too.
     scratch = tempfile.mkdtemp(prefix="mete-check-", dir="/tmp")
     os.chmod(scratch, 0o755)
     os.mkdir(scratch + "/run", 0o700)

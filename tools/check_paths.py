@@ -2,8 +2,8 @@
 """Usage: python3 check_paths.py ROOT: every path that README.md and docs/*.md name is there; tools/check paths runs it.
 
 A path is a word of `code` that begins with a folder of the tree; * stands for what it stands for in a shell, and MODULE, NAME and VERB
-stand for any. What is built (build/) is not looked for. The targets of relative links count, too. In a row of a table that begins with
-a folder, a file of C without one is that folder's.
+stand for any. Built files (build/) are not checked. The targets of relative links count, too. In a row of a table that begins with a folder, a file
+of C without one is that folder's.
 """
 import glob
 import os

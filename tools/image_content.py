@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the image that tools/image makes, which the tests' clusters run, too: deploy/Containerfile says it, this follows."""
+"""The content of the image that tools/image makes, which the tests' clusters run, too: it follows deploy/Containerfile."""
 import json
 import os
 import re

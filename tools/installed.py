@@ -23,7 +23,7 @@ def owner():
 
 
 def as_owner(command, **more):
-    """Runs it as the tree's owner, to whom what it writes then belongs."""
+    """Runs it as the tree's owner, to whom the files that it writes then belong."""
     who = owner()
     start = ["setpriv", f"--reuid={who[0]}", f"--regid={who[1]}", "--init-groups", "--"] if who else []
     done = subprocess.run(start + command, text=True, **more)
@@ -33,7 +33,7 @@ def as_owner(command, **more):
 
 
 def end_by_interrupt():
-    """As Ctrl-C ends any program: make says the one line."""
+    """As Ctrl-C ends any program: make prints the one message."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
 

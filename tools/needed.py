@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests need of a machine beyond a compiler: how each is looked for, and what to do where it is missing.
+"""Needs of tests beyond a compiler: how each is found, and the remedy where it is missing.
 
-tools/needs looks for all of it at the start of `make test`, says it in a table, and leaves it in build/needs.json. Tests that
-need such a thing ask lacking(), which reads that file if it is of this machine and of the last hour, and looks itself
-otherwise. What the file says is missing is looked for again where that is quick: somebody may have brought it since.
+tools/needs checks all of them at the start of `make test`, shows them in a table, and leaves them in build/needs.json. Tests that need such a thing
+ask lacking(), which reads that file if it is of this machine and of the last hour, and checks itself otherwise. A need that is missing by the file is
+checked again where that is quick: it may have been installed since.
 """
 import json
 import os
@@ -20,7 +20,7 @@ from registries import ROOT, Unavailable
 FINDINGS = os.path.join(ROOT, "build", "needs.json")
 FRESH = 3600  # seconds
 SOMEBODY = 61001  # a user who need not exist
-SEARCH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # where a user's shell does not look
+SEARCH = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"  # where a user's shell does not search
 GROUPS = "/sys/fs/cgroup"
 CONTROLLERS = "cpu", "memory", "pids"  # that the kubelet wants for its pods; in version 1 also cpuset
 
@@ -34,7 +34,7 @@ class Lacking(Exception):
 
 
 def words(*command, **options):
-    """What a command says first; Lacking with its last words if it fails."""
+    """The first text line of a command's output; Lacking with its last one if it fails."""
     try:
         done = subprocess.run(command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
                               env=dict(os.environ, PATH=SEARCH), **options)
@@ -59,7 +59,7 @@ def look_root():
 
 
 def closed_folder(uid):
-    """The first folder above the build that this user may not enter, as far as permissions say."""
+    """The first folder above the build that this user may not enter, as far as permissions tell."""
     place = os.path.join(ROOT, "build")
     above = [place]
     while above[-1] != "/":
@@ -294,7 +294,7 @@ CERTIFICATES = "name the bundle of your network's certificates in SSL_CERT_FILE"
 
 class Need:
     """`name`: what tests call it; `title`: what people do; `tests`: what is left out without it; `after`: what it needs
-    itself; `look`: what was found, or Lacking; `slow`: it is not looked for again when it was missing."""
+    itself; `look`: returns what was found, or raises Lacking; `slow`: it is not checked again when it was missing."""
 
     def __init__(self, name, title, tests, look, remedy, after=(), slow=False):
         self.name, self.title, self.tests, self.look, self.remedy, self.after, self.slow = name, title, tests, look, remedy, after, slow
@@ -362,7 +362,7 @@ def look(name):
         return {"why": sentence(name, str(error), error.remedy)}
 
 
-known = {}  # of this process: each is looked for once
+known = {}  # of this process: each is checked once
 
 
 def read():
@@ -390,7 +390,7 @@ def lacking(*names):
 
 
 def fetch(name, what, action):
-    """Has a registry's client do something; Unavailable says `REASON; REMEDY` where that fails."""
+    """Has a registry's client do something; Unavailable has `REASON; REMEDY` where that fails."""
     why = read().get(name, {}).get("why")
     if why:
         raise Unavailable(why)
@@ -402,7 +402,7 @@ def fetch(name, what, action):
 
 
 def write():
-    """Looks for everything, and leaves it in build/needs.json."""
+    """Checks everything, and leaves it in build/needs.json."""
     os.makedirs(os.path.dirname(FINDINGS), exist_ok=True)
     if os.path.exists(FINDINGS):
         os.unlink(FINDINGS)

@@ -92,7 +92,7 @@ class Layer:
                 self.file(path, file.read(), 0o755 if os.stat(source).st_mode & 0o111 else 0o644)  # whatever the umask was
 
     def libraries(self, program, without=None):
-        """What it is linked with, but for what is in the folder `without`."""
+        """The libraries with which it is linked, but for those in the folder `without`."""
         for library in needed(program):
             if not without or not os.path.realpath(library).startswith(os.path.realpath(without) + "/"):
                 self.copy(inside(library), os.path.realpath(library))
@@ -118,7 +118,7 @@ class Layer:
 
 def write(name, out, layer, environment=(), packed=False, labels=None, created=None, **settings):
     """The image as an archive of an OCI layout, as `ctr images import`, `podman load` and `skopeo` take it. Returns its digest. `packed`: with gzip,
-    as registries keep it; `settings`: more of what the image's configuration says (Entrypoint, Cmd, StopSignal)."""
+    as registries keep it; `settings`: more of the image's configuration (Entrypoint, Cmd, StopSignal)."""
     blobs = {}
 
     def blob(data, kind):

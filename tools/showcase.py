@@ -66,7 +66,7 @@ class Run:
 
 
 def tinygrad_python():
-    """The interpreter of a virtual environment with tinygrad in it; Unavailable says why there can be none."""
+    """The interpreter of a virtual environment with tinygrad in it; Unavailable has the reason why there can be none."""
     return registries.kept_environment("tinygrad", [TINYGRAD, "numpy"], lambda make: needed.fetch("pypi", TINYGRAD, make), "/usr/bin/python3")
 
 
@@ -93,7 +93,7 @@ def limited(command, limit_bytes):
 
 
 def snapshot(mete, environment, stop, seen):
-    """Keeps the fullest `mete ps` while the programs run; each look follows the one before."""
+    """Keeps the fullest `mete ps` while the programs run; each reading follows the one before."""
     while not stop.wait(0.2):
         done = subprocess.run([mete, "ps", "--json"], env=environment, text=True, capture_output=True)
         try:
@@ -135,7 +135,7 @@ def stage(build, gpu=False):
 def end_with(main):
     try:
         sys.exit(main())
-    except KeyboardInterrupt:  # everything is cleaned up; make says the one line
+    except KeyboardInterrupt:  # everything is cleaned up; make prints the one message
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -67,7 +67,7 @@ class Stage:
         return {row["name"]: row for row in said["tenants"]}, said["devices"][0]
 
     def wait(self, where):
-        """Until each says that it is there."""
+        """Until each reports that it is there."""
         for run in self.runs:
             there = select.select([run.process.stdout], [], [], PATIENCE_S)[0]
             if not there or run.process.stdout.readline() != f"train: {where}\n":
@@ -75,7 +75,7 @@ class Stage:
 
     def go_on(self):
         for run in self.runs:
-            with contextlib.suppress(BrokenPipeError):  # it has ended, and its status says how
+            with contextlib.suppress(BrokenPipeError):  # it has ended, and its status tells how
                 os.write(run.process.stdin.fileno(), b"\n")
 
     def keep(self):

@@ -47,7 +47,7 @@ struct wire_tenant_device {
 				   min(limit - used, this + all unused credit) */
 	uint64_t granted_bytes; /* like used_bytes, but including unused credit; a guest subtracts
 				   its own unused credit, which only it knows at any moment */
-	uint32_t guests;	/* of this tenant on the device; 0: not said */
+	uint32_t guests;	/* of this tenant on the device; 0: not stated */
 	uint32_t lent_mib; /* other tenants' unused credit, which is recalled when it is needed */
 };
 

@@ -84,7 +84,7 @@ static void expire_recalls(struct ledger_device *d, uint64_t now_ns)
 	}
 }
 
-/* ---- what holders say ------------------------------------------------------------------------ */
+/* ---- holders' reports ------------------------------------------------------------------------ */
 
 /* Since the round began that the ask is in. */
 static int seen_for(const struct ask *ask, const struct refreshed *at)

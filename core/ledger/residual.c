@@ -95,8 +95,8 @@ static unsigned learn(struct residual *r, const struct residual_moment *now, uin
 	return r->sample ? RESIDUAL_SAMPLE : 0;
 }
 
-/* Who asks for its first memory is not quiet: a change has begun. But nothing has been granted to
- * it, so it holds nothing but contexts, and none of them has come or gone. */
+/* A guest that asks for its first memory is not quiet: a change has begun. But nothing has been
+ * granted to it, so it holds nothing but contexts, and none of them has come or gone. */
 static unsigned learn_ungranted(struct residual *r, const struct residual_moment *now,
 				uint64_t used)
 {

@@ -196,8 +196,8 @@ static bool too_many_large(const struct placement *p, const struct placement_hos
 	return large > host->devices;
 }
 
-/* Whether each container alone could be there: most nodes of a busy cluster say no to this, and a
- * closer test costs ten times as much. */
+/* Whether each container alone could be there: most nodes of a busy cluster fail this test, and a
+ * closer one costs ten times as much. */
 static bool plausible(const struct placement *p, const struct placement_host *host,
 		      const struct placement_request *request, uint32_t lifted)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: each changes the books, and says whether something is to be decided. */
+/* Events: each changes the books, and returns whether a decision is due. */
 #include "core/residency/residency.h"
 
 #include "core/residency/residency_machine.h"

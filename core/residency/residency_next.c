@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions: whatever events have made due is decided, and handed out as actions one by one. */
+/* Decisions that events have made due, and the actions that follow, handed out one by one. */
 #include "core/residency/residency_machine.h"
 
 /* How often the next set is chosen anew within one decision, at most. */

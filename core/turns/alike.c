@@ -10,7 +10,7 @@
 static const uint64_t look_ns = 80 * MS;
 static const uint64_t blind_ns = 60000 * MS;	  /* until the driver is asked again */
 static const uint64_t unused_most_ns = 4000 * MS; /* likewise, where nobody computes */
-static const uint64_t hush_ns = 500 * MS;	  /* for all guests to say that they are idle */
+static const uint64_t hush_ns = 500 * MS;	  /* for all guests to report that they are idle */
 static const uint64_t recent_ns = 1500 * MS;	  /* a sample of 1 s that has just ended */
 static const uint64_t same_ns = 10 * MS;	  /* timestamps of one sample differ by less */
 static const uint64_t enough_ns = 1000 * MS;	  /* to tell that it is fair */
@@ -184,7 +184,7 @@ static bool anybody_wants(const struct alike *a)
 	return false;
 }
 
-/* The guests have had the time to say that they are idle. */
+/* The guests have had the time to report that they are idle. */
 static void end_unused(struct alike *a, uint64_t now_ns)
 {
 	if (!anybody_wants(a))
@@ -263,7 +263,7 @@ static uint32_t uneven_milli(const struct alike *a)
 	return uneven;
 }
 
-/* A tenant that only pauses is not asked: it would have to say so again and again. */
+/* A tenant that only pauses is not asked: it would have to report that again and again. */
 static void glance_unused(struct alike *a, uint64_t now_ns)
 {
 	if (a->unused_ns >= unused_most_ns && now_ns >= a->unheard_ns) {

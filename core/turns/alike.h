@@ -7,10 +7,10 @@
  * in, outcomes out.
  *
  *	open	   one look at the samples each second. If nobody has computed for a while,
- *	unused	   guests say once when they are idle. When all have said so, nothing is done until
+ *	unused	   guests report once when they are idle. When all have, nothing is done until
  *		   one of them wants the device: that makes it `open`
  *	open	   likewise. If a tenant has more than its equal part,
- *	watched	   guests also say when they are idle, and each sample is compared, for up to 3 s
+ *	watched	   guests also report when they are idle; samples are compared for up to 3 s
  *	governed   for a span: it was unfair. Then the device is opened on trial:
  *	poised	   still governed, until a first sample has come;
  *	tried	   open for a moment, too short to cost anybody 5 % of a second;
@@ -26,8 +26,8 @@
  *     the tenant did not want to run;
  *  3. an open device is looked at once a second at most while nobody has more than its equal part,
  *     and a governed one not before the end of its span. Where nobody computes, nothing is due any
- *     more after 10 s, until a guest says that it wants the device. (A guest that does not say that
- *     it is idle, though it does not compute: a look in 4 s);
+ *     more after 10 s, until a guest reports that it wants the device. (A guest that does not
+ *     report that it is idle, though it does not compute: a look in 4 s);
  *  4. if it is unfair whenever it is open, a device is open for a moment in each span only, and
  *     spans grow up to `ALIKE_SPAN_MOST_NS`;
  *  5. without samples, with fewer than two tenants, and while their shares differ, nothing is
@@ -77,12 +77,12 @@ struct alike {
 	struct list list; /* of seats */
 	uint32_t seats;
 	bool applies;
-	uint64_t due_ns;	     /* when to do the next thing; UINT64_MAX: never */
-	uint64_t began_ns;	     /* the state, */
-	bool retried;		     /* and it began with a trial */
-	uint64_t span_ns, opened_ns; /* of the next government; when the last one ended */
-	uint64_t unused_ns;	     /* until the next look, while nobody computes */
-	uint64_t unheard_ns;	     /* not `unused` before: some did not say that they are idle */
+	uint64_t due_ns;		/* when to do the next thing; UINT64_MAX: never */
+	uint64_t began_ns;		/* the state, */
+	bool retried;			/* and it began with a trial */
+	uint64_t span_ns, opened_ns;	/* of the next government; when the last one ended */
+	uint64_t unused_ns;		/* until the next look, while nobody computes */
+	uint64_t unheard_ns;		/* not `unused` before: some did not report that */
 	uint64_t patience_ns, quiet_ns; /* not watched again before `quiet_ns`, ... */
 	uint32_t active;		/* ... unless more tenants compute than these, */
 	uint32_t fair_milli;		/* or some have more beyond equal parts than this */
@@ -117,7 +117,7 @@ static inline bool alike_sleeps(const struct alike *a)
 	return a->state == ALIKE_UNUSED && a->due_ns == UINT64_MAX;
 }
 
-/* The guests must say when they are idle. */
+/* The guests must report when they are idle. */
 static inline bool alike_listens(const struct alike *a)
 {
 	return a->state != ALIKE_OPEN && a->state != ALIKE_GOVERNED;

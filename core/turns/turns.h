@@ -233,7 +233,7 @@ struct turns_tenant {
 	struct turns *turns;
 	struct list seats; /* in the devices' order */
 	uint32_t undrained;
-	bool idle;     /* it said so of all its governed seats */
+	bool idle;     /* it reported so of all its governed seats */
 	bool paused;   /* idle, and no tenant waits: nothing is charged */
 	bool forced;   /* the tenant that has claimed its device is ready */
 	bool stepping; /* it is let in for a moment, in order to drain */
@@ -295,7 +295,7 @@ struct turns_seat {
 	struct list of_tenant, of_device, todo_link;
 	struct turns_seat *skipped;
 	struct turns_seat *leader;     /* in whose turn its gate is open; NULL: in its own */
-	struct list along, along_link; /* those of whom it is the leader */
+	struct list along, along_link; /* those whose leader it is */
 	uint64_t tried_ns; /* the end of the turn in whose drain it was last let in, ... */
 	uint32_t tries;	   /* ... and how often in that */
 	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;

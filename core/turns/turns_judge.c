@@ -290,7 +290,7 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns)
 	turns_tenant_judge(t, now_ns);
 }
 
-/* ---- what the tenant says -------------------------------------------------------------------- */
+/* ---- the tenant's reports -------------------------------------------------------------------- */
 
 static void learn_gap(struct turns_tenant *t, uint64_t now_ns)
 {

@@ -22,8 +22,9 @@ uint64_t turns_last_ns(const struct turns_tenant *t)
 		     tuning->hang_ns);
 }
 
-/* What others do may end work that waits for another tenant's: that says nothing of it. Of a group
- * that waits for each other, one at least was seen to wait, or others cannot drain either. */
+/* Work that waits for another tenant's may be ended by what others do: such an end proves nothing
+ * about it. Of a group that waits for each other, one at least was seen to wait, or others cannot
+ * drain either. */
 static bool may_wait_for_others(const struct turns_tenant *t)
 {
 	list_for_each(link, (struct list *)&t->seats)
@@ -84,7 +85,7 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	t->left_ns = now_ns;
 	if (!is_to_be_watched(t))
 		return;
-	/* What would have ended within `hang_ns`, had nobody run beside it, ends until then. */
+	/* Work that would have ended within `hang_ns` with nobody beside it ends until then. */
 	t->watched_until_ns = now_ns + TURNS_BESIDE_PART * (tuning->hang_ns - tuning->beside_ns);
 	turns_timer_set(&t->turns->timers, &t->timer, t->watched_until_ns);
 	/* It does not save up what it does not get meanwhile. */
@@ -116,8 +117,8 @@ static bool has_run_before(const struct turns_seat *s, uint64_t since_ns)
 	return s->gate == TURNS_CLOSED || s->gate == TURNS_OWING || s->opened_before_ns >= since_ns;
 }
 
-/* Who runs now has run before since the drain was given up, and that did not end it: so it is not
- * what was waited for. */
+/* The tenant that runs now has run before since the drain was given up, and that did not end it: so
+ * it is not what was waited for. */
 static bool ended_by_itself(const struct turns_tenant *t)
 {
 	list_for_each(link, (struct list *)&t->seats)

@@ -125,7 +125,7 @@ uint64_t turns_tenant_check_ns(const struct turns_tenant *t);
 uint64_t turns_tenant_free_check_ns(const struct turns_tenant *t);
 /* It is asked whether a thread waits at a gate of a tenant that was reported as hung. */
 void turns_tenant_check(struct turns_seat *s);
-/* What it waited for is over, or it runs again. */
+/* Its wait is over, or it runs again. */
 void turns_tenant_unhang(struct turns_tenant *t);
 /* All its gates have drained, or were given up. */
 void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns);

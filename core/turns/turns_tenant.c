@@ -340,7 +340,7 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 		turns_last_unwatch(t);
 		return;
 	}
-	/* What it owed was on the device that it has left, or that is open now. */
+	/* Its debt was on the device that it has left, or that is open now. */
 	if (t->bond == TURNS_HUNG && !turns_tenant_owes(t)) {
 		turns_tenant_unhang(t);
 		turns_tenant_enter(t, now_ns);

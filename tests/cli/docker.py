@@ -112,6 +112,6 @@ class Engine:
 
 
 def engines():
-    """What a test of any engine takes: the machine's own, or the one that is fetched."""
+    """The engine that a test takes: the machine's own, or the one that is fetched."""
     require("cgroup", "containers")
     return own() if needed.lacking("docker") is None else newer()

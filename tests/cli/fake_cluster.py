@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An API server with one pod of mete in which commands run: as much of it as kubectl asks for. What it refuses, a test says."""
+"""An API server with one pod of mete in which commands run: as much of it as kubectl asks for. A test sets what it refuses."""
 import base64
 import hashlib
 import http.server
 import json
 import os
-import shutil
 import socketserver
 import struct
 import subprocess
 import threading
 import urllib.parse
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 POD = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "mete-x7k2p", "namespace": "mete-system"},
        "spec": {"nodeName": "n1", "containers": [{"name": "meted"}]}, "status": {"phase": "Running"}}
 RESOURCES = {"kind": "APIResourceList", "groupVersion": "v1",
@@ -190,10 +188,3 @@ class FakeCluster:
             if process.poll() is None:
                 process.kill()
             process.wait()
-
-
-def kubectl():
-    """Where one is: in PATH, or among the programs of the tests' cluster; None: there is none."""
-    made = os.path.expanduser("~/.cache/mete")
-    folders = [os.path.join(made, name) for name in sorted(os.listdir(made)) if name.startswith("cluster-")] if os.path.isdir(made) else []
-    return next((path for folder in folders if os.access(path := os.path.join(folder, "kubectl"), os.X_OK)), None) or shutil.which("kubectl")

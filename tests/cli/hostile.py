@@ -12,7 +12,7 @@ import sys
 import threading
 
 MIB = 1 << 20
-os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # it looks at all devices
+os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # it asks for all devices
 cuda = ctypes.CDLL("libcuda.so.1")
 SUCCESS, OUT_OF_MEMORY = 0, 2
 
@@ -54,7 +54,7 @@ def pools():
 
 
 def held():
-    """What the device holds by the driver's own word."""
+    """The device's memory in use, by the driver's own word."""
     path, free, total = os.environ["METE_DRIVER"], ctypes.c_size_t(), ctypes.c_size_t()
     driver = ctypes.CDLL(os.path.join(path, "libcuda.so.1") if os.path.isdir(path) else path)
     assert driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
@@ -169,7 +169,7 @@ def modules():
 
 
 def unloading():
-    """What a module gave back is there for the next allocation, and a context's for the next one."""
+    """Memory that a module gave back is there for the next allocation, and a context's for the next one."""
     module, context, address = pointer(), pointer(), ctypes.c_uint64()
     answers = set()
     for _ in range(5):
@@ -361,7 +361,7 @@ def collector():
 
 
 def leaver():
-    """For leavers(): what may outlive it as far as it says itself, and does not."""
+    """For leavers(): memory that may outlive it by its own report, and does not."""
     malloc = 2
     assert cuda.cuCtxSetLimit(malloc, ctypes.c_size_t(128 * MIB)) == SUCCESS
     export(64)

@@ -108,7 +108,7 @@ static void load(void)
 #undef LOAD
 }
 
-/* What the whole device holds: asked behind the guest's back. */
+/* The whole device's memory in use: asked behind the guest's back. */
 static size_t held(void)
 {
 	const char *driver = getenv("METE_DRIVER");

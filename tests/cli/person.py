@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of a person's first hour share: a terminal, programs that stay, a copy of the tree."""
+"""Shared by the tests of a person's first hour: a terminal, programs that stay, a copy of the tree."""
 import fcntl
 import json
 import os
@@ -23,7 +23,7 @@ LONG = "a-namespace-of-some-length/a-deployment-7cd5f66b9-xk2lp/a-container"
 
 
 def in_terminal(node, *words, columns=80, lines=40, status=0, **more):
-    """What `mete WORDS` prints on a terminal of that size."""
+    """The output of `mete WORDS` on a terminal of that size."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     process = subprocess.Popen([METE, *words], env=dict(dict(node.environment, TERM="xterm"), **more), stdin=follower, stdout=follower,
@@ -115,7 +115,7 @@ def manual(verb):
 
 
 def entries(text):
-    """What a part of a man page explains: names, each with its meaning."""
+    """The names that a part of a man page explains, each with its meaning."""
     return dict(re.findall(r"^\.TP\n\.B (.+)\n(.+)$", text, re.M))
 
 

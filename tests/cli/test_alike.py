@@ -17,20 +17,20 @@ def by_turns(node):
 
 
 def test_kernels_of_100_us_beside_kernels_of_10_ms_lead_to_turns():
-    for swap in ("auto", "off"):  # whose guests always say when they are idle, and whose only say so while they are compared
+    for swap in ("auto", "off"):  # whose guests always report when they are idle, and whose only do so while they are compared
         with Node() as node:
             load(node, "short", 100, "--swap", swap)
             long = load(node, "long", 10000, "--swap", swap)
             until(lambda: by_turns(node) == [True, True])
             assert node.daemon_log().count(" device.unfair ") == 1, node.daemon_log()
-            # Who is left has the device to itself.
+            # The tenant that is left has the device to itself.
             long.stdin.close()
             long.wait()
             until(lambda: by_turns(node) == [False])
             assert node.daemon_log().count(" device.fair ") == 1, node.daemon_log()
 
 
-def test_what_is_unfair_no_more_is_opened_again():
+def test_a_device_that_is_unfair_no_more_is_opened_again():
     with Node() as node:
         load(node, "short", 100)
         long = load(node, "long", 10000)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What shells complete after `mete`: in the shells themselves. (More of bash: test_first_hour.py.)"""
+"""Completion after `mete`, in the shells themselves. (More of bash: test_first_hour.py.)"""
 from person import *
 from test_remote import cluster
 
@@ -32,7 +32,7 @@ def with_kubectl(node):
 
 
 def bash(environment, line):
-    """What it offers at the end of a line without quotes."""
+    """The words that it offers at the end of a command line without quotes."""
     script = ('source "$1"; COMP_LINE=$2 COMP_POINT=${#2}; line=${2//=/ = }; line=${line//:/ : }; read -ra COMP_WORDS <<<"${line//@/ @ }"; [[ $2 != *" " && $2 != *= ]] || COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); '
               '_mete 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"')
     return subprocess.run(["bash", "-c", script, "bash", os.path.join(BUILD, "cli", "mete.bash"), line], env=environment, text=True, capture_output=True).stdout.split()
@@ -43,7 +43,7 @@ WITH_NODE = sorted(of for of, name in OPTIONS if name == "node")
 
 
 class Fish:
-    """What it completes a line to: the words, without what it says of them."""
+    """The words to which it completes a command line, without their descriptions."""
 
     def __init__(self, node, **environment):
         self.environment = dict(dict(node.environment, HOME=node.place, XDG_CONFIG_HOME=node.place), **(environment or {"PATH": with_kubectl(node)}))
@@ -153,7 +153,7 @@ class Zsh(Terminal):
         self.wait(*shown, without=without)
 
     def completed(self, line):
-        """What it makes of a line; "x" is typed behind it, so that it is known to be done."""
+        """The command line that it makes of one; "x" is typed behind it, so that it is known to be done."""
         self.begin(line)
         self.press("Tab", "x")
         return re.search("^# (.*?) ?x$", self.wait("^# mete .*x$"), re.M)[1]
@@ -212,7 +212,7 @@ def test_with_a_node_its_tenants_are_offered_and_never_those_of_this_machine():
             assert zsh.completed("mete why --node n1 default/train/c d") == "mete why --node n1 default/train/c d"
 
 
-def test_verbs_are_those_that_stand_first():
+def test_a_verb_stands_first():
     """Not words of a program, or of what help describes."""
     with Node() as node:
         running(node, "--name", "train")

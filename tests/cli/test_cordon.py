@@ -34,7 +34,7 @@ def device_of(node, name):
     return next(row["device"] for row in node.ps()["tenants"] if row["name"] == name)
 
 
-def test_nobody_new_comes_to_a_cordoned_device_and_who_is_there_runs_on():
+def test_no_new_tenant_comes_to_a_cordoned_device_and_those_there_run_on():
     with Node(**TWO) as node:
         first = begin(node, "first", "--device", "0")
         assert "1 is there and runs on" in node.mete("cordon", "0").stdout
@@ -48,7 +48,7 @@ def test_nobody_new_comes_to_a_cordoned_device_and_who_is_there_runs_on():
         assert "NEW TENANTS" in text and "none: cordoned" in text, text
         picked = node.mete("pick", "--limit", "all", "--index", "--max-memory", "100%", "--hold", "1ms")
         assert picked.stdout.strip() == "1", picked
-        # Who is there changes, and has others within itself.
+        # A tenant that is there may change, and may have others within itself.
         assert node.mete("set", "first", "weight=50").returncode == 0
         assert first.poll() is None
         uuid = node.ps()["devices"][0]["uuid"]
@@ -59,7 +59,7 @@ def test_nobody_new_comes_to_a_cordoned_device_and_who_is_there_runs_on():
             assert finish(process) == 0
 
 
-def test_a_tenant_within_one_that_is_there_is_nobody_new():
+def test_a_tenant_within_one_that_is_there_is_not_new():
     with Node(**TWO) as node:
         outer = node.start("run", "--device", "0", "--memory", "512M", "--name", "outer", "--quiet", "--", "sh", "-c",
                            f"read line; exec {os.path.join(BUILD, 'cli', 'mete')} run --quiet --memory 128M -- true")
@@ -150,7 +150,7 @@ def test_drain_ends_tenants_of_a_class_and_of_lower_ones():
         assert "(deaf): has not ended in time, and is killed" in said and "(usual): has not ended" not in said, said
 
 
-def test_drain_parks_whose_memory_moves_and_uncordon_names_them():
+def test_drain_parks_tenants_whose_memory_moves_and_uncordon_names_them():
     with Node(**TWO) as node:
         batch = node.start("run", "--name", "batch", "--device", "0", "--class", "batch", "--memory", "512M", "--swap", "auto", "--",
                            workload("train"), "steps=20", "ballast=64M", "stdin=1")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`mete run` with Docker's own engine: containers have the share as a CDI device, or by what docs/howto-docker.md says of engines without CDI. The tests
-have a /run of their own, with the system's meted in it.
+"""`mete run` with Docker's own engine: containers have the share as a CDI device, or by the way of docs/howto-docker.md for engines without CDI. The
+tests have a /run of their own, with the system's meted in it.
 
     TEST.py BUILD"""
 import contextlib
@@ -67,7 +67,7 @@ def recipe():
     return found.replace("\\\n", " ")
 
 
-def test_an_engine_without_cdi_gives_a_container_the_share_as_the_page_says():
+def test_an_engine_without_cdi_gives_a_container_the_share_as_documented():
     with machine(engines()) as (here, engine):
         print(f"Docker {'.'.join(map(str, engine.version()))}", flush=True)
         command = recipe()

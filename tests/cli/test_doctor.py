@@ -12,7 +12,7 @@ ILL = os.path.join(BUILD, "tests", "cli", "ill")  # a management library that is
 
 
 def finds(node, check, verdict, *words, **environment):
-    """What doctor says of one thing; None: it is not shown."""
+    """doctor's answer for one thing; None: it is not shown."""
     rows = {row["check"]: row for row in json.loads(node.mete("doctor", "--json", **environment).stdout)}
     row = rows.get(check, {"verdict": None, "found": "", "advice": ""})
     assert row["verdict"] == verdict, row
@@ -168,7 +168,7 @@ def test_doctor_finds_a_healthy_machine_and_an_ill_one():
         assert ill.returncode == 1 and "->" in ill.stdout and "no CUDA driver" in ill.stdout, ill
 
 
-def test_doctor_says_what_pages_the_host_gives_to_memory_that_leaves():
+def test_doctor_tells_the_size_of_the_hosts_pages_for_memory_that_leaves():
     try:
         chosen = re.search(r"\[(\w+)\]", open("/sys/kernel/mm/transparent_hugepage/shmem_enabled").read()).group(1)
     except OSError:
@@ -180,7 +180,7 @@ def test_doctor_says_what_pages_the_host_gives_to_memory_that_leaves():
         assert (chosen in row["found"] and "echo advise >/sys" in row["advice"]) if small else not row.get("advice"), row
 
 
-def test_doctor_looks_at_the_nodes_files_and_not_at_its_containers():
+def test_doctor_reads_the_nodes_files_and_not_its_containers():
     with Node() as node:
         host = node.place + "/host"
 

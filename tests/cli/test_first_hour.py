@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The first hour with mete, as a person has it: what is said without being asked, what is refused and how. What amounts are
-taken: test_shares.py; what `mete ps` looks like: test_ps.py; what make does: test_make.py; the texts: test_texts.py."""
+"""The first hour with mete, as a person has it: reports without being asked, and refusals. The accepted amounts: test_shares.py; the form of `mete
+ps`: test_ps.py; make: test_make.py; the texts: test_texts.py."""
 from person import *
 
 # Each that there is.
@@ -17,7 +17,7 @@ def test_a_program_to_which_nobody_came_is_reported_unless_that_is_not_wanted():
         assert node.mete("run", "--", "sh", "-c", "exit 7").returncode == 7
 
 
-def test_what_run_reports_can_be_read_by_programs():
+def test_reports_of_run_can_be_read_by_programs():
     with Node() as node:
         path = os.path.join(node.place, "used.json")
         done = node.mete("run", "--name", "it", "--memory", "512M", "--report-json", path, "--", workload("vector-add"))
@@ -47,7 +47,7 @@ def test_a_number_is_no_name():
         refused(node.mete("set", "7", "weight=50"), "there is no tenant 7", status=1)
 
 
-def test_pick_says_why_there_is_none():
+def test_pick_tells_why_there_is_no_gpu():
     with Node() as node:
         refused(node.mete("pick", "-q", "-x", "0"), "--exclude leaves none of 1 GPU", status=1)
         refused(node.mete("pick", "-q", "--memory-free", "100G"), "the only GPU is not as free as requested", status=1)
@@ -58,7 +58,7 @@ def test_pick_says_why_there_is_none():
         refused(node.mete("pick", "-q", "--memory-free", "100G"), "none of 3 GPUs is as free as requested", status=1)
 
 
-def test_a_stopped_meted_is_said_by_all_and_the_doctor_sends_nobody_to_the_doctor():
+def test_a_stopped_meted_is_reported_by_all_and_doctor_does_not_point_to_itself():
     with Node() as node:
         holder = running(node, "--name", "it", program=("sh", "-c", "echo here; read line; exec " + workload("vector-add")))
         pid = node.daemon_pid()
@@ -121,7 +121,7 @@ def test_no_help_is_wider_than_a_terminal():
             # But for what is to be typed as one line.
             wide = [line for line in shown.splitlines() if len(line) > 79 and not line.startswith("Usage: ")]
             assert not wide, wide
-        # What an option means is under its name, also if that is a long one.
+        # An option's meaning is under its name, also if that is a long one.
         assert max(len(line) - len(line.lstrip()) for line in meted.splitlines()) == 25, meted
 
 
@@ -133,7 +133,7 @@ def test_figures_of_a_refusal_do_not_contradict_it():
         assert used + asked + int(credit[1] if credit else 0) > limit, done.stderr
 
 
-def test_two_simulated_nodes_and_one_daemon_are_said():
+def test_two_simulated_nodes_and_one_daemon_are_reported():
     with Node() as node, tempfile.TemporaryDirectory() as other:
         running(node)
         refused(node.mete("run", "--", "true", METE_SIM_DIR=other), "simulated node", other, status=125)
@@ -153,7 +153,7 @@ def test_sim_lists_a_process_on_the_devices_that_it_uses_and_nowhere_else():
         shown = node.mete("sim").stdout
         devices = re.split(r"^device \d+: ", shown, flags=re.M)[1:]
         assert ["(steady)" in one for one in devices] == [False, True, False], shown
-        # meted looks at all of them and uses none: it is named once.
+        # meted reads all of them and uses none: it is named once.
         assert shown.count("(meted)") == 1 and re.search(r"^on no device: .*\(meted\)", shown, re.M), shown
 
 
@@ -166,7 +166,7 @@ def test_sim_settings_are_shown_with_their_values():
         for line in shown.splitlines():
             row = re.match(r"(METE_SIM_\w+) += (\S+) +default (\S+) ", line)
             assert not row or "(set)" in line or row[2] == row[3] or row[1] in node.environment, line
-        # What 0 stands for is said.
+        # The meaning of 0 is stated.
         assert re.search(r"METE_SIM_SMS += model's +default model's", shown) and re.search(r"METE_SIM_RESERVED += none +default none", shown), shown
         # Everything that docs/simulator.md names, faults too: of the environment, and of the node's file.
         for name in set(re.findall(r"METE_SIM_[A-Z_]+[A-Z]", open(os.path.join(ROOT, "docs/simulator.md")).read())):
@@ -194,14 +194,14 @@ def test_exit_statuses_are_as_documented():
 
 
 def complete(node, *words):
-    """What bash offers for the last word."""
+    """The words that bash offers for the last word."""
     script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mete 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
     done = subprocess.run(["bash", "-c", script, "bash", os.path.join(BUILD, "cli", "mete.bash"), METE, *words], env=node.environment, text=True,
                           capture_output=True)
     return done.stdout.split()
 
 
-def test_a_mistyped_word_is_seen_through_in_the_last_line():
+def test_a_mistyped_word_is_recognised_in_the_last_text_line():
     with Node() as node:
         for words, said in ((["rnu"], "mete: unknown verb 'rnu'; did you mean 'run'?"), (["suspnd", "x"], "mete: unknown verb 'suspnd'; did you mean 'suspend'?"),
                             (["zzz"], "mete: unknown verb 'zzz'"), (["help", "pss"], "mete: unknown verb 'pss'; did you mean 'ps'?"),
@@ -247,7 +247,7 @@ def test_completion_knows_values_tenants_and_keys_and_nothing_behind_the_dashes(
         assert complete(node, "run", "--", "--cl") == [] and complete(node, "run", "sh", "--cl") == []
 
 
-def test_success_of_suspend_and_resume_says_what_moved():
+def test_success_of_suspend_and_resume_tells_how_much_memory_moved():
     with Node() as node:
         program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=300M", "stdin=1", "seconds=3600", "report_ms=50")
         assert program.stdout.readline(), program.stderr.read()
@@ -257,7 +257,7 @@ def test_success_of_suspend_and_resume_says_what_moved():
         assert node.mete("resume", "it").stdout == "it was not suspended\n"
 
 
-def test_suspend_of_who_does_not_drain_says_that_its_memory_is_still_moving_out():
+def test_suspend_of_a_tenant_that_does_not_drain_says_that_its_memory_is_still_moving_out():
     with Node() as node:
         program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=300M", "stdin=1", "seconds=3600", "report_ms=50")
         assert program.stdout.readline(), program.stderr.read()
@@ -271,7 +271,7 @@ def test_suspend_of_who_does_not_drain_says_that_its_memory_is_still_moving_out(
         assert node.mete("suspend", "--wait", "1h", "it").stdout == "it stands still until `mete resume`: 300MiB of it are in the host's memory\n"
 
 
-def test_output_that_cannot_be_written_is_said_once():
+def test_output_that_cannot_be_written_is_reported_once():
     with Node() as node, open("/dev/full", "w") as full:
         for words in (["ps"], ["why"], ["ps", "--json"], ["doctor"], ["pick", "--quiet"], ["sim"], ["sim", "--settings"], ["--version"], ["help"], ["help", "ps"], ["ps", "--help"]):
             done = subprocess.run([METE, *words], env=node.environment, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -280,7 +280,7 @@ def test_output_that_cannot_be_written_is_said_once():
         assert meted.returncode == 1 and "No space left on device" in meted.stderr, meted
 
 
-def test_what_is_said_of_a_bad_value_is_of_that_value_and_whole():
+def test_a_sentence_about_a_bad_value_is_of_that_value_and_whole():
     with Node() as node:
         refused(node.mete("run", "--memory", "0.25", "--", "true"), "'0.25' has no unit", "at most all of it", status=2)
         for value in "1", "4.5":  # bare bytes are accepted where they can be meant

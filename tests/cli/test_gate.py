@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `make test` makes of its tests (tools/gate): which are run again, what is unsteady, what a change needs. argv[1]: the build's folder."""
+"""How `make test` judges its tests (tools/gate): which are run again, which are unsteady, which a change needs. argv[1]: the build's folder."""
 import contextlib
 import hashlib
 import importlib.machinery
@@ -59,7 +59,7 @@ open("build/b/meson-logs/" + os.environ["LOGBASE"] + ".json", "w").write(json.du
 
 
 def settled(*listed):
-    """What becomes of a suite with these rows: the names that are unsteady, the lines, each try, the tally's last line."""
+    """The outcome of a suite with these rows: the names that are unsteady, the text lines, each try, the tally's last one."""
     with folder():
         with open("log.json", "w") as log:
             log.writelines(json.dumps(one) + "\n" for one in listed)
@@ -106,7 +106,7 @@ def test_a_suite_that_left_no_log_has_failed():
     assert tally.total() == "0 passed, 1 failed, 0 skipped" and "/nowhere/log.json: No such file or directory" in tally.lines
 
 
-def test_steps_begin_when_what_they_come_after_has_ended():
+def test_steps_begin_when_the_steps_before_them_have_ended():
     with folder():
         first = Step("first", ["sh", "-c", "echo 1 >one; exit 3"])
         second = Step("second", ["sh", "-c", "test -e one && echo 2 >two"], after=[first])
@@ -121,9 +121,9 @@ def test_steps_begin_when_what_they_come_after_has_ended():
         assert "FAILED: first (status 3)" in said and "third: left out, since first failed" in said, said
 
 
-def test_what_a_step_started_ends_with_the_run():
+def test_processes_that_a_step_started_end_with_the_run():
     with folder():
-        # A step whose child would stay; both say that they are there.
+        # A step whose child would stay; both report that they are there.
         step = Step("long", ["sh", "-c", "mkfifo wait; sh -c 'echo $$ >child; cat wait' & echo 1 %; wait"])
         lanes = Lanes([step], "logs")
         lanes.say = lambda words: None
@@ -153,13 +153,13 @@ def test_each_folder_needs_tests_that_there_are():
     assert touched.needed("tests/system/test_meted_kill.py", tests) == {"meted_kill"}
     assert touched.needed("tests/system/sim/test_graphs.c", tests) == {"sim_graphs"}
     assert touched.needed("tests/fuzz/corpus/ptx/x", tests) == {"fuzz_ptx"}
-    # What a test of another folder reads.
+    # A file that a test of another folder reads.
     assert touched.needed("tools/krew", tests) == {"packages_krew"} and "cli_gate" in touched.needed("tools/tidy", tests) & touched.needed("tools/gate/reaches.py", tests)
     assert "packages_debian" in touched.needed("deploy/Containerfile", tests) and "plugin" in touched.needed("tests/system/http_server.py", tests)
     assert {"turns", "turns_always", "meted_turns"} <= touched.needed("core/turns/turns_drain.c", tests)
 
 
-def test_what_a_change_needs_is_run_by_a_command_that_meson_takes():
+def test_tests_that_a_change_needs_are_run_by_a_command_that_meson_takes():
     tool = importlib.machinery.SourceFileLoader("gate", os.path.join(ROOT, "tools", "test")).load_module()
     with unittest.mock.patch.object(tool.touched, "tests_of", lambda files: {"turns", "ledger"}), unittest.mock.patch.object(tool.subprocess, "run") as ran:
         tool.some(["core/x.c"])
@@ -190,7 +190,7 @@ int twice(const struct whole *whole) { return whole->state == GOING ? 2 * size_o
 """
 
 
-def what_is_reached(header, source=SOURCE):
+def reached_text(header, source=SOURCE):
     with tempfile.TemporaryDirectory() as place:
         for name, text in (("header.h", header), ("source.c", source)):
             with open(os.path.join(place, name), "w") as file:
@@ -198,27 +198,27 @@ def what_is_reached(header, source=SOURCE):
         return reaches.reached(subprocess.run(["gcc", "-E", "source.c"], cwd=place, text=True, capture_output=True, check=True).stdout, "source.c")
 
 
-def test_a_header_that_changes_in_what_a_file_does_not_reach_is_the_same_to_it():
-    as_it_was = what_is_reached(HEADER)
+def test_a_header_that_changes_where_a_file_does_not_reach_is_the_same_to_it():
+    as_it_was = reached_text(HEADER)
     for was, becomes in (("int other(", "int another(void);\nint other("), ("extern int counted", "/* how many */ extern long counted"), ("#define MOST 3", "#define LEAST 2\n#define MOST 3"),
                          ("typedef int (*looker)(", "typedef long (*looker)("), ("int size; };", "int size;\n};")):
-        assert was in HEADER and what_is_reached(HEADER.replace(was, becomes)) == as_it_was, becomes
+        assert was in HEADER and reached_text(HEADER.replace(was, becomes)) == as_it_was, becomes
 
 
-def test_a_header_that_changes_in_what_a_file_reaches_is_another():
-    as_it_was = what_is_reached(HEADER)
+def test_a_header_that_changes_where_a_file_reaches_is_another():
+    as_it_was = reached_text(HEADER)
     for was, becomes in (("MOST 3", "MOST 4"), ("RESTING,", "RESTING, STANDING,"), ("int size; };", "int size, rest; };"), ("enum state state;", "enum state state, before;"),
                          ("return whole->part.size;", "return whole->part.size + 1;"), ("static inline int size_of", "static inline long size_of")):
-        assert was in HEADER and what_is_reached(HEADER.replace(was, becomes)) != as_it_was, becomes
+        assert was in HEADER and reached_text(HEADER.replace(was, becomes)) != as_it_was, becomes
     for more in ("int reads(void) { return counted; }", "int calls(struct whole *w) { return other(w, 0); }", "looker keeps;"):
         source = SOURCE + more
         changed = HEADER.replace("extern int counted", "extern long counted").replace("int other(", "long other(").replace("typedef int (*looker)", "typedef long (*looker)")
-        assert what_is_reached(changed, source) != what_is_reached(HEADER, source), more
+        assert reached_text(changed, source) != reached_text(HEADER, source), more
 
 
 def test_rows_of_a_list_are_reached_where_a_file_includes_them():
     source = 'enum kind {\n#include "header.h"\n};\nconst int last = 2 * FINE;\n'
-    assert what_is_reached("GOOD,\nFINE,\n", source) != what_is_reached("GOOD,\nBETTER,\nFINE,\n", source)
+    assert reached_text("GOOD,\nFINE,\n", source) != reached_text("GOOD,\nBETTER,\nFINE,\n", source)
 
 
 OUTER = """
@@ -250,7 +250,8 @@ def test_comments_between_functions_are_nothing_to_clang_tidy():
 
 
 class Keys:
-    """What tools/tidy would compute of a build, of the files' texts alone: what is its own, what it reaches and what it does not, with # between."""
+    """The values that tools/tidy would compute of a build, of the files' texts alone: a file's own part, the part that it reaches and the part that
+    it does not, with # between."""
     asked = []
 
     def __init__(self, _build):
@@ -273,7 +274,8 @@ class Keys:
 
 @contextlib.contextmanager
 def tidied(place, names):
-    """tools/tidy over these files there, with a program that finds BAD. Its status, what it said, the files that were looked at, and those of which was asked what they reach."""
+    """tools/tidy over these files there, with a program that finds BAD. Its status, its output, the files that were checked, and those whose reach
+    was asked for."""
     tidy = importlib.machinery.SourceFileLoader("tidy", os.path.join(ROOT, "tools", "tidy")).load_module()
 
     def ran():
@@ -299,7 +301,7 @@ def write(place, name, text):
         file.write(text)
 
 
-def test_clang_tidy_looks_at_all_files_the_first_time_and_then_at_what_changed():
+def test_clang_tidy_checks_all_files_the_first_time_and_then_changed_ones():
     names = [f"{number}.c" for number in range(20)]
     with tempfile.TemporaryDirectory() as place, tidied(place, names) as ran:
         for name in names:
@@ -308,7 +310,7 @@ def test_clang_tidy_looks_at_all_files_the_first_time_and_then_at_what_changed()
         status, said, seen, asked = ran()
         assert status == 1 and f"{place}/7.c:BAD" in said and said.count("BAD") == 1 and not asked, (said, asked)
         assert set(seen) == set(names), seen
-        status, said, seen, asked = ran()  # what was not clean is looked at again
+        status, said, seen, asked = ran()  # a file that was not clean is checked again
         assert status == 1 and seen == ["7.c"] and "BAD" in said, (said, seen)
         assert asked == sorted(set(names) - {"7.c"}), asked
         write(place, "7.c", "good")
@@ -318,7 +320,7 @@ def test_clang_tidy_looks_at_all_files_the_first_time_and_then_at_what_changed()
         assert ran()[::2] == (0, [])
 
 
-def test_what_a_file_reaches_is_asked_where_its_own_text_was_found_clean():
+def test_a_files_reach_is_asked_for_where_its_own_text_was_found_clean():
     with tempfile.TemporaryDirectory() as place, tidied(place, ["a.c", "b.c"]) as ran:
         write(place, "b.c", "b")
         for text, looked, asked in (("new#one#x", True, False), ("new#one#x", False, True), ("new#one#x", False, False), ("new#one#y", False, True),
@@ -359,7 +361,7 @@ run(globals(), sys.argv[1:], at_once=2)
 """
 
 
-def test_tests_that_wait_run_side_by_side_and_each_says_its_own():
+def test_tests_that_wait_run_side_by_side_and_each_has_its_own_output():
     program = f"import os, sys; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\n" + SIDE_BY_SIDE
 
     def ran(*names):
@@ -379,7 +381,7 @@ def test_tests_that_wait_run_side_by_side_and_each_says_its_own():
     assert ran("test_d")[0] == 77 and ran("test_e")[0] == -9
 
 
-def test_what_a_test_has_said_is_seen_where_its_program_is_ended():
+def test_a_tests_output_is_seen_where_its_program_is_ended():
     program = (f"import os, signal, sys, time; sys.path.insert(0, {os.path.join(ROOT, 'tests', 'system')!r})\nfrom runner import run\n"
                "def test_a():\n    print('as far as here'); os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)\n"
                "def test_b(): test_a()\nrun(globals(), sys.argv[1:], at_once=2)")
@@ -407,7 +409,7 @@ def test_a_part_of_the_soak_that_does_not_exist_is_refused():
     assert done.returncode == 1 and "no part is called 'nothing': repeat, " in done.stderr, done
 
 
-def test_a_machine_that_can_be_no_virtual_one_is_said_so():
+def test_a_machine_that_can_run_no_virtual_one_is_told_so():
     with tempfile.TemporaryDirectory() as empty:
         os.mkdir(empty + "/bin")
         for name in "sh", "dirname", "cat", "sha256sum", "cut", "env", "python3", "apt-get", "grep":

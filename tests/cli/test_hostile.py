@@ -11,7 +11,7 @@ SUCCESS, OUT_OF_MEMORY = 0, 2
 
 
 def attack(name, *program, **environment):
-    """What the driver answered; the device never held more than the limit for it."""
+    """The driver's answers; the device never held more than the limit for it."""
     with Node(**environment) as node:
         running = node.start("run", "--memory", "512MiB", "--", *(program or (sys.executable, HOSTILE)), name)
         line = running.stdout.readline()
@@ -38,7 +38,7 @@ def test_a_kernels_heap_is_within_the_limit():
 
 
 def test_a_module_beyond_the_limit_is_refused():
-    """The driver takes what a module's data needs before anybody can say no: that is in the peak, and over at once."""
+    """The driver takes the memory of a module's data before anybody can refuse it: that is in the peak, and over at once."""
     with Node() as node:
         running = node.start("run", "--memory", "512MiB", "--", sys.executable, HOSTILE, "modules")
         [large, small] = ast.literal_eval(running.stdout.readline())
@@ -50,7 +50,7 @@ def test_a_module_beyond_the_limit_is_refused():
         assert running.wait(timeout=240) == 0
 
 
-def test_what_was_unloaded_is_there_at_once():
+def test_memory_of_an_unloaded_module_is_there_at_once():
     assert attack("unloading") == [SUCCESS]
 
 
@@ -93,7 +93,7 @@ def test_a_heap_that_was_set_is_not_there_for_others():
     assert answer == SUCCESS and 64 <= taken <= 512 - 64 - 248, (answer, taken)
 
 
-def test_what_a_process_leaves_to_another_one_stays_charged():
+def test_memory_that_a_process_leaves_to_another_one_stays_charged():
     """Whether it had let go of it, held it when it was killed, or was a tenant of its own within the one that has it now."""
     for way in "adopted", "adopted_of_the_killed", "adopted_from_within":
         [rounds, last, taken, most, released, again] = attack(way, METE_CLI=BUILD + "/cli/mete")
@@ -101,7 +101,7 @@ def test_what_a_process_leaves_to_another_one_stays_charged():
         assert released < most and again > 0, (way, released, most, again)  # and it is given back when its last holder lets go
 
 
-def test_what_could_outlive_a_process_and_does_not_is_there_at_once():
+def test_memory_that_could_outlive_a_process_and_does_not_is_there_at_once():
     amounts = attack("leavers")
     assert amounts == amounts[:1] * 8 and amounts[0] >= 20, amounts
 

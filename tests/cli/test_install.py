@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `make install` puts there works by itself."""
+"""Installed files of `make install` work by themselves."""
 import os
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ import subprocess
 from mete import *
 
 
-def test_what_is_installed_runs():
+def test_installed_programs_run():
     with Node() as node:
         root = os.path.join(node.place, "root")
         # Not `meson install`: the build folder must not be rebuilt or relogged by a test.

@@ -42,7 +42,7 @@ def cluster(**answers):
         yield lambda *words: subprocess.run(["sh", PLUGIN, *words], env=environment, text=True, capture_output=True, timeout=240)
 
 
-def test_what_is_forbidden_is_not_taken_for_an_answer():
+def test_a_refusal_is_not_taken_for_an_answer():
     with cluster(agents="m1 n1\n", node="n1", claims="") as mete:
         for words in ["why", "mine"], ["suspend", "mine"]:
             done = mete(*words, "-n", "ns")
@@ -52,7 +52,7 @@ def test_what_is_forbidden_is_not_taken_for_an_answer():
         assert done.returncode == 1 and done.stdout == "" and done.stderr == "Forbidden: agents\n", done
 
 
-def test_what_helps_is_said_as_one_does_it_from_here():
+def test_remedies_are_commands_for_this_machine():
     said = "ns/mine/c (tenant 2) on GPU 0: waits.\n  `mete resume ns/mine/c` lets it go on.\n  `mete set ns/mine/c weight=N` helps.\n  `mete suspend` of one makes room.\n"
     with cluster(agents="m1 n1\n", node="n1", claims="", ps_m1="ns/mine/c\n", why=said) as mete:
         done = mete("why", "mine", "-n", "ns")
@@ -60,7 +60,7 @@ def test_what_helps_is_said_as_one_does_it_from_here():
             "  `kubectl mete resume mine -n ns` lets it go on.", "  `kubectl mete set mine -n ns weight=N` helps.", "  `kubectl mete suspend` of one makes room."], done
 
 
-def test_top_says_which_node_does_not_answer_and_lists_the_others():
+def test_top_names_the_node_that_does_not_answer_and_lists_the_others():
     rows = {"ps_m1": ROW.format(name="ns/a/c"), "ps_m3": ROW.format(name="ns/b/c")}
     with cluster(agents="m1 n1\nm2 n2\nm3 n3\n", **rows) as mete:
         done = mete("top", "-n", "ns")
@@ -84,7 +84,7 @@ def test_a_pods_tenants_are_its_containers_and_its_claims():
     with cluster(claims=claims, **answers) as mete:
         assert explained(mete) == ["ns/first+made-x7", "ns/gpu", "ns/mine/c", "ns/mine/d"], explained(mete)
         assert explained(mete, "-c", "d") == ["ns/gpu", "ns/mine/d"], explained(mete, "-c", "d")
-    # What asks for nvidia.com/gpu has a claim that the scheduler has made, for the containers that it names.
+    # A pod that asks for nvidia.com/gpu has a claim that the scheduler has made, for the containers that it names.
     special = "three made-x7\nthree \n= gpu2 c e\n"
     with cluster(claims=special, **dict(answers, used="")) as mete:
         assert explained(mete) == ["ns/first+made-x7", "ns/gpu2", "ns/mine/c", "ns/mine/d"], explained(mete)

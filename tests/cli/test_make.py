@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What make does for a person: its help, installing and removing, interrupts, and what is said of skips."""
+"""make, as a person uses it: its help, installing and removing, interrupts, and reports of skips."""
 import contextlib
 import http.server
 import io
@@ -36,7 +36,7 @@ def test_make_lists_its_targets_and_benchmarks():
             assert 20 <= len(about) <= 95 and " " in about and not about.endswith((":", ".", ",")), about
 
 
-def test_uninstall_removes_what_that_install_wrote_and_nothing_else():
+def test_uninstall_removes_files_that_install_wrote_and_nothing_else():
     with Copy() as tree, tempfile.TemporaryDirectory() as place:
         one, two = os.path.join(place, "one"), os.path.join(place, "two")
         os.makedirs(two + "/opt/bin")
@@ -123,7 +123,7 @@ def test_an_installation_that_ends_halfway_can_be_removed():
         assert installed.Manifest(at, "/usr/local").remove() == [] and below(at) == before, below(at)
 
 
-def test_what_is_there_and_is_not_ours_is_not_overwritten():
+def test_files_that_are_not_ours_are_not_overwritten():
     installed = tools_installed()
     with tempfile.TemporaryDirectory() as place:
         source, at = staged(os.path.join(place, "stage")), os.path.join(place, "at")
@@ -178,7 +178,7 @@ def as_nobody(*words, folder, **environment):
     return subprocess.run(words, cwd=folder, env=dict(os.environ, **environment), text=True, capture_output=True, stdin=subprocess.DEVNULL, preexec_fn=become)
 
 
-def test_who_may_not_write_in_a_tree_is_told_so_in_a_sentence():
+def test_a_user_who_may_not_write_in_a_tree_is_told_so_in_a_sentence():
     require("users")
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -199,7 +199,7 @@ def test_who_may_not_write_in_a_tree_is_told_so_in_a_sentence():
         assert build() == f"tools/build: {folder}/build/plain {works_elsewhere}"
 
 
-def test_who_may_not_install_there_is_told_so_before_anything_is_compiled():
+def test_a_user_who_may_not_install_there_is_told_so_before_anything_is_compiled():
     require("users")
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -220,7 +220,7 @@ def test_who_may_not_install_there_is_told_so_before_anything_is_compiled():
         assert re.search(r"^install:.*\n(\t@command -v python3 >/dev/null \|\| tools/setup\n)?\t.*tools/install$", makefile.read(), re.M)
 
 
-def test_what_a_command_leaves_outside_the_build_is_named():
+def test_leftovers_of_a_command_outside_the_build_are_named():
     """tools/leftovers, which `make test` runs its suites under if METE_TEST_LEFTOVERS is set."""
     with tempfile.TemporaryDirectory(prefix="mete-home-", dir=BUILD) as home:
         def left(script, status):
@@ -242,7 +242,7 @@ def test_what_a_command_leaves_outside_the_build_is_named():
 
 
 def interrupted(tree, pattern, *words):
-    """What a terminal shows after Ctrl-C, which is typed when it shows the pattern."""
+    """The terminal's content after Ctrl-C, which is typed when it shows the pattern."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tree.folder)
@@ -268,7 +268,7 @@ def interrupted(tree, pattern, *words):
     return plain(said[typed:].decode())
 
 
-def test_ctrl_c_leaves_no_line_but_makes():
+def test_ctrl_c_leaves_no_message_but_makes():
     with Copy() as tree:
         with open(os.path.join(tree.folder, "mk"), "w") as file:
             file.write(".PHONY: build demo\nbuild:\n\t@tools/progress building build/log sh -c 'i=0; while :; do i=$$((i+1)); echo \"[$$i/9] x\"; sleep 0.1; done'\n"
@@ -282,7 +282,7 @@ def test_ctrl_c_leaves_no_line_but_makes():
             assert not re.search("Traceback|KeyboardInterrupt", said), said
 
 
-def test_what_is_skipped_is_named_with_the_reason():
+def test_a_skipped_test_is_named_with_the_reason():
     rows = [{"name": "one", "result": "OK", "stdout": ""}, {"name": "two", "result": "SKIP", "stdout": "skipped: there is no GPU\n"},
             {"name": "three", "result": "OK", "stdout": "skipped: PyPI is away\n[==========] 4 test(s) run.\n"},
             {"name": "four", "result": "SKIP", "stdout": "no sign of it\n\n"},
@@ -303,7 +303,7 @@ def keep(findings, age=0):
     needed.known.clear()
 
 
-def test_what_the_machine_lacks_is_read_while_it_is_fresh_and_looked_for_otherwise():
+def test_the_list_of_missing_needs_is_read_while_it_is_fresh_and_made_anew_otherwise():
     planted = {"why": "it is planted; dig it out"}
     looks = {name: needed.NEEDS[name].look for name in ("npm", "offload")}
     before = needed.FINDINGS
@@ -355,7 +355,7 @@ def test_every_need_is_one_that_tests_have_and_has_a_remedy():
         assert need.remedy or need.name == "kubernetes", need.name
 
 
-def test_an_old_go_is_named_with_what_is_wanted_and_ours_is_new_enough():
+def test_an_old_go_is_named_with_the_wanted_version_and_ours_is_new_enough():
     wanted = registries.spelled(registries.needed_go())
     found, registries.all_go = registries.all_go, lambda: [((1, 19, 8), "/usr/bin/go")]
     try:
@@ -421,7 +421,7 @@ def test_a_bundle_of_certificates_that_one_client_knows_serves_all():
         assert refused.returncode == 77 and "the certificate of PyPI is not believed here" in refused.stdout, refused
         assert refused.stdout.endswith("; name the bundle of your network's certificates in SSL_CERT_FILE\n"), refused
         bundle = folder + "/bundle"
-        # Whoever keeps pip quiet is told so, too.
+        # A user who keeps pip quiet is told so, too.
         with open(folder + "/quiet.conf", "w") as settings:
             settings.write("[global]\nquiet = 3\n")
         quiet = run("pypi", PIP_CONFIG_FILE=folder + "/quiet.conf", PIP_QUIET="1")
@@ -437,7 +437,7 @@ def test_a_bundle_of_certificates_that_one_client_knows_serves_all():
             settings.write(f"[global]\ncert = {bundle}\n")
         said = run("--run", "sh", "-c", "echo $SSL_CERT_FILE $NODE_EXTRA_CA_CERTS", PIP_CONFIG_FILE=folder + "/pip.conf")
         assert said.stdout.split() == [bundle, bundle], said
-        # What npm knows in addition is not all that there is to know.
+        # NODE_EXTRA_CA_CERTS only adds to npm's certificates: the bundle need not have all of them.
         assert run("--run", "sh", "-c", "echo $SSL_CERT_FILE", PIP_CONFIG_FILE="/dev/null", NODE_EXTRA_CA_CERTS=bundle).stdout == "\n"
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mete mig: GPUs are divided as a file of mig-parted says, on the simulated driver; nobody loses what he uses."""
+"""mete mig: GPUs are divided by a file of mig-parted, on the simulated driver; nobody loses a part that he uses."""
 import json
 import os
 import subprocess
@@ -82,7 +82,7 @@ def applied(done):
     assert done.returncode == 0 and not done.stderr, done
 
 
-def test_apply_brings_it_about_and_assert_says_so():
+def test_apply_makes_the_division_and_assert_confirms_it():
     with Machine() as here:
         applied(here.mig("assert", "all-disabled"))
         for name in ("all-1g.10gb", "half", "balanced", "all-enabled", "all-disabled"):
@@ -93,7 +93,7 @@ def test_apply_brings_it_about_and_assert_says_so():
             applied(here.mig("apply", name))
 
 
-def test_what_is_exported_can_be_applied():
+def test_an_exported_division_can_be_applied():
     with Machine() as here:
         applied(here.mig("apply", "half"))
         text = here.export("--config-label", "mine")
@@ -138,7 +138,7 @@ def test_only_modes():
         applied(here.mig("apply", "unknown", "--mode-only"))
 
 
-def test_what_cannot_be_is_refused_in_one_sentence_and_changes_nothing():
+def test_an_impossible_division_is_refused_in_one_sentence_and_changes_nothing():
     with Machine() as here:
         applied(here.mig("apply", "half"))
         before = here.export()
@@ -181,7 +181,7 @@ def test_nobody_loses_a_part_that_he_uses():
         refused(here.mig("apply", "all-1g.10gb"), "GPU 0", "its part 3g.40gb is in use by process", str(process.pid), "train", status=1)
         refused(here.mig("apply", "all-disabled"), "3g.40gb is in use by process", status=1)
         assert here.export() == before, "the other GPU is as it was, too"
-        # What is wanted stays, with its program on it; what is idle makes room.
+        # A wanted part stays, with its program on it; an idle one makes room.
         applied(here.mig("apply", "balanced"))
         assert uuid in [uuid for _, uuid in parts_of(here)]
         said, errors = process.communicate("\n\n", timeout=240)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from mete import *
-from runner import Skipped
+from kubectl import kubectl
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.join(ROOT, "tests", "cli", "migrate")
@@ -45,7 +45,7 @@ def test_each_way_to_deploy_it_has_its_golden_answer():
         golden(name.split(".")[0] + ".golden", migrate(name))
 
 
-def test_what_meted_would_refuse_is_refused_and_printed():
+def test_a_configuration_that_meted_would_refuse_is_refused_and_printed():
     text = open(os.path.join(HERE, "chart.yaml")).read()
     for before, after, words in (
             ("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 1}]}", "refused: shared:10: sharing.mps.resources[0]: '1' is not such"),
@@ -57,7 +57,7 @@ def test_what_meted_would_refuse_is_refused_and_printed():
         assert "kind: Kustomization" in said.stdout
 
 
-def test_mps_is_carried_over_and_says_what_changes():
+def test_mps_is_carried_over_and_its_changes_are_named():
     text = open(os.path.join(HERE, "chart.yaml")).read()
     said = mete("migrate", "--from", "nvidia", "-", input=text.replace("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}", 1))
     assert said.returncode == 0, said
@@ -79,7 +79,7 @@ def test_an_option_that_plugin_does_not_have_is_refused_with_the_nearest():
     assert said.returncode == 1 and "--device-id-strategy" in said.stderr and len(said.stderr.splitlines()) == 1, said
 
 
-def test_what_is_missing_or_wrong_is_said_in_one_sentence():
+def test_a_mistake_in_the_command_or_a_file_is_one_sentence():
     cases = (
         (["--from", "hami", PLUGIN], 2, ["hami", "accepted: nvidia"]),
         ([PLUGIN], 2, ["--from", "accepted: nvidia"]),
@@ -122,7 +122,7 @@ def test_objects_of_any_shape_end_in_a_sentence_or_an_answer():
 
 
 KUBECTL = r'''#!/bin/sh
-# What the API server would answer: objects are in $OBJECTS.
+# The API server's answers: objects are in $OBJECTS.
 echo "$1 $2" >>"$OBJECTS/asked"
 case "$1 $2 $3" in
 "get daemonsets -A") cat "$OBJECTS/daemonsets" ;;
@@ -189,14 +189,6 @@ def test_a_cluster_has_many_labelled_nodes_or_none():
         many = said([(f"n{n}", "whole") for n in range(1000)] + [("last", "sharde")])
         assert "last" in many and "sharde" in many, many
         assert "sharde" not in said([])
-
-
-def kubectl():
-    own = subprocess.run([os.path.join(ROOT, "tests", "cluster", "build.sh"), "--where"], text=True, capture_output=True).stdout.strip() + "/kubectl"
-    found = own if os.path.exists(own) else shutil.which("kubectl")
-    if not found:
-        raise Skipped("there is no kubectl; `make test-kubernetes` builds one, once")
-    return found
 
 
 def test_kustomize_makes_of_it_the_daemonset_with_these_settings():

@@ -50,7 +50,7 @@ def moves_for(*options):
         there = parked(node, "first")
         assert "yields" in there["gate_reasons"] and there["out_bytes"] > 0, there
         assert re.search("parked: a higher class needs the room.*: urgent", there["state"]), there["state"]
-        # For as long as the urgent one computes. Whoever comes as batch meanwhile is parked as well.
+        # For as long as the urgent one computes. A batch tenant that comes meanwhile is parked as well.
         second = train(node, "second", *BATCH)
         until(lambda: row(node, "second"))
         before = row(node, "first")["moved_in_bytes"]
@@ -72,7 +72,7 @@ def test_batch_is_parked_for_a_higher_class_whose_memory_stays():
     moves_for("--memory", "175M")
 
 
-def test_what_fits_beside_a_higher_class_runs_on():
+def test_a_batch_job_that_fits_beside_a_higher_class_runs_on():
     with Node(**FAST) as node:
         batch = steady(node, "batch", *BATCH, memory="75M")
         urgent = steady(node, "urgent", "--class", "interactive", memory="75M")
@@ -92,7 +92,7 @@ def test_standard_is_not_parked():
         finish(usual)
 
 
-def test_who_is_parked_stays_so_when_meted_is_killed():
+def test_a_parked_tenant_stays_parked_when_meted_is_killed():
     with Node(**FAST) as node:
         batch = steady(node, "batch", *BATCH)
         urgent = steady(node, "urgent", "--class", "interactive", "--memory", "175M", "--swap", "auto")

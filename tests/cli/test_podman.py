@@ -101,7 +101,7 @@ def test_a_container_without_the_device_has_no_gpu():
         assert done.returncode != 0 and "vector-add ok" not in done.stdout, done
 
 
-def test_what_cannot_be_is_said_before_the_program_starts():
+def test_impossible_options_are_refused_before_the_program_starts():
     with Node() as node:
         refused(node.mete("run", "--cdi", "--", "true"), "--cdi", "--name", status=2)
         refused(node.mete("run", "--cdi", "--name", "a b", "--", "true"), "a b", "letters and digits", status=2)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `mete ps` looks like: on terminals of every width, in pipes, with and without a daemon."""
+"""The form of `mete ps`: on terminals of every width, in pipes, with and without a daemon."""
 from person import *
 
 
@@ -19,7 +19,7 @@ def test_amounts_are_right_aligned_in_one_unit_with_a_bar_and_a_percent():
         assert "steady stdin=1" in table and cell(table, "large", "AGE").endswith(" s"), table
 
 
-def test_a_state_says_why():
+def test_a_state_gives_its_reason():
     with Node() as node:
         running(node, "--name", "shell")
         At(node, "--memory", "1G", "--name", "trainer")
@@ -38,7 +38,7 @@ def test_a_state_says_why():
         holder.wait()
 
 
-def test_who_waits_for_memory_is_shown_with_how_much_and_how_long():
+def test_a_wait_for_memory_is_shown_with_how_much_and_how_long():
     with Node() as node:
         holder = node.start("run", "--swap", "off", "--name", "first", "--", workload("train"), "steps=100000", "ballast=3G")
         until(lambda: any(t["allocated_bytes"] > 3 * GIB for t in node.ps()["tenants"]))
@@ -93,7 +93,7 @@ def test_figures_of_ps_do_not_contradict_each_other():
         assert total == 400 and cell(table, "Simulated GPU", "TOTAL") == "4.00", table
         holder.terminate()
         holder.wait()
-        # Full is 100 % and nothing less; who is within the limit is not shown above it.
+        # Full is 100 % and nothing less; a tenant within the limit is not shown above it.
         At(node, "--memory", "333M", "--name", "third")
         table = node.mete("ps").stdout
         assert float(cell(table, "  third ", "USED")) <= float(cell(table, "  third ", "LIMIT")), table
@@ -147,7 +147,7 @@ def test_everything_fits_into_40_columns():
         bare.stdout.readline()
         shown = plain(in_terminal(node, "ps", "--processes", columns=40))
         assert max(map(len, shown.splitlines())) <= 40, shown
-        # What each table is for is there; names are as long as there is room for, and marked; a state is in full.
+        # The main columns of each table are there; names are as long as there is room for, and marked; a state is in full.
         for heading in ("GPU +TOTAL +USED +FREE .*FULL$", "ID +TENANT +USED +LIMIT +FULL$", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
                         "ID +TENANT +LAST SECOND"):
             assert re.search(f"^{heading}", shown, re.M), (heading, shown)
@@ -157,7 +157,7 @@ def test_everything_fits_into_40_columns():
         bare.communicate()
 
 
-def test_colour_is_for_terminals_and_for_those_who_want_it():
+def test_colour_is_for_terminals_and_on_request():
     with Node() as node:
         running(node)
         assert "\033[" in in_terminal(node, "ps")

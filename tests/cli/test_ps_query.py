@@ -25,7 +25,7 @@ def test_a_filter_shows_some_tenants_with_their_devices_and_processes():
         assert "no tenant fits the filter" in node.mete("ps", "--filter", "nothing").stdout
         done = node.mete("ps", "--filter", "owner=me")
         assert done.returncode == 2 and "filter 'owner=': accepted are user=, tenant=, gpu=" in done.stderr, done
-        # What is outside belongs to no tenant, but to a device.
+        # Memory outside belongs to no tenant, but to a device.
         bare = subprocess.Popen([workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000"], env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         bare.stdout.readline()
         until(lambda: node.ps()["outside"])

@@ -6,17 +6,15 @@ tests/kubernetes/test_remote.py has a real cluster.
     TEST.py BUILD"""
 import contextlib
 
-from fake_cluster import FakeCluster, kubectl
+from fake_cluster import FakeCluster
 from person import *
-from runner import Skipped
+from kubectl import kubectl
 
 
 @contextlib.contextmanager
 def cluster():
     """A node of a cluster with a tenant of a pod, and a mete elsewhere that knows how to reach it."""
     program = kubectl()
-    if not program:
-        raise Skipped("there is no kubectl; `tests/cluster/build.sh` makes one, or install one")
     with Node(METE_SIM_DEVICES="2xSIM") as node:
         api = FakeCluster(node.place, node.environment, lambda words: [METE, *words[1:]])
         folder = node.place + "/bin"
@@ -68,7 +66,7 @@ def test_without_node_this_machine_is_meant():
             refused(far.mete("ps", f"--node={name}"), "--node", "`kubectl get nodes`", status=2)
 
 
-def test_what_fails_is_said_in_kubectls_words():
+def test_a_failure_is_reported_in_kubectls_words():
     with cluster() as (node, api, far):
         refused(far.mete("ps", "--node", "n2"), "node n2: no meted runs there", "mete.dev/shared=true", "namespace mete-system", status=1)
         refused(far.mete("ps", "--node", "n1"), "node n1: mete --relay: no meted is running", status=1)
@@ -102,7 +100,7 @@ def test_top_shows_boards_and_tenants_and_acts_on_them():
         At(node, "--memory", "1G", "--swap", "auto", "--name", "default/train/c", "--device", "0")
         At(node, "--name", "plain", "--device", "1")
         with screen(far, "--sort", "id", columns=160) as top:
-            # What boards say, and on devices without turns what the driver's samples say, comes from there.
+            # Figures of boards, and on devices without turns those of the driver's samples, come from there.
             top.wait("2 GPUs, 2 tenants; .*node n1", r"GPU 1 +Simulated GPU +[1-9][0-9]+ °C +[1-9][0-9]*/[1-9][0-9]* W", r"▌default/train/c [1-9]\d*%", r"▌plain [1-9]\d*%")
             top.press("z")
             top.wait(r"suspend tenant \d+ default/train/c\? \(y/n\)")
@@ -169,9 +167,9 @@ def test_why_set_suspend_and_resume_mean_the_nodes_tenants():
         refused(far.mete("set", "--node", "n1", "default/train/c", "weight=400"), "kubectl annotate failed", "orbidden", status=1)
 
 
-def test_who_may_only_look_is_refused_by_every_verb_and_changes_nothing():
-    """Who may list pods, as by Kubernetes's role `view`, but not run commands in mete's: nothing is seen, and nothing changed. Who may run them, and patch no pod,
-    sees all and changes no pod's share."""
+def test_a_user_who_may_only_look_is_refused_by_every_verb_and_changes_nothing():
+    """A user who may list pods, as by Kubernetes's role `view`, but not run commands in mete's, sees nothing and changes nothing. One who may run
+    them, and patch no pod, sees all and changes no pod's share."""
     with cluster() as (node, api, far):
         At(node, "--memory", "1G", "--swap", "auto", "--name", "default/train/c", "--device", "0")
         At(node, "--name", "plain", "--device", "1")
@@ -190,7 +188,7 @@ def test_who_may_only_look_is_refused_by_every_verb_and_changes_nothing():
         assert [(row["fields"], row["suspended"], row["limit_bytes"]) for row in node.ps()["tenants"]] == before and not api.patches
 
 
-def test_what_the_verbs_refuse_is_said_with_the_node():
+def test_a_verbs_refusal_names_the_node():
     with cluster() as (node, api, far):
         refused(far.mete("set", "--node", "n1", "one", "wieght=1"), "did you mean 'weight'", status=2)
         refused(far.mete("set", "--node", "n1", "one"), "expected a tenant and KEY=VALUE", status=2)

@@ -14,7 +14,7 @@ import subprocess
 from mete import *
 from meted import until
 
-# Says that it runs, and ends when its standard input does.
+# Prints that it runs, and ends when its standard input does.
 WAITING = ("sh", "-c", "echo here; cat >/dev/null")
 
 
@@ -33,7 +33,7 @@ def test_a_signal_that_ends_the_program_ends_mete_too():
         assert running.wait(timeout=240) == -signal.SIGTERM
 
 
-def test_what_is_sent_to_mete_alone_reaches_the_program():
+def test_a_signal_to_mete_alone_reaches_the_program():
     with Node() as node:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):
             before = signal.signal(number, signal.SIG_DFL)  # a job in the background, as we may be, ignores some
@@ -77,7 +77,7 @@ def test_a_program_sees_its_tenants_devices_and_no_others():
             assert done.stdout.splitlines()[0] == ",".join(uuid[i] for i in wanted), (options, visible, done)
             used = {int(device) for device, peak in re.findall(r"on GPU (\d+): held at most (\d+)[KM]iB of 256MiB", done.stderr) if int(peak)}
             assert used == {wanted[0]}, (options, visible, done)
-        # Who hides all devices hides them from the program, too.
+        # A user who hides all devices hides them from the program, too.
         assert "NO_DEVICE" in node.mete("run", "--", workload("vector-add"), CUDA_VISIBLE_DEVICES="").stderr
         refused(node.mete("run", "--", "true", CUDA_VISIBLE_DEVICES="7"), "device", "'7'", status=125)
         # The driver would refuse it at cuInit().
@@ -104,14 +104,14 @@ def test_a_name_is_a_word_that_can_be_shown():
         assert running.wait(timeout=240) == 0
 
 
-def test_a_program_that_does_not_exist_is_said_in_a_sentence():
+def test_a_program_that_does_not_exist_is_reported_in_a_sentence():
     with Node() as node:
         refused(node.mete("run", "--", "no-such-program"), "no-such-program", "no such program", status=127)
         refused(node.mete("run", "--", "/etc/passwd"), "/etc/passwd", "ermission denied", status=126)
         refused(node.mete("run"), "no program given", status=2)
 
 
-def test_amounts_that_make_no_sense_are_refused_with_what_is_accepted():
+def test_amounts_that_make_no_sense_are_refused_with_the_accepted_ones():
     with Node() as node:
         for memory in ("0", "-1GiB", "4GiBs", "nonsense", "", "101%", "0%", "1e99GiB", "4096PiB", "99999999999999999999GiB"):
             done = node.mete("run", "--memory", memory, "--", "true")
@@ -141,9 +141,9 @@ def test_without_a_driver_it_says_so():
         refused(node.mete("run", "--", "true", METE_DRIVER=copy), "is mete's own guest", "METE_DRIVER", status=125)
 
 
-def test_why_meted_does_not_start_is_said():
+def test_the_reason_why_meted_does_not_start_is_reported():
     with Node(METE_SIM_DEVICES="2") as node:
-        # The simulator's library says what is wrong with its settings in a line of its own.
+        # The simulator's library reports mistakes in its settings in a text line of its own.
         done = node.mete("run", "--", "true")
         [line] = [line for line in done.stderr.splitlines() if line.startswith("mete run: ")]
         assert done.returncode == 125 and "meted does not start" in line and "libnvidia-ml.so.1" in line, done
@@ -235,7 +235,7 @@ def test_a_limit_is_changed_while_it_runs():
         refused(node.mete("set", "nobody", "memory=1GiB"), "nobody")
         refused(node.mete("set", "big", "memory"), "KEY=VALUE")
         refused(node.mete("set", "big", "memory="), "memory", "empty")
-        # What is refused changes nothing, wherever it stands.
+        # A refused option changes nothing, wherever it stands.
         refused(node.mete("set", "big", "memory=1GiB", "wait=soon"), "wait", "soon")
         refused(node.mete("set", "big", "memory=1GiB", "colour=red"), "colour")
         refused(node.mete("set", "big", "memory=1GiB", "wait="), "wait", "empty")
@@ -244,7 +244,7 @@ def test_a_limit_is_changed_while_it_runs():
         assert running.wait(timeout=240) == 0
 
 
-def test_the_bill_is_shown_beside_what_the_driver_says():
+def test_the_bill_is_shown_beside_the_drivers_figure():
     with Node(METE_SIM_SAMPLES_KEPT="300") as node:  # the driver wants more room than meted has rows
         load = ["--", workload("steady"), "kernel_us=1000", "seconds=600", "stdin=1", "report_ms=3600000"]
         both = {name: node.start("run", "--name", name, "--weight", weight, *load)
@@ -257,7 +257,7 @@ def test_the_bill_is_shown_beside_what_the_driver_says():
         def times():
             return {row["name"]: row["time"] for row in node.ps()["tenants"]}
 
-        # The driver samples now and then; each look is a process.
+        # The driver samples now and then; each question is a process.
         while not (seen := times())["works"].get("driver_busy") or seen["rests"]["driver_busy"]:
             pass
         for time in seen.values():
@@ -374,7 +374,7 @@ def test_a_meted_that_somebody_else_started_in_its_place_is_asked_as_soon_as_it_
             assert process.wait(timeout=240) == 0
 
 
-def test_who_has_no_limit_and_asks_for_more_than_there_is_hears_of_oversize_and_of_no_limit():
+def test_a_program_without_a_limit_that_asks_for_too_much_is_told_of_oversize():
     with Node() as node:
         large = (workload("train"), "steps=1", "ballast=5G")
         for options in (), ("--swap", "off"), ("--memory", "100%"):
@@ -385,7 +385,7 @@ def test_who_has_no_limit_and_asks_for_more_than_there_is_hears_of_oversize_and_
         assert done.returncode != 0 and "the limit of 1024MiB is reached" in done.stderr and "oversize" not in done.stderr, done
 
 
-def test_a_share_may_silence_what_its_programs_say_of_waits():
+def test_a_share_may_silence_its_programs_notices_of_waits():
     with Node() as node:
         for options, share in (((), []), (("--notices", "on"), []), (("--notices", "off"), ["notices=off"])):
             inner = node.start("run", *options, "--name", "one", "--", "sh", "-c", "echo here; read word")

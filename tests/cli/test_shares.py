@@ -101,7 +101,7 @@ def test_a_limit_that_cannot_hold_one_context_is_refused():
         refused(node.mete("set", "it", "memory=1M"), "cannot hold one context", status=1)
 
 
-def test_what_no_daemon_is_needed_to_judge_is_a_matter_of_usage():
+def test_a_mistake_that_needs_no_daemon_to_judge_is_one_of_usage():
     with Node() as node:
         bad = (("--memory", "lots"), ("--memory", "0"), ("--memory", "256m"), ("--wait", "5"), ("--wait", "2h"), ("--weight", "0"), ("--cap", "60"),
                ("--cap", "101%"), ("--guarantee", "3/2"), ("--class", "best"), ("--mode", "fixed:9/8"), ("--escalate", "shout"),
@@ -117,7 +117,7 @@ def test_what_no_daemon_is_needed_to_judge_is_a_matter_of_usage():
         running(node, "--name", "it")
         for word in ("memory=lots", "weight=0", "colour=red", "cap=150%", "wait=5", "on-daemon-loss=panic"):
             refused(node.mete("set", "it", word), status=2)
-        # What depends on the machine, or on what the tenant has, is no matter of usage.
+        # A refusal that depends on the machine, or on the tenant's share, is no matter of usage.
         refused(node.mete("run", "--memory", "5G", "--", "true"), "memory", status=125)
         refused(node.mete("set", "it", "memory=5G"), "memory", status=1)
         assert node.mete("set", "it", "cap=50%").returncode == 0
@@ -154,11 +154,11 @@ def test_parts_times_and_amounts_are_written_the_same_everywhere():
 # Nested
 
 def within(node, *inner, outer=(), program=("true",)):
-    """What `mete run INNER -- PROGRAM` says inside of a `mete run` with a share of 1 GiB."""
+    """The output of `mete run INNER -- PROGRAM` inside of a `mete run` with a share of 1 GiB."""
     return node.mete("run", "-q", "--name", "outer", "--memory", "1G", *outer, "--", METE, "run", "-q", *inner, "--", *program)
 
 
-def test_a_nested_run_says_which_of_its_options_it_does_not_honour():
+def test_a_nested_run_names_options_that_it_does_not_honour():
     with Node() as node:
         for options, named in ((("--weight", "300"), "--weight is"), (("--cap", "20%", "--class", "batch", "--name", "mine"), "--cap, --class, --name are"),
                                (("--wait", "5s", "--on-daemon-loss", "block"), "--wait, --on-daemon-loss are")):
@@ -172,7 +172,7 @@ def test_a_nested_run_says_which_of_its_options_it_does_not_honour():
         assert within(node, "--device", "0").stderr == ""
 
 
-def test_a_nested_tenant_is_told_what_it_has_less_of_than_it_asked_for():
+def test_a_nested_tenant_is_told_where_it_has_less_than_it_asked_for():
     with Node() as node:
         outer = ("--weight", "200", "--cap", "60%", "--class", "batch")
         done = within(node, "--memory", "256M", "--weight", "500", "--cap", "50%", "--class", "interactive", outer=outer)
@@ -182,9 +182,9 @@ def test_a_nested_tenant_is_told_what_it_has_less_of_than_it_asked_for():
         assert within(node, "--memory", "256M", outer=outer).stderr == ""
 
 
-def test_what_those_within_hold_and_do_counts_for_the_outer_one():
+def test_memory_and_time_of_tenants_within_count_for_the_outer_one():
     with Node() as node:
-        # A process of the inner one has come to the outer one's share: nobody says that nothing was limited.
+        # A process of the inner one has come to the outer one's share: it is not reported that nothing was limited.
         done = node.mete("run", "--memory", "1G", "--", METE, "run", "--memory", "512M", "--", workload("vector-add"))
         assert done.returncode == 0 and done.stderr == "", done
         outer = node.start("run", "--name", "outer", "--memory", "1G", "--", METE, "run", "--name", "inner", "--memory", "512M", "--",
@@ -198,7 +198,7 @@ def test_what_those_within_hold_and_do_counts_for_the_outer_one():
         assert f"within tenant {row['outer']['tenant']}" in said and "no more than a part" in said, said
 
 
-def test_ps_shows_who_is_within_whom():
+def test_ps_shows_which_tenant_is_within_which():
     with Node() as node:
         alone = running(node, "--name", "alone")
         assert "WITHIN" not in node.mete("ps").stdout

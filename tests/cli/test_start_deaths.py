@@ -43,7 +43,7 @@ def test_wherever_its_daemon_is_killed_the_program_is_limited():
 
 
 def test_many_start_at_once_while_daemons_are_killed():
-    """Killed are those that say in the log that they are ready: by then their clients are in the middle of something.
+    """Killed are those that have logged that they are ready: by then their clients are in the middle of something.
 
     Fewer than a `mete run` tries to start. A daemon that others use meanwhile does not leave before its starter came.
     """

@@ -7,7 +7,7 @@ from person import *
 PAGES = ["README.md"] + sorted("docs/" + name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md"))
 # Run elsewhere: by tests/kubernetes/test_walkthrough.py, in a cluster.
 ELSEWHERE = ("docs/kubernetes.md", "docs/claims.md")
-# What make is asked for in the texts and takes long is what other tests run: `demo`, `demo_time`, `demo_memory`, the suite itself.
+# Targets of make that the texts name and that take long are run by other tests: `demo`, `demo_time`, `demo_memory`, the suite itself.
 MAKE = '''#!/bin/sh
 for target; do
 	case $target in
@@ -73,7 +73,7 @@ def follow(page):
         return len(blocks)
 
 
-def test_every_command_of_the_texts_does_what_they_say():
+def test_every_command_of_the_texts_does_as_they_promise():
     for page in PAGES:
         if page not in ELSEWHERE:
             ran = follow(page)
@@ -123,7 +123,7 @@ def test_options_that_the_texts_name_are_there():
     assert not missing, missing
 
 
-def test_tables_of_the_texts_are_whole_and_say_nothing_twice():
+def test_tables_of_the_texts_are_whole_and_have_no_row_twice():
     for page in PAGES:
         lines = open(os.path.join(ROOT, page)).read().splitlines()
         rows = []
@@ -169,7 +169,7 @@ def test_every_key_of_the_json_is_in_the_man_page():
                  "tenants: processes": tenant["processes"][0], "outside": shown["outside"][0]}
         assert set(explained) == set(found) and set(shown) == {"meted", "devices", "tenants", "outside"}, (set(explained), set(shown))
         for name, value in found.items():
-            # What the driver says of the time is only sometimes known.
+            # The driver's figure of the time is only sometimes known.
             wanted = set(value) | ({"driver_busy", "drift"} if name == "tenants: time" else set())
             assert set(explained[name]) == wanted, (name, set(explained[name]) ^ wanted)
             assert all(meaning != "\\&" for meaning in explained[name].values()), explained[name]
@@ -201,7 +201,7 @@ def test_every_option_of_meted_is_in_its_man_page():
     assert len(options) > 20 and options == explained, options ^ explained
 
 
-def test_what_runs_where_is_said_once_of_each():
+def test_the_place_where_a_test_runs_is_stated_once():
     """Merges of branches that both changed a row have left it twice."""
     table = open(os.path.join(ROOT, "docs/HACKING.md")).read().partition("### What runs where")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+) \|", table, re.M)

@@ -8,7 +8,7 @@ KEYS = "q quit  h help  <> sort  t tree  f filter  d detail  s set  z suspend  r
 
 
 class Screen(Terminal):
-    """A terminal in which `mete top OPTIONS` runs; at its end it says `status=N`."""
+    """A terminal in which `mete top OPTIONS` runs; at its end it prints `status=N`."""
 
     def __init__(self, node, *options, **more):
         super().__init__(node, f"trap : INT; {METE} top {' '.join(options)}; echo status=$?; exec cat", **more)
@@ -80,13 +80,13 @@ def test_ascii_and_no_colour_where_they_are_asked_for():
             assert re.search(r"\033\[3[0-7]m", top.text("-e")), top.text("-e")
 
 
-def test_what_is_had_and_due_is_shown_second_by_second():
+def test_time_had_and_due_is_shown_second_by_second():
     with Node() as node:
         At(node, "--name", "much", "--weight", "300")
         At(node, "--name", "little", "--weight", "100")
         # By number: the first row is the same one in each second.
         with Screen(node, "--sort", "id", columns=160) as top:
-            # Both are due what their weights say; the history has the seconds that were seen.
+            # Both are due their weights' parts; the history has the seconds that were seen.
             top.wait(r"much .* [67]\d% ", r"little .* [23]\d% ", r"▌much \d+% .*▌little \d+%", r"much .*[▁▂▃▄▅▆▇█]{3}")
             top.press("d")
             top.wait("much", without="tenant [0-9]+ (much|little) of")
@@ -199,7 +199,7 @@ def test_a_tenant_is_suspended_and_goes_on():
             until(lambda: not node.ps()["tenants"][0]["suspended"])
 
 
-def test_below_the_table_stands_what_the_selected_tenant_waits_for_and_what_helps():
+def test_below_the_table_stands_the_selected_tenants_wait_and_its_remedy():
     with Node(METE_SIM_DEVICES="1xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
         large = node.start("run", "--name", "large", "--memory", "700M", "--", workload("steady"), "memory=600M", "stdin=1", "seconds=3600", "report_ms=50")
         assert large.stdout.readline(), large.stderr.read()
@@ -288,7 +288,7 @@ def test_commands_cannot_write_to_the_terminal():
             assert "title" not in top.tmux("display-message", "-p", "#{pane_title}"), shown
 
 
-def test_what_it_cannot_do_is_one_sentence():
+def test_a_key_that_does_not_apply_is_answered_in_one_sentence():
     with Node() as node:
         done = node.mete("top")
         assert (done.returncode, done.stderr) == (1, "mete top: it needs a terminal; `mete ps` prints once\n"), done

@@ -18,7 +18,7 @@ def place_of(node):
 def all_refuse(node, *words):
     for verb in VERBS:
         refused(node.mete(*verb), "mete", *words)
-    # Picking needs no daemon: it chooses, and says what it could not do.
+    # Picking needs no daemon: it chooses, and reports what it could not do.
     picked = node.mete("pick")
     assert picked.returncode == 0 and all(word in picked.stderr for word in ("nothing is reserved", *words)), picked
     doctor = node.mete("doctor")
@@ -35,7 +35,7 @@ def impostor(path):
 
 
 def heard_nothing(listener):
-    """Nobody stayed to say anything to it."""
+    """No daemon stayed to answer it."""
     while True:
         try:
             peer = listener.accept()[0]
@@ -116,7 +116,7 @@ def test_another_users_daemon_in_our_folder_is_not_spoken_to():
         os.rmdir(theirs)
 
 
-def test_what_mete_makes_is_its_users_alone():
+def test_files_that_mete_makes_are_its_users_alone():
     with Node() as node:
         running = node.start("run", "--", "sh", "-c", "echo here; cat >/dev/null")
         assert running.stdout.readline() == "here\n"

@@ -14,7 +14,7 @@ def steady(node, name, *options, kernel_us=1000, memory="10M"):
 
 
 def says(node, *words, who=("it",)):
-    """Until it says all of this; returns it."""
+    """Until its output has all of this; returns it."""
     def look():
         said = node.mete("why", *who)
         return said.returncode == 0 and not said.stderr and all(word in said.stdout for word in words) and said.stdout
@@ -22,7 +22,7 @@ def says(node, *words, who=("it",)):
     return until(look, lambda: f"never: {words}: {node.mete('why', *who).stdout}")
 
 
-def test_who_waits_for_a_turn_hears_whose_it_is():
+def test_a_tenant_that_waits_for_a_turn_is_told_whose_it_is():
     with Node(METE_SIM_DEVICES="1xSIM") as node:
         steady(node, "slow", kernel_us=100000)
         steady(node, "it", "--weight", "101")
@@ -33,7 +33,7 @@ def test_who_waits_for_a_turn_hears_whose_it_is():
         says(node, "waits for its turn", who=())
 
 
-def test_who_waits_for_room_hears_who_holds_it():
+def test_a_tenant_that_waits_for_room_is_told_who_holds_it():
     with Node(METE_SIM_DEVICES="1xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
         steady(node, "large", "--memory", "700M", memory="600M")
         node.start("run", "--name", "it", "--memory", "900M", "--wait", "10m", "--", workload("steady"), "memory=500M", "stdin=1", "seconds=3600")
@@ -41,8 +41,8 @@ def test_who_waits_for_room_hears_who_holds_it():
              "It goes on once others free so much, or end.", "It is refused when it has waited for 10m (wait).")
 
 
-def test_who_waits_for_its_memory_hears_whose_can_leave():
-    """Each stays for the time that movement may cost nothing: far longer than a look takes."""
+def test_a_tenant_that_waits_for_its_memory_is_told_whose_can_leave():
+    """Each stays for the time that movement may cost nothing: far longer than a check takes."""
     with Node(METE_SIM_DEVICES="1xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
         steady(node, "fixed", "--memory", "200M", memory="100M")
         steady(node, "other", "--swap", "auto", memory="500M")
@@ -52,7 +52,7 @@ def test_who_waits_for_its_memory_hears_whose_can_leave():
         assert re.search(r"fixed \(tenant 1\) holds 0\.\d+ GiB of it, which cannot leave\.\n", said), said
 
 
-def test_who_is_suspended_hears_what_lets_it_go_on():
+def test_a_suspended_tenant_is_told_how_it_can_go_on():
     with Node(METE_SIM_DEVICES="1xSIM") as node:
         steady(node, "it", "--swap", "auto")
         assert node.mete("suspend", "it").returncode == 0
@@ -61,7 +61,7 @@ def test_who_is_suspended_hears_what_lets_it_go_on():
         says(node, "suspended by `mete suspend` for ", " s, ")  # since when
 
 
-def test_nobody_waits_where_nobody_does():
+def test_no_wait_is_shown_where_there_is_none():
     with Node(METE_SIM_DEVICES="1xSIM") as node:
         assert node.mete("why").stdout == "no meted is running: nobody waits\n"
         refused(node.mete("why", "it"), "no meted is running, so there is no tenant 'it'", status=1)

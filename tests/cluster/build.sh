@@ -25,7 +25,7 @@ why=$($needs kubernetes) || {
 	cannot "$why"
 }
 mkdir -p "$cache"
-# The folder gets its name when all is in it; who comes meanwhile waits, and finds it.
+# The folder gets its name when all is in it; a process that comes meanwhile waits, and finds it.
 exec 9>"$bin.lock"
 flock -n 9 || { [ -d "$bin" ] || echo "the cluster's programs are being built by somebody else: waiting" >&2; flock 9; }
 if [ -d "$bin" ]; then

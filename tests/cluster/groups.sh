@@ -19,7 +19,7 @@ make_group() { # HIERARCHY
 	[ "$1" != $root/unified ] || return 0
 	mkdir -p "$1/$name"
 	if [ -e "$1/cgroup.controllers" ]; then
-		# What is not handed down to it, it cannot hand down to its pods.
+		# It can hand down to its pods only controllers that are handed down to it.
 		for controller in $(cat "$1/cgroup.controllers"); do
 			echo "+$controller" >"$1/cgroup.subtree_control" || echo "groups.sh: $controller is not to be had" >&2
 		done

@@ -3,14 +3,14 @@
 # Usage: node.sh DIR: process 1 of the node, started by up.sh in namespaces of its own.
 #
 # Each part starts again when it is killed, and its process id (of the node's namespace) is in DIR/run/PART.pid.
-# Who holds the lock of DIR/run/PART.hold (flock) holds that start back.
+# A process that holds the lock of DIR/run/PART.hold (flock) holds that start back.
 set -eu
 dir=$1 run=$1/run log=$1/log state=$1/state
 here=$(dirname "$0")
 export PATH="$dir/bin:$PATH:/usr/sbin:/sbin" KUBECACHEDIR="$run/kubectl"
 export GOGC=400 # the parts are small, and none lives long: memory is cheaper than a tenth of their time for collecting garbage
 # Clients would give a connection up for lost, and with it what they had asked, whose server has not answered a ping for 15 s: on a busy
-# machine it may not. Here a connection does not get lost without a word: who is killed closes it.
+# machine it may not. Here a connection does not get lost without a word: a process that is killed closes it.
 export HTTP2_READ_IDLE_TIMEOUT_SECONDS=0
 ip=10.99.0.1
 unshare=$(cat "$run/unshare")
@@ -104,7 +104,7 @@ cat >"$state/cni/10-bridge.conflist" <<END
 {"cniVersion": "1.0.0", "name": "bridge", "plugins": [{"type": "bridge", "bridge": "cni0", "isDefaultGateway": true,
  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.98.0.0/22"}]]}}]}
 END
-# Times that are shorter than usual: tests wait for what they lead to. A node that has not changed need not say so each time.
+# Times that are shorter than usual: tests wait for their effects. A node that has not changed need not say so each time.
 cat >"$run/kubelet.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -141,7 +141,7 @@ start() { # start PART COMMAND...
 			echo $child >"$run/$part.pid"
 			status=0
 			wait $child || status=$?
-			# By a signal: somebody wants it gone. By itself: it cannot, and its log says why.
+			# By a signal: somebody wants it gone. By itself: it cannot run, and its log has the reason.
 			[ $status -gt 128 ] || exit $status
 		done
 	) &
@@ -161,7 +161,7 @@ for image in "$dir"/images/*.tar; do
 	ctr -n k8s.io images import "$image"
 	touch "$had"
 done
-# Starting kubectl takes longer than a look at the port.
+# Starting kubectl takes longer than a test of the port.
 until (: <>/dev/tcp/$ip/443) 2>/dev/null && kubectl --kubeconfig "$run/admin.kubeconfig" get --raw /readyz >/dev/null 2>&1; do sleep 0.2; done
 config=$run/scheduler.yaml
 cat - "$(ls "$dir/scheduler.fragment" 2>/dev/null || echo /dev/null)" >"$config" <<END
@@ -181,7 +181,7 @@ export KUBECONFIG=$run/admin.kubeconfig
 kubectl patch node node --subresource=status -p '{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}' 2>&1 || :
 start kubelet kubelet --config="$run/kubelet.yaml" --kubeconfig="$run/kubelet.kubeconfig" --hostname-override=node \
 	--node-ip=$ip --cert-dir="$tls/kubelet"
-# One kubectl that watches instead of many that look; they look when it has come.
+# One kubectl that watches instead of many that ask; they ask when it has come.
 kubectl wait --timeout=60s --for=create --for=condition=Ready node/node 2>&1 || :
 until kubectl get node node -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}{.spec.taints}' 2>&1 | grep -qx True; do sleep 0.2; done
 until kubectl get serviceaccount default >/dev/null 2>&1; do sleep 0.2; done

@@ -26,7 +26,7 @@ def give(config, driver):
     config["mounts"] += [
         {"destination": f"/{LIBRARIES}/{name}", "source": os.path.join(driver, name), "type": "bind", "options": ["bind", "ro"]}
         for name in sorted(os.listdir(driver))]
-    # What a device node is to NVIDIA's driver, the node's folder is to the simulated one.
+    # The node's folder is to the simulated driver what a device node is to NVIDIA's.
     config["mounts"].append({"destination": "/dev/shm", "source": "/dev/shm", "type": "bind", "options": ["rbind", "rw"]})
 
 

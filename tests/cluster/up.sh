@@ -26,7 +26,7 @@ if [ ! -e "$dir/images/busybox.tar" ]; then
 	python3 "$here/../../tools/oci.py" docker.io/library/busybox:1 "$dir/images/busybox.tar" --busybox
 fi
 
-# What clusters left that nobody took down: groups of processes that are no more.
+# Leftovers of clusters that nobody took down: groups of processes that are no more.
 for group in $("$here/groups.sh" list | sort -u); do
 	kill -0 "${group##*-}" 2>/dev/null || "$here/groups.sh" remove "$group" 2>/dev/null || :
 done

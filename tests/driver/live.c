@@ -5,7 +5,7 @@
  *
  *	live LIBRARY fork|children|close|threads|exit
  *	live LIBRARY calls      one call of each kind of trampoline, for a debugger
- *	live LIBRARY wait       says where the driver's cuCtxGetCurrent is; waits for its input's
+ *	live LIBRARY wait       prints where the driver's cuCtxGetCurrent is; waits for its input's
  *	                        end
  */
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a driver's look-ups answer: a line per question, for programs that compare.
+ * The answers of a driver's look-ups: a text line per question, for programs that compare.
  *
  *	look LIBRARY ROUTE...       LIBRARY: a path or name for dlopen(); `-`: what is loaded
  *

@@ -129,7 +129,7 @@ def configure(place):
         file.write(f"Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: non-free\nArchitectures: amd64\n{signed}")
     open(place + "/status", "w").close()
     with open(place + "/conf", "w") as file:
-        # What others have hooked into the machine's apt is not to run: it cleans the machine's cache, for one.
+        # Hooks in the machine's apt are not to run: one cleans the machine's cache.
         file.write(f'''Dir::State "{place}"; Dir::State::Lists "{place}/lists"; Dir::State::status "{place}/status";
 Dir::Cache "{place}/cache"; Dir::Etc::SourceList "/dev/null"; Dir::Etc::SourceParts "{place}/sources";
 Dir::Etc::Preferences "/dev/null"; Dir::Etc::PreferencesParts "{place}/preferences"; APT::Architecture "amd64";

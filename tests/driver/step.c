@@ -138,7 +138,7 @@ static void find_places(void *handle)
 
 	if (look_up(PROBE_NAME, &answer, 0, 0) == CUDA_SUCCESS)
 		guest_begin = begin_of(answer);
-	/* What is only passed on is the driver's own. */
+	/* A function that is only passed on is the driver's own. */
 	if (look_up("cuCtxGetCurrent", &answer, 4000, 0) == CUDA_SUCCESS)
 		driver_begin = begin_of(answer);
 }

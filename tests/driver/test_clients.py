@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's own programs and libraries look for in the two libraries, the guest has: test_clients.py BUILD."""
+"""The guest has every symbol that NVIDIA's own programs and libraries look up in the two libraries: test_clients.py BUILD."""
 import collections
 import os
 import subprocess
@@ -26,7 +26,7 @@ def test_a_program_that_is_linked_with_either_library_starts_with_the_guest():
         assert lacking == rows.known(lacking), (release.name, lacking - rows.known(lacking))
 
 
-def test_the_guest_adds_nothing_but_what_is_known():
+def test_the_guest_exports_only_known_functions_beyond_the_drivers():
     """In the place of libcuda: NVML's functions, and rows that no release for PCs has."""
     for release in real.releases():
         nvml = {row.symbol for row in rows.api.load_nvml()}
@@ -34,7 +34,7 @@ def test_the_guest_adds_nothing_but_what_is_known():
         assert more == set(rows.LACKING), (release.name, more)
 
 
-def test_nvidias_own_programs_find_all_that_they_look_for():
+def test_nvidias_own_programs_find_every_symbol_that_they_need():
     for release in real.releases():
         theirs, guests = both(release), set(rows.exports(release.guest + "/libmete.so"))
         looked = {os.path.basename(path): mentions(path, theirs) for path in release.clients()}
@@ -43,7 +43,7 @@ def test_nvidias_own_programs_find_all_that_they_look_for():
             assert names <= guests, (release.name, path, names - guests)
 
 
-def test_the_two_libraries_find_in_the_guest_what_they_look_for_by_name():
+def test_the_two_libraries_find_in_the_guest_every_symbol_that_they_look_up():
     """As libcuda.so.1 or libnvidia-ml.so.1 of the same process, or of a helper. Their own table of names has each once."""
     for release in real.releases():
         theirs, guests = both(release), set(rows.exports(release.guest + "/libmete.so"))

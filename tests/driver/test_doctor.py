@@ -15,7 +15,7 @@ LOAD = "load the driver's kernel module"
 
 
 def machine(release, script, user=0):
-    """What a shell prints there, which has `mete` in its path; of that user."""
+    """The output of a shell there, which has `mete` in its path; of that user."""
     with tempfile.TemporaryDirectory(prefix="mete-") as place:
         os.chown(place, user or os.getuid(), -1)
         words = [*real.apart()]
@@ -37,7 +37,7 @@ def checks(done):
 
 
 def judge(release, found):
-    """What doctor says, whoever runs it. Which pages there are is the machine's affair."""
+    """doctor's output, whichever user runs it. The sizes of pages depend on the machine."""
     assert found.pop("pages")["verdict"] in ("ok", "note"), found
     assert {name: check["verdict"] for name, check in found.items()} == {
         "driver": "ok", "version": "ok", "nvml": "wrong", "permissions": "wrong", "guest": "ok", "path": "ok", "visible": "ok", "sharers": "ok", "mps": "ok", "place": "ok", "daemon": "ok"}, found
@@ -55,7 +55,7 @@ def test_doctor_says_that_the_kernel_module_is_missing():
         assert found["permissions"]["found"] == "there is no /dev/nvidia*", found
 
 
-def test_doctor_says_so_to_root_for_whom_the_libraries_make_a_device_file():
+def test_doctor_says_so_to_root_though_the_libraries_make_it_a_device_file():
     if os.getuid() != 0:
         raise Skipped("root only")
     for release in real.releases():
@@ -72,7 +72,7 @@ def test_doctor_misses_nvml():
     assert found["driver"]["verdict"] == "ok" and found["nvml"]["found"] == "libnvidia-ml.so.1 is missing", found
 
 
-def test_other_verbs_say_why():
+def test_other_verbs_give_the_reason():
     for release in real.releases():
         done = machine(release, "mete run -- echo ran")
         assert done.returncode == 125 and not done.stdout and "nvmlInit: Driver Not Loaded" in done.stderr, done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest over NVIDIA's own library, up to cuInit's "no device": test_guest.py BUILD LOOK.
 
-What a program sees is what it sees without the guest; where an address leads is what guest/generate.py says.
+A program sees the same as without the guest; addresses lead where guest/generate.py has them lead.
 """
 import os
 import re
@@ -76,7 +76,7 @@ def ways(release):
 
 
 def expected(line, passed):
-    """What the guest makes of a driver's line: addresses of what it acts upon are its own."""
+    """A driver's text line as the guest has it: addresses of functions that it acts upon are its own."""
     kind, name = line.split(" ", 2)[:2]
     if kind == "symbol":
         return f"symbol {name} guest:{name}" if name in rows.LACKING else line.replace("driver:", "guest:")
@@ -128,7 +128,7 @@ def test_unwinders_find_the_caller_at_each_instruction():
 
 
 def test_programs_of_nvidias_runtime_come_to_the_tenant():
-    """The runtime accepts the guest as the driver, and says what it says without it."""
+    """The runtime accepts the guest as the driver, and answers as without it."""
     with Machine() as machine:
         for release in real.releases():
             for runtime in real.runtimes():
@@ -207,7 +207,7 @@ def test_cuda_gdb_comes_as_far_as_without_the_guest():
 
 
 def opened(machine, release, place, *words, **environment):
-    """What it opens, makes and starts, as strace says it; from NVIDIA's library on."""
+    """The files that it opens and makes and the processes that it starts, by strace; from NVIDIA's library on."""
     if not shutil.which("strace"):
         raise Skipped("there is no strace")
     trace = machine.meted.place + "/trace"
@@ -245,11 +245,11 @@ def test_to_ask_the_version_starts_no_thread_and_opens_no_device():
 
 
 def test_libraries_are_named_without_a_folder():
-    """What libcuda loads later, when there is a device: as far as its texts say."""
+    """The libraries that libcuda loads later, when there is a device: as far as its texts tell."""
     for release in real.releases():
         with open(release.library("libcuda.so.1"), "rb") as file:
             library = file.read()
-        # By the word that is looked for: its hundred thousands of other texts took five seconds.
+        # By the word that is searched: its hundred thousands of other texts took five seconds.
         around = (library[library.rfind(b"\0", 0, found.start()) + 1:library.find(b"\0", found.start())] for found in re.finditer(b"libnvidia-", library))
         texts = {text.decode() for text in around if len(text) < 80 and re.fullmatch(rb"[ -~]*libnvidia-[\w-]+\.so(\.[\d.]+)?", text)}
         names = {name for text in texts for name in re.findall(r"libnvidia-[\w-]+", text)}

@@ -138,7 +138,7 @@ GDB = ["-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set breakp
 
 
 def debugged(site, release, debugger):
-    """What it says of a program with the handed-out driver: it runs, stops in the guest, and is asked for a variable of the driver."""
+    """Its output about a program with the handed-out driver: it runs, stops in the guest, and is asked for a variable of the driver."""
     return site.beside(debugger, *GDB, f"set exec-wrapper env LD_LIBRARY_PATH={release.guest}/lib", "-ex", "run", "-ex", "bt", "-ex", "info address cudbgIpcFlag",
                        "-ex", "continue", "--args", BUILD + "/tests/driver/live", "libcuda.so.1", "calls", TMPDIR=site.place)
 

@@ -55,7 +55,7 @@ def test_a_release_exports_the_rows_up_to_its_version():
         assert more == known(more), (release.name, more - known(more))
 
 
-def test_a_release_exports_what_no_header_declares():
+def test_a_release_exports_functions_that_no_header_declares():
     for release in real.releases():
         assert set(api.load_names()) <= set(exports(release.library("libcuda.so.1"))), release.name
 
@@ -95,7 +95,7 @@ def test_each_row_is_found_by_its_name_at_its_exports_address():
             assert found[symbol] == f"driver:{symbol}", (release.name, symbol, found[symbol])
 
 
-def test_look_ups_answer_what_the_rule_says():
+def test_look_ups_answer_by_the_rule():
     for release in real.releases():
         asked = [parted(line) for line in look(release.library("libcuda.so.1"), "ask")]
         assert len(asked) > 9000, len(asked)
@@ -139,7 +139,7 @@ def test_the_simulated_driver_answers_look_ups_as_the_release_does():
 
 
 def test_private_tables_are_there_before_cuInit():
-    """What NVIDIA's runtime asks for, and the simulator refuses on purpose; and what a table that is not there is."""
+    """Tables that NVIDIA's runtime asks for, and that the simulator refuses on purpose; and a table that is not there."""
     for release in real.releases():
         found = dict(line.removeprefix("table ").split(" = ") for line in look(release.library("libcuda.so.1"), "tables"))
         for name in "6bd5", "a094", "42d8", "c693", "d408":

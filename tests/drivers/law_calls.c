@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the law driver answers about its streams and about captures. */
+/* The law driver's answers about its streams and about captures. */
 #include "tests/drivers/law_inside.h"
 
 SPECIAL(cuStreamGetCtx);

@@ -53,7 +53,7 @@ static int is_same(const struct law_stream *s, const struct law_stream *on)
 	return s == on;
 }
 
-/* What is said of work that is not complete, unless the test lets it complete. */
+/* The answer for work that is not complete, unless the test lets it complete. */
 CUresult law_unready(void)
 {
 	int (*function)(void) = __atomic_load_n(&law_state->unready, __ATOMIC_ACQUIRE);

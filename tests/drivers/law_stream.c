@@ -57,7 +57,8 @@ static void *work(void *argument)
 
 static void start(struct law_stream *s, int blocking)
 {
-	/* A place is used again while others look at it: the lock stays, and the counts go on. */
+	/* A place is used again while other threads read it: the lock stays, and the counts go on.
+	 */
 	if (!s->ready) {
 		pthread_mutex_init(&s->lock, NULL);
 		pthread_cond_init(&s->changed, NULL);

@@ -28,7 +28,7 @@ CUresult special_cuMemcpyHtoDAsync_v2(CUdeviceptr_v2 dstDevice, const void *srcH
 	return law_submit(hStream, (struct law_op){.function = NULL});
 }
 
-/* The bytes are not looked at: there may be none. */
+/* The bytes are not read: there may be none. */
 CUresult special_cuMemcpyHtoD_v2(CUdeviceptr_v2 dstDevice, const void *srcHost, size_t ByteCount)
 {
 	CUresult r = law_submit(NULL, (struct law_op){.function = NULL});

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few functions of the null driver and of the recording driver whose outputs a caller looks at.
+ * The few functions of the null driver and of the recording driver whose outputs a caller reads.
  * One device, whose UUID is sixteen times 0x11; one context, which is always current.
  */
 #include <dlfcn.h>
@@ -80,7 +80,7 @@ CUresult special_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 	return CUDA_SUCCESS;
 }
 
-/* What a driver hands out that does not export the function it means. */
+/* The address that a driver hands out for a function that it does not export. */
 static CUresult inner(void)
 {
 	return (CUresult)4242;

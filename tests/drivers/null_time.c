@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the null driver says of time: kernels take 10 us each, for who measures by events. */
+/* The null driver's time: kernels take 10 us each, for a caller that measures by events. */
 #include <stdlib.h>
 
 #include "cuda/prototypes.h"

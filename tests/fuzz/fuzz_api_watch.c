@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever the API server sends: cut in pieces in any way, a stream has the same lines as in one
- * piece; each line is an event or is refused, and the whole is a page or is refused. What is
- * accepted has what its readers rely on.
+ * Any bytes from the API server: cut in pieces in any way, a stream has the same text lines as in
+ * one piece; each is an event or is refused, and the whole is a page or is refused. An accepted one
+ * has the members on which its readers rely.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever an annotation holds: devices are named one by one, or there are none. */
+/* Any annotation: devices are named one by one, or there are none. */
 #include <stdlib.h>
 #include <string.h>
 

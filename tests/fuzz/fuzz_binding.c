@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever lies in the folder of records: it is refused, or a binding that is written as it was
- * read. */
+/* Any record in the folder: it is refused, or a binding that is written as it was read. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever the API server says of a node's software (two lines), and whatever stands in
+/* Any answer of the API server about a node's software (two text lines), and any content of
  * containerd's file (the rest): one answer, with its reason. */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	facts.runtime = next_line(&at);
 	facts.config = at;
 	used = choose(&facts, &reason);
-	/* What containerd's file says is of containerd alone. */
+	/* containerd's file is about containerd alone. */
 	if (facts.runtime && strncmp(facts.runtime, "containerd://", 13) != 0) {
 		facts.config = NULL;
 		must(choose(&facts, &other) == used && strcmp(reason.text, other.text) == 0);

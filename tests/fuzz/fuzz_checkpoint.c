@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever the kubelet's folder holds: it is understood or refused, and who is found has names. */
+/* Any content of the kubelet's folder: it is understood or refused, and a container that is found
+ * has names. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever the file holds: a refusal is a sentence with file and line that can be shown; what is
- * accepted gives every device at every hour a share that is one, and no more of them than fit.
+ * Any file: a refusal is a sentence with file and line number that can be shown; an accepted one
+ * gives every device at every hour a valid share, and no more of them than fit.
  */
 #include <stdlib.h>
 #include <string.h>

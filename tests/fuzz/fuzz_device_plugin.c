@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever the kubelet sends to a device plugin: it is refused, or ids whose set has one name, and
- * of which as many are preferred as are wanted. The first byte chooses the message. */
+/* Any bytes from the kubelet to a device plugin: they are refused, or ids whose set has one name,
+ * and of which as many are preferred as are wanted. The first byte chooses the message. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever a server says: each call is answered once at most, what is not answered was never sent
- * or waits to be asked once more; only GRPC_OK brings an answer; each sentence is fit to be shown.
+ * Any bytes from a server: each call is answered once at most, one that is not answered was never
+ * sent or waits to be made once more; only GRPC_OK brings an answer; each sentence is fit to be
+ * shown.
  */
 #include "base/text.h"
 #include "tests/fuzz/grpc_fuzz.h"

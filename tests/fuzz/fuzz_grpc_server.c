@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever a peer says: each call that a method got is ended by it or taken from it, once; what the
- * server says is HTTP/2; when the peer has left, nothing of it is held; and the server still
+ * Any bytes from a peer: each call that a method got is ended by it or taken from it, once; the
+ * server's bytes are HTTP/2; when the peer has left, nothing of it is held; and the server still
  * answers others.
  */
 #include "tests/fuzz/grpc_fuzz.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever stands in meted's record of its devices' health: what is believed is possible, and reads
- * as it is written. */
+/* Any content of meted's record of its devices' health: a believed state is possible, and reads as
+ * it is written. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mete-hook reads: the runtime's JSON, and an image's ld.so.conf, ld.so.cache and musl path.
- * The first byte says which. Nothing is read past the end, what is found fits, is not empty and
- * lies in the input where it is a path, and each reading comes to an end.
+ * The texts that mete-hook reads: the runtime's JSON, and an image's ld.so.conf, ld.so.cache and
+ * musl path. The first byte says which. Nothing is read past the end, each finding fits, is not
+ * empty and lies in the input where it is a path, and each reading comes to an end.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever stands in the journal's file: reading never looks past the end, what it takes for whole
- * is a prefix of it that ends with a line, and reading that prefix again gives the same.
+ * Any content of the journal's file: nothing is read past the end, the part that is taken for whole
+ * is a prefix of it that ends with a record, and reading that prefix again gives the same.
  */
 #include <stdlib.h>
 #include <string.h>

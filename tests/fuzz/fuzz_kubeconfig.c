@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a kubeconfig says: it is refused with a sentence fit to be shown, or has a server. */
+/* Any kubeconfig: it is refused with a sentence fit to be shown, or has a server. */
 #include <stdlib.h>
 #include <string.h>
 

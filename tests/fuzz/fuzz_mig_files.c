@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever stands in the driver's file on a part of a GPU: a number that stands there, or none. */
+/* Any content of the driver's file on a part of a GPU: a number that stands there, or none. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever stands in a file of mig-parted: a configuration within its bounds, or one sentence. */
+/* Any file of mig-parted: a configuration within its bounds, or one sentence. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever NVML calls a GPU's place: the name of a folder of sysfs, or none. */
+/* Any name of a GPU's place by NVML: the name of a folder of sysfs, or none. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever bytes somebody sends to the page who may see one tenant: no answer and no stream has a
+ * Any bytes that a user who may see one tenant sends to the page: no answer and no stream has a
  * word of the others'. The page is the whole one, with its server; the cluster's word is a fake's.
  *
  * Each input is what one connection sends. Time goes on by a second in between.
@@ -224,7 +224,7 @@ static int call(void)
 	return fd;
 }
 
-/* What has come by now; false: nothing more will. */
+/* The bytes that have come by now; false: no more will. */
 static bool hear(int fd, char *heard, size_t *size, bool *ret_any)
 {
 	ssize_t n = recv(fd, heard + *size, ROOM - *size, MSG_DONTWAIT);
@@ -240,7 +240,7 @@ static void check(const char *heard, size_t size)
 	must(memmem(heard, size, SECRET, strlen(SECRET)) == NULL);
 }
 
-/* What is heard when these bytes are said. */
+/* The answer to these bytes. */
 static size_t talk(const uint8_t *data, size_t size, char heard[ROOM])
 {
 	size_t got = 0;

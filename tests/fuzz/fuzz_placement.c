@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Histories of core/placement spelled as bytes: nodes, requests that make sense and that do not,
- * pods that come and go. After each step the books must add up, and what is remembered must be what
- * a fresh look gives.
+ * pods that come and go. After each step the books must add up, and remembered results must equal
+ * those of a fresh search.
  */
 #include <string.h>
 
@@ -177,7 +177,7 @@ static void change(struct history *h)
 		abort();
 }
 
-/* Who would have to go is there, and no more important. */
+/* A pod that would have to go is there, and no more important. */
 static void preempt(struct history *h, const struct placement_request *request)
 {
 	uint8_t bits = byte(&h->in);

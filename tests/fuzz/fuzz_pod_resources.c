@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever the kubelet answers to List: it is refused, or containers of it have exactly the ids
- * that are asked for. */
+/* Any answer of the kubelet to List: it is refused, or containers of it have exactly the ids that
+ * are asked for. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever the file holds: a refusal is a sentence with file and line that can be shown, and leaves
- * nothing behind; what is accepted has everybody's terms within their bounds.
+ * Any file: a refusal is a sentence with file and line number that can be shown, and leaves nothing
+ * behind; an accepted one has everybody's terms within their bounds.
  */
 #include <stdlib.h>
 #include <string.h>

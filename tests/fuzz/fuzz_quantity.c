@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a node's status has as a quantity: digits alone that mean the same, or nothing. */
+/* Any quantity of a node's status: digits alone that mean the same, or nothing. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever the control file holds: rows that are accepted can happen, refusals have a sentence. */
+/* Any control file: rows that are accepted can happen, refusals have a sentence. */
 #include <stdlib.h>
 #include <string.h>
 

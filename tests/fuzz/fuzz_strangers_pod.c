@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a /proc/PID/cgroup says (a pod's programs name cgroups of their own): the UID of a pod
- * that stands there, in the API server's spelling, or none. */
+/* Any /proc/PID/cgroup (a pod's programs name cgroups of their own): the UID of a pod that stands
+ * there, in the API server's spelling, or none. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever arrives: decoding never looks past the end (the input is exactly as large as it says,
- * and a sanitizer watches), and what it accepts survives encoding and decoding unchanged.
+ * Any frame: decoding never reads past the end (the input is exactly as large as it says, and a
+ * sanitizer watches), and an accepted frame survives encoding and decoding unchanged.
  */
 #include <stdlib.h>
 #include <string.h>

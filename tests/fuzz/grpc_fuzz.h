@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection whose other end says whatever was found: its first byte says in which pieces, the
+ * A connection whose other end sends the fuzzer's bytes: its first byte says in which pieces, the
  * rest is sent. What comes back must be whole frames of HTTP/2.
  */
 #pragma once
@@ -35,7 +35,7 @@ struct fuzz_wire {
 	int over;
 };
 
-/* What comes back is frames of at most what we allowed (16 KiB by default). */
+/* The answer is frames of at most the size that we allowed (16 KiB by default). */
 static void check_frames(struct fuzz_wire *wire, const uint8_t *at, size_t n)
 {
 	while (n > 0) {
@@ -72,7 +72,7 @@ static void fuzz_look(struct fuzz_wire *wire)
 	wire->over |= n == 0;
 }
 
-/* Says it all, and hangs up. */
+/* Sends it all, and hangs up. */
 static void fuzz_say(struct fuzz_wire *wire, const uint8_t *data, size_t size)
 {
 	uint32_t pieces = size ? *data++ : 0;

@@ -39,8 +39,8 @@ void claim_failed(const char *format, ...) printf_like(1, 2) noreturn_;
 /* A line for the reader; the last one stands in the table. */
 void claim_say(const char *format, ...) printf_like(1, 2);
 
-/* What has to succeed before anything can be asked. A call that the driver does not support: what
- * the claim is about does not exist here. */
+/* Calls that have to succeed before anything can be asked. A call that the driver does not support:
+ * the claim's subject does not exist here. */
 #define must(call) claim_must((call), #call, __FILE__, __LINE__)
 void claim_must(CUresult result, const char *call, const char *file, int line);
 

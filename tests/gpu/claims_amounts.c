@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What allocations cost, as cuMemGetInfo shows it. Nobody else may allocate on the device
+/* The cost of allocations, as cuMemGetInfo shows it. Nobody else may allocate on the device
  * meanwhile. */
 #include <string.h>
 

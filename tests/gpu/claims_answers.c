@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What single calls answer. */
+/* Answers of single calls. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

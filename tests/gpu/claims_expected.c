@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of other programs expect of a driver, and the simulated one answers for that
- * reason. */
+/* Answers that the tests of other programs expect of a driver, and that the simulated one gives for
+ * that reason. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

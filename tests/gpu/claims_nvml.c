@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVML says of a device. */
+/* NVML's answers about a device. */
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -40,7 +40,7 @@ static void stray(void)
 	(void)cuCtxSynchronize();
 }
 
-/* For mig.py, which looks at the event itself. */
+/* For mig.py, which reads the event itself. */
 CLAIM_PART(go_astray)
 {
 	stray();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVML says of the processes on a device. */
+/* NVML's answers about the processes on a device. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

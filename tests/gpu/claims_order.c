@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is ready when, and what captures mind: what the guest's drains rest on. */
+/* When work is ready, and which calls captures mind: the guest's drains rest on both. */
 #include <dlfcn.h>
 
 #include "tests/gpu/lab.h"

@@ -234,7 +234,7 @@ CLAIM(a_context_costs_120_ms)
 	      (double)cost / (1 << 20));
 }
 
-/* From the host's word to the kernel, until the stream says that it is ready. */
+/* From the host's word to the kernel, until the stream reports that it is ready. */
 CLAIM(a_stream_is_ready_within_20_us_of_its_last_kernel)
 {
 	enum { KERNELS = 51 };

@@ -33,7 +33,7 @@ def failed(reason):
 
 
 def until(what, wanted, patience=PATIENCE, shown=None):
-    """Polls another process's records; `patience` is only for what is broken. The failure says what shown() returns."""
+    """Polls another process's records; `patience` is only for broken ones. The failure prints the result of shown()."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         got = what()
@@ -99,7 +99,7 @@ class Here:
 
 
 def nvml_processes(here):
-    """pid -> bytes on device 0, as NVML says."""
+    """pid -> bytes on device 0, by NVML."""
     class Process(ctypes.Structure):
         _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gi", ctypes.c_uint), ("ci", ctypes.c_uint)]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/UNVERIFIED.md claims of GPUs in MIG mode: mig.py QUESTION. Answers as claims.c does.
+"""The claims of docs/UNVERIFIED.md about GPUs in MIG mode: mig.py QUESTION. Answers as claims.c does.
 
 Each makes parts of the first GPU and takes them away again, so it runs only where MIG is on and nothing is divided yet.
 """

@@ -9,8 +9,8 @@
 #include "cuda/nvml_prototypes.h"
 #include "tests/gpu/lab.h"
 
-/* What has to succeed before anything can be asked; a call that the driver does not support: what
- * the claim is about does not exist here. */
+/* Calls that have to succeed before anything can be asked; a call that the driver does not support:
+ * the claim's subject does not exist here. */
 #define nvml(call) nvml_must((call), #call)
 void nvml_must(nvmlReturn_t r, const char *call);
 
@@ -29,6 +29,6 @@ unsigned long long nvml_bytes_of_nobody(nvmlDevice_t device);
 pid_t child_that(void (*act)(void));
 void end_child(pid_t child);
 
-/* For such children. keep_busy(): kernels for longer than anybody looks. */
+/* For such children. keep_busy(): kernels for longer than any test watches. */
 void make_context(void);
 void keep_busy(void);

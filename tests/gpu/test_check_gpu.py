@@ -27,7 +27,7 @@ def check_gpu(*words):
 
 
 def questions_of(program, *words):
-    """What a program of questions can be asked, by itself."""
+    """The questions of a program, by its own list."""
     environment = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "sim/lib"))
     done = subprocess.run([program, *words], env=environment, text=True, capture_output=True, timeout=60)
     return re.sub(r"^.*questions: ", "", done.stdout.strip().splitlines()[-1]).split() if words else done.stdout.split()
@@ -49,7 +49,7 @@ def test_every_command_is_a_program_that_is_there():
         assert os.access(ROOT / program, os.X_OK), row.command
 
 
-def test_what_settles_most_claims_a_minute_comes_first():
+def test_the_question_that_settles_most_claims_a_minute_comes_first():
     table = rows()
     commands = [row.command for row in table]
     rates = []
@@ -63,7 +63,7 @@ def test_what_settles_most_claims_a_minute_comes_first():
     assert len({row.claim for row in table}) == len(table)
 
 
-def test_it_goes_on_after_a_failure_and_writes_what_was_said():
+def test_it_goes_on_after_a_failure_and_writes_the_output():
     with tempfile.TemporaryDirectory() as place:
         document, report = Path(place) / "claims.md", Path(place) / "report.md"
         document.write_text("# Claims\n\n## 1 Seen\n\n| a | b | c |\n| --- | --- | --- |\n\n## 2 Needs a GPU\n\n| claim | where | s | command |\n"
@@ -82,7 +82,7 @@ def test_it_goes_on_after_a_failure_and_writes_what_was_said():
         assert "1 yes, 1 no, 1 not here, 2 failed" in done.stdout, done.stdout
 
 
-def test_what_a_question_has_started_ends_with_all_that_it_started():
+def test_processes_that_a_question_has_started_end_with_their_children():
     here = Here(BUILD)
     program = here.start(["sh", "-c", "sleep 36000 & echo started; wait"])
     assert program.stdout.readline() == "started\n"
@@ -90,7 +90,7 @@ def test_what_a_question_has_started_ends_with_all_that_it_started():
     program.communicate(timeout=PATIENCE)  # the end of the pipes, which `sleep` had, too
 
 
-def test_what_is_carried_elsewhere_asks_the_same_there():
+def test_a_check_that_is_carried_elsewhere_asks_the_same_there():
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([ROOT / "tools/carry_gpu.py", place + "/carried", BUILD], check=True, capture_output=True, timeout=300)
         size = sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file() and not path.is_symlink())
@@ -98,7 +98,7 @@ def test_what_is_carried_elsewhere_asks_the_same_there():
         # One of each kind of program, where no path leads back here.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
         done = subprocess.run([place + "/carried/tools/check_gpu.py", "--simulated", "small_allocations", "from_descriptor", "ptx_mma", "sim_streams",
-                               "what_mete_counts"], env=environment, text=True, capture_output=True, timeout=300)
+                               "mete_counts"], env=environment, text=True, capture_output=True, timeout=300)
         assert done.returncode == 0 and "5 claims: 5 yes" in done.stdout, done.stdout + done.stderr
         said = subprocess.run(["ldd", place + "/carried/build/plain/node/meted"], text=True, capture_output=True,
                               env=environment | {"LD_LIBRARY_PATH": place + "/carried/build/plain/carried"}).stdout
@@ -118,7 +118,7 @@ def test_the_simulated_driver_answers_all_and_contradicts_none():
         for line in lines:
             answer, _, reason = line.strip("| ").split(" | ")[:3]
             assert answer == "yes" or reason, f"no reason: {line}"
-        # What only a device can tell is the smaller part.
+        # The answers that only a device can give are the smaller part.
         assert sum(line.startswith("| yes") for line in lines) > len(lines) / 2, done.stdout
 
 

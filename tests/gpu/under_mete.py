@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/UNVERIFIED.md claims of programs under mete on a machine's own driver: under_mete.py BUILD QUESTION
+"""The claims of docs/UNVERIFIED.md about programs under mete on a machine's own driver: under_mete.py BUILD QUESTION
 
-As claims.c answers: exit status 0 is yes, 1 no, 77 that it cannot be asked here, 2 that asking failed; the last line says why.
+As claims.c answers: exit status 0 is yes, 1 no, 77 that it cannot be asked here, 2 that asking failed; the last text line gives the reason.
 """
 import os
 import re
@@ -126,7 +126,7 @@ def managed_memory_takes_what_the_device_has_no_room_for(here):
 
 
 @question
-def what_mete_counts_is_what_nvml_says(here):
+def mete_counts_the_same_as_nvml(here):
     program = here.start(here.mete("run", "--quiet", "--swap", "off", "-n", "counted", "--memory", "2GiB", "--",
                                    *here.program("bench", "pairs", "until", str(64 * MIB), "3", "0")))
     until(lambda: (row := here.tenant("counted")) and row["allocated_bytes"] >= 192 * MIB, "the program has not allocated")
@@ -143,7 +143,7 @@ def what_mete_counts_is_what_nvml_says(here):
 
 
 @question
-def what_is_outside_is_what_nvml_lists(here):
+def memory_outside_is_the_same_as_nvml_lists(here):
     keeper = here.start(here.mete("run", "--quiet", "--swap", "off", "-n", "keeper", "--memory", "1GiB", "--",
                                   *here.program("bench", "pairs", "until", str(MIB), "0", "0")))
     stranger = here.start(here.program("bench", "pairs", "until", str(64 * MIB), "3", "0"))
@@ -396,7 +396,7 @@ def main():
     if len(sys.argv) != 3 or sys.argv[2] not in QUESTIONS:
         failed("usage: under_mete.py BUILD QUESTION; questions: " + " ".join(QUESTIONS))
     here = Here(sys.argv[1])
-    # Who asks too long is told so (tools/check_gpu.py), and takes along what it has started.
+    # A question that takes too long is told so (tools/check_gpu.py), and takes its processes along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     try:
         end(0, QUESTIONS[sys.argv[2]](here))

@@ -34,6 +34,6 @@ void fake_credit_ask(struct fake *fake, struct fake_guest *g, const struct wire_
 /* Does what the message asks, and answers it. */
 void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_message *m);
 
-/* Refuses a connection, as a meted does that is out of descriptors: what was sent meanwhile is not
- * looked at. */
+/* Refuses a connection, as a meted does that is out of descriptors: messages that were sent
+ * meanwhile are not read. */
 void fake_refuse_at_once(int fd);

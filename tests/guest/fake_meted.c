@@ -282,7 +282,7 @@ uint64_t fake_waiting(struct fake *fake)
 	return waiting;
 }
 
-/* Who has not said HELLO does not know of devices yet. */
+/* A guest that has not said HELLO does not know of devices yet. */
 static struct fake_guest *first_guest(struct fake *fake)
 {
 	for (int i = 0; i < FAKE_GUESTS; i++)

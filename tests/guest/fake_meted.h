@@ -26,7 +26,7 @@ enum fake_fault {
 	FAKE_NO_DESCRIPTORS,  /* WELCOME without pages */
 	FAKE_GARBAGE,	      /* noise before every answer, and answers to nothing */
 	FAKE_HANGS_UP,	      /* closes after HELLO */
-	FAKE_REFUSES_AT_ONCE, /* says why and closes before HELLO */
+	FAKE_REFUSES_AT_ONCE, /* sends the reason and closes before HELLO */
 	FAKE_MANY_DEVICES,    /* more devices than a page has */
 	FAKE_SILENT,	      /* no answer to HELLO */
 };
@@ -87,7 +87,7 @@ void fake_open_gate(struct fake *fake, int device);
 /* Whether every guest acknowledged the last close of the device; waits at most `wait_ms`. */
 int fake_wait_drained(struct fake *fake, int device, int wait_ms);
 
-/* What guests are told of turns. */
+/* The figures of turns that guests are told. */
 void fake_pace(struct fake *fake, int device, const struct wire_tenant_turns *pace);
 
 /* Waits at most `wait_ms` until every guest is idle on the device (1), or one is not (0), by what

@@ -31,5 +31,5 @@ void load_set_current(CUcontext context);
 void load_synchronize(CUstream stream);
 unsigned long load_hosted(void);
 
-/* Is every stream idle, as the driver says? */
+/* Is every stream idle, by the driver's answer? */
 int load_idle(void);

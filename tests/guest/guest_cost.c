@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the benchmarks of cost (bench) measure: guest_cost LIBRARY WHAT COUNT calls the driver COUNT
- * times through LIBRARY (the guest, or a driver itself). WHAT: launch, launch-beside (rivals that
- * do not want the device), launch-against (one that waits for it), resolve; alloc-LIVE and
- * large-LIVE allocate and free COUNT times while LIVE other allocations are there, of 4 KiB or of 4
- * MiB. With "tables-" before WHAT, the driver's private tables are asked for first.
+ * The calls that the benchmarks of cost (bench) measure: guest_cost LIBRARY WHAT COUNT calls the
+ * driver COUNT times through LIBRARY (the guest, or a driver itself). WHAT: launch, launch-beside
+ * (rivals that do not want the device), launch-against (one that waits for it), resolve; alloc-LIVE
+ * and large-LIVE allocate and free COUNT times while LIVE other allocations are there, of 4 KiB or
+ * of 4 MiB. With "tables-" before WHAT, the driver's private tables are asked for first.
  */
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"

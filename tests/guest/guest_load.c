@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * guest_load LIBRARY STATE: the threads of gate_load.h, until standard input ends. STATE is a file
- * that holds a struct law, by which the test says that a close is acknowledged: then every stream
+ * that holds a struct law, by which the test tells that a close is acknowledged: then every stream
  * must be idle, and stay so. (The law driver counts in the same file.)
  */
 #include <fcntl.h>
@@ -17,8 +17,7 @@
 #include "tests/guest/gate_load.h"
 
 /* Read by AddressSanitizer. The leak check of LLVM 14 walks what threads that have just ended left
- * of their dynamic TLS, and once in some runs it crashes there; other tests look for the guest's
- * leaks.
+ * of their dynamic TLS, and once in some runs it crashes there; other tests find the guest's leaks.
  */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)

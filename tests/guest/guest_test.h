@@ -30,9 +30,9 @@
 #define GUEST_TSAN 0
 #endif
 
-/* Runs `body` in a child; its exit status, or 128 + signal. What it says on standard error goes to
- * said[], if that is not NULL. A fake daemon of the child's has its socket in a folder of ours: the
- * child may be killed. */
+/* Runs `body` in a child; its exit status, or 128 + signal. Its standard error goes to said[], if
+ * that is not NULL. A fake daemon of the child's has its socket in a folder of ours: the child may
+ * be killed. */
 static inline int in_child(void (*body)(void), char *said, size_t size)
 {
 	static const int deadly[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};

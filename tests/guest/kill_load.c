@@ -6,7 +6,7 @@
  *	kill_load BOOK SLOT THREADS SEED
  *
  * BOOK is a file that the test maps, too: a word with which it lets everybody rest, then a slot for
- * each process, where it says what it has done, and what the book should say of it.
+ * each process, where it states what it has done, and what the book should have of it.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -150,7 +150,7 @@ static void make_context(struct thread *t)
 	atomic_fetch_add(&g.slot->contexts, 1);
 }
 
-/* What is linear goes with its context; all else would stay. */
+/* Linear memory goes with its context; all else would stay. */
 static void destroy_context(struct thread *t)
 {
 	for (int i = 0; i < PIECES; i++) {

@@ -103,7 +103,7 @@ static void charged_once_until_it_is_trimmed(void)
 	all_trimmed();
 }
 
-/* What no graph uses is trimmed before anything is refused. */
+/* Memory that no graph uses is trimmed before anything is refused. */
 static void room_for_everything_else(void)
 {
 	for (size_t i = 0; i < ways_count; i++) {
@@ -134,7 +134,7 @@ static void trimmed_while_it_runs(void)
 	expect_charged(LARGE, "trimmed while it runs");
 	if (g.cuMemAlloc_v2(&address, LARGE) != CUDA_ERROR_OUT_OF_MEMORY)
 		fail("memory of a graph that runs was given to somebody else");
-	/* What it has is enough for it to be launched again. */
+	/* Its memory is enough for it to be launched again. */
 	ok(g.cuGraphLaunch(exec, gate.stream));
 	expect_charged(LARGE, "launched again");
 	open_gate(&gate);

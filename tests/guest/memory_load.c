@@ -2,7 +2,7 @@
 /*
  * A program for tests/guest/test_guest_memory.py: takes device memory by every way there is, until
  * it is refused, and gives it back. It knows the truth, too: the driver's own cuMemGetInfo(), asked
- * behind the guest's back, says what the whole device really holds.
+ * behind the guest's back, tells what the whole device really holds.
  *
  *	memory_load DRIVER WAY       one way of allocating, in several sizes
  *	memory_load DRIVER race N    N threads, as many of these processes as the test starts
@@ -75,7 +75,7 @@ static void one_way(const char *name)
 			fill_and_empty(&ways[w], sizes[i]);
 }
 
-/* What a context held goes with it. */
+/* A context's memory goes with it. */
 static void contexts(void)
 {
 	for (int round = 0; round < 3; round++) {
@@ -96,7 +96,8 @@ static void contexts(void)
 }
 
 /* Until the daemon has measured the new context: while it has only an estimate, its figures may
- * move under what is compared with them. Whoever loads a module is answered after a measurement. */
+ * move under what is compared with them. A guest that loads a module is answered after a
+ * measurement. */
 static void measured(size_t *ret_total)
 {
 	CUmodule module;

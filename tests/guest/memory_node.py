@@ -25,7 +25,7 @@ class Node(SimNode):
         assert (row.allocated, row.credit, row.residual) == (0, 0, 0), row
 
 
-# A client of both libraries: allocates, says what it sees when told to, forks if asked.
+# A client of both libraries: allocates, prints what it sees when told to, forks if asked.
 CLIENT = r'''
 import ctypes as c, json, os, sys
 def ok(r):

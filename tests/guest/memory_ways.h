@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of memory_load.c: the ways to device memory (memory_ways.c), what threads do with them
- * (memory_threads.c), what graphs leave (memory_graphs.c), and what all of them look at.
+ * (memory_threads.c), what graphs leave (memory_graphs.c), and what all of them share.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 enum {
 	MOST = 65536,
 	FILL = 3000,	   /* pieces of one size; the smallest ones do not come to the limit */
-	FILL_GRAPHS = 300, /* each is looked for among all */
+	FILL_GRAPHS = 300, /* each is searched among all */
 };
 
 /* The guest's functions, and one of the driver's. */
@@ -101,7 +101,7 @@ struct piece {
 };
 
 /* `cautious`: the truth may be less than the charge (managed memory need not be on the device; what
- * of an array is padding is not known), so that the room that is left says nothing. */
+ * of an array is padding is not known), so that the room that is left proves nothing. */
 struct way {
 	const char *name;
 	CUresult (*obtain)(struct piece *p);
@@ -122,7 +122,7 @@ void give_async(struct piece *p);
 
 extern struct piece pieces[MOST];
 
-/* What the device really holds beyond what it held when we began. */
+/* The device's real memory in use beyond that when we began. */
 size_t held(void);
 
 /* Fails if that is more than the limit. */

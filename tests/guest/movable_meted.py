@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon for tests of memory that moves: it grants what is asked for, has a store, and orders guests to move when a test
-says so. It checks what it is told as meted does."""
+"""A daemon for tests of memory that moves: it grants every ask, has a store, and orders guests to move when a test tells it to. It checks reports as
+meted does."""
 import ctypes
 import fcntl
 import mmap
@@ -84,7 +84,7 @@ class FakeMeted:
         self.path, self.uuid, self.limit, self.chunk, self.swap = folder + "/fake.sock", uuid, limit, chunk, swap
         self.store_bytes = store
         self.refuse_segments = False
-        self.forgets = False  # what guests say that they have out
+        self.forgets = False  # evicted memory by the guests' reports
         self.recalls = False  # before each grant
         self.mute = False  # it does not answer an inventory
         self.libc = ctypes.CDLL(None)

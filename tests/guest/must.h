@@ -10,7 +10,7 @@
 #include "base/macros.h"
 #include "cuda/types.h"
 
-/* Says why on standard error, and ends. */
+/* Writes the reason to standard error, and ends. */
 static inline void noreturn_ printf_like(1, 2) fail(const char *format, ...)
 {
 	va_list arguments;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A management library whose GPUs are what METE_PARTED says, one a word: "lost", which has no
- * handle any more; a UUID; or a UUID and, after "/" and between "+", the UUIDs of the parts into
- * which MIG has divided it. Under the guest, a tenant has some of them.
+ * A management library whose GPUs METE_PARTED lists, one a word: "lost", which has no handle any
+ * more; a UUID; or a UUID and, after "/" and between "+", the UUIDs of the parts into which MIG has
+ * divided it. Under the guest, a tenant has some of them.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -129,7 +129,7 @@ exported nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, u
 	return NVML_SUCCESS;
 }
 
-/* Half of what there is, which is not to be seen of a whole GPU by who has a part. */
+/* Half of the whole, which a tenant of a part is not to see of a whole GPU. */
 exported nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
 	(void)device;

@@ -5,7 +5,7 @@
  * their daemon again and again.
  *
  *	restart_load BOOK DEVICES THREADS SEED
- *	restart_load watch BOOK DEVICES      another process, without mete: what the driver says
+ *	restart_load watch BOOK DEVICES      another process, without mete: the driver's figures
  *
  * BOOK is a file that the test maps, too: struct book.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Is being loaded, with the loader's lock held, until somebody writes to METE_TEST_SLOW's second
- * descriptor; says to the first one that it is. */
+ * descriptor; tells the first one that it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

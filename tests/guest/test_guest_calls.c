@@ -129,7 +129,7 @@ static void all_routes(void)
 	check(other == g.guest);
 	v1 = (api_fn_cuGetProcAddress *)dlsym(g.guest, "cuGetProcAddress");
 	v2 = (api_fn_cuGetProcAddress_v2 *)dlsym(g.guest, "cuGetProcAddress_v2");
-	/* What NVIDIA's runtime does: it goes on with what the name itself leads to. */
+	/* As NVIDIA's runtime: it goes on with the function to which the name itself leads. */
 	check(v1("cuGetProcAddress", &inner1, 11030, 0) == CUDA_SUCCESS && inner1 == (void *)v1);
 	check(v2("cuGetProcAddress", &inner2, 12000, 0, NULL) == CUDA_SUCCESS &&
 	      inner2 == (void *)v2);

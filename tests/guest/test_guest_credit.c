@@ -193,7 +193,7 @@ static void keeps_all(void)
 	}
 }
 
-TEST(alone_a_process_keeps_what_it_freed_until_it_is_recalled)
+TEST(alone_a_process_keeps_freed_memory_until_it_is_recalled)
 {
 	expect_eq(in_child(keeps_all, NULL, 0), 0);
 }
@@ -231,7 +231,7 @@ static void learns(void)
 	check_books();
 }
 
-TEST(beside_others_a_process_keeps_what_it_takes_again_and_again)
+TEST(beside_others_a_process_keeps_memory_that_it_takes_again_and_again)
 {
 	expect_eq(in_child(learns, NULL, 0), 0);
 }
@@ -241,7 +241,7 @@ static atomic_int stop;
 static void *keeps_taking(void *argument)
 {
 	while (!stop) {
-		/* A restart in between is waited for, also by those who would not wait for room. */
+		/* A restart in between is waited for, also by asks that would not wait for room. */
 		check(credit_take(0, 3ULL * MIB,
 				  (uintptr_t)argument & 1 ? CREDIT_WAIT : CREDIT_ASK) == 0);
 		sched_yield();
@@ -279,7 +279,7 @@ static void restarts(void)
 	check_books();
 }
 
-TEST(what_is_held_survives_a_restart_of_the_daemon)
+TEST(held_memory_survives_a_restart_of_the_daemon)
 {
 	expect_eq(in_child(restarts, NULL, 0), 0);
 }

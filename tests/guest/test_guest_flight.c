@@ -239,7 +239,7 @@ static void long_calls_beside_a_waiter(void)
 	pthread_join(thread, NULL);
 }
 
-TEST(who_waits_for_work_that_waits_for_it_goes_on_whatever_other_threads_do)
+TEST(a_thread_whose_work_waits_for_it_goes_on_whatever_other_threads_do)
 {
 	expect_eq(in_child(long_calls_beside_a_waiter, NULL, 0), 0);
 }
@@ -318,7 +318,7 @@ static void waits_of_both_kinds(void)
 	check(waited < CYCLES / 2);
 }
 
-TEST(who_waits_in_vain_again_and_again_stops_though_other_work_ends_by_itself)
+TEST(a_thread_that_waits_in_vain_stops_waiting_though_other_work_ends_by_itself)
 {
 	expect_eq(in_child(waits_of_both_kinds, NULL, 0), 0);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random histories of real programs under a real meted, on the simulated device: set, suspend, resume, join, leave, kill, cordon, parking
 of class batch, and meted killed, of tenants whose memory moves, does not, or only since their share was set, and of programs whose work waits for
-their own threads. Whatever happened: who is left computes again, and its memory is what it made of it.
+their own threads. After any history, each program that is left computes again, and its memory is what it made of it.
 
 As test_swap.py, whose node this is; argv[3]: the build's folder. METE_HISTORIES (3) histories, METE_TEST_SCALE times as many. Each has a
 seed of its own, counted from METE_SEED, and a history that fails says the line that repeats it. Nothing is timed: each wait is for an
@@ -216,7 +216,7 @@ class History:
         self.node.is_clean()
 
 
-def test_whoever_is_left_computes_again_and_is_right():
+def test_every_program_that_is_left_computes_again_and_is_right():
     first = int(os.environ.get("METE_SEED", time.time_ns() % 1000000000))
     print(f"METE_SEED={first}")
     for seed in range(first, first + HISTORIES * SCALE):

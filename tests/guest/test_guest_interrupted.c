@@ -116,7 +116,7 @@ static void left_context(void)
 	pthread_mutex_unlock(&fake.lock);
 }
 
-TEST(who_jumps_out_of_a_contexts_making_asks_for_the_next_one)
+TEST(a_thread_that_jumps_out_of_a_contexts_making_asks_for_the_next_one)
 {
 	expect_eq(in_child(left_context, NULL, 0), 0);
 }
@@ -159,7 +159,7 @@ static void left_launch(void)
 	check(fake_wait_drained(&fake, 0, 240000));
 }
 
-TEST(who_jumps_out_of_a_launch_waits_at_the_gate_again_and_holds_up_no_close)
+TEST(a_thread_that_jumps_out_of_a_launch_waits_at_the_gate_again_and_holds_up_no_close)
 {
 	expect_eq(in_child(left_launch, NULL, 0), 0);
 }

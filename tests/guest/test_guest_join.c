@@ -76,7 +76,7 @@ static void expect_environment(const char *name, const char *value, CUresult wan
 		test_fail(__FILE__, __LINE__, "said: '%s', wanted: '%s'", said, sentence);
 }
 
-TEST(what_cannot_be_found_is_named)
+TEST(a_missing_library_or_socket_is_named)
 {
 	expect_environment("METE_SOCKET", NULL, CUDA_ERROR_SYSTEM_NOT_READY,
 			   "METE_SOCKET is not set");
@@ -134,7 +134,7 @@ static void talks_much(void)
 		check(guest_function(guest, cuInit)(0) == CUDA_ERROR_SYSTEM_NOT_READY);
 }
 
-TEST(the_guest_says_at_most_sixteen_lines)
+TEST(the_guest_writes_at_most_sixteen_messages)
 {
 	char said[16384];
 	int lines = 0;

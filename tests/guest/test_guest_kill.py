@@ -25,7 +25,7 @@ SLOT = struct.Struct("<QII")  # operations done, threads that rest, contexts tha
 
 
 class Device:
-    """What the driver's own management library says, in this process."""
+    """The figures of the driver's own management library, in this process."""
 
     def __init__(self, node):
         os.environ["METE_SIM_DIR"] = node.folder  # of this node, which the daemon has made

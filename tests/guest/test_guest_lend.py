@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cuIpc* of memory that moves, with the real daemon: who may open whose, and what a daemon that is killed changes about that.
+"""cuIpc* of memory that moves, with the real daemon: which processes may open whose memory, and what a daemon that is killed changes about that.
 
     test_guest_lend.py METED SIMULATOR GUEST_LINKS MOVABLE_LOAD
 """
@@ -45,11 +45,11 @@ def test_two_processes_of_a_tenant_share_memory():
         assert borrower.ask("return", 0) == "0"
         borrower.end()
         until(lambda: node.admin.tenant_row(tenant.tenant).guests == 0)
-        # What it had lent might have outlived it, until that was measured.
+        # Memory that it had lent might have outlived it, until that was measured.
         until(lambda: (row := node.admin.tenant_row(tenant.tenant)).allocated == row.credit == row.residual == 0)
 
 
-def test_what_is_lent_and_freed_counts_until_nobody_has_it():
+def test_lent_memory_that_is_freed_counts_until_nobody_has_it():
     """However often: the limit holds to the byte, by the simulated machine's book. What a borrower closes, or takes along, is room again."""
     size = 16 * MIB
     for leaves in "returns", "ends", "is killed":
@@ -82,7 +82,7 @@ def test_what_is_lent_and_freed_counts_until_nobody_has_it():
             until(lambda: (row := node.admin.tenant_row(tenant.tenant)).allocated == row.credit == row.residual == 0)
 
 
-def test_what_is_lent_is_charged_once_also_when_its_lender_has_been_killed():
+def test_lent_memory_is_charged_once_also_when_its_lender_has_been_killed():
     """Freed or not: while a borrower has it, it is in its tenant's book, once; then in nobody's."""
     size, count = 16 * MIB, 6
     for freed in True, False:
@@ -103,7 +103,7 @@ def test_what_is_lent_is_charged_once_also_when_its_lender_has_been_killed():
             lender.process.wait()
             until(lambda: node.admin.tenant_row(tenant.tenant).guests == 1)
             assert book() >= node.used(), (book(), node.used())
-            # Asks that are in vain look again how much it is.
+            # Asks that are in vain measure again how much it is.
             until(lambda: (borrower.ask("alloc", 50, 500 * MIB), book() == node.used() >= count * size)[1], lambda: (book(), node.used()))
             # A meted that is killed, or ends, is followed by one that knows of it.
             for end in node.meted.kill, lambda: (node.meted.process.terminate(), node.meted.process.wait()):
@@ -139,7 +139,7 @@ def test_memory_is_lent_and_stays_lent_over_a_daemon_that_is_killed():
         for _ in range(3):
             node.meted.kill()
             node.meted.start()
-            # Whoever is back first waits for the other.
+            # The first that is back waits for the other.
             assert borrower.ask("borrow", 1, handles[1], SIZE) == "0"
             assert borrower.ask("check", 0, 1) == "same" and borrower.ask("check", 1, 2) == "same"
             assert borrower.ask("return", 1) == "0"
@@ -154,7 +154,7 @@ def test_memory_is_lent_and_stays_lent_over_a_daemon_that_is_killed():
         borrower.end()
 
 
-def test_a_lender_that_stands_still_holds_up_only_who_opens_its_handle():
+def test_a_lender_that_stands_still_holds_up_only_processes_that_open_its_handle():
     """Opening fails in the end; everything else goes on, and once the lender goes on, too, it can be opened."""
     with Node() as node:
         lender, borrower, other = node.loads("auto", "auto", "auto")
@@ -199,7 +199,7 @@ def refusal(guest, name):
 
 
 def test_a_lender_that_is_late_after_a_restart_is_waited_for():
-    """Later than meted itself waits for it, too: its process lives, and says its name when it comes."""
+    """Later than meted itself waits for it, too: its process lives, and states its name when it comes."""
     with Node() as node:
         lender = Guest(node.tenant.socket)
         lender.state(0)

@@ -72,8 +72,7 @@ static int find_descriptor(void)
 	return -1;
 }
 
-/* What the tests do with it is a race by intention: by system calls, of which TSan does not hear.
- */
+/* The tests' use of it is a race by intention: by system calls, of which TSan does not hear. */
 static int guests_descriptor(void)
 {
 	int fd;
@@ -83,7 +82,7 @@ static int guests_descriptor(void)
 	return fd;
 }
 
-/* Until the agent waits on it: between its look at the descriptor and its waiting the number may
+/* Until the agent waits on it: between its check of the descriptor and its waiting the number may
  * become somebody else's, which is as narrow as it gets, and wide under a sanitizer. */
 static void wait_for_agent(int fd)
 {
@@ -152,7 +151,7 @@ static void takes_our_number(void)
 	wait_for_agent(fd);
 	check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) == 0);
 	check(syscall(SYS_dup2, pair[0], fd) == fd);
-	/* There is nothing to read from it: who waits on the number waits for ever. */
+	/* There is nothing to read from it: a thread that waits on the number waits for ever. */
 	check(credit_take(0, 64 * MIB, CREDIT_WAIT) == 0);
 	check(send(pair[1], "x", 1, 0) == 1);
 	check(credit_take(0, credit_unused(0) + MIB, CREDIT_WAIT) == 0);
@@ -187,10 +186,10 @@ static void says_no_more(void)
 	fake_kill(&fake);
 	fake_restart(&fake);
 	wait_stated(2);
-	check(count(&fake.asked) == 1); /* it had nothing else to say */
+	check(count(&fake.asked) == 1); /* it had nothing else to send */
 }
 
-TEST(who_comes_back_states_all_it_holds_and_says_so_without_another_word)
+TEST(a_guest_that_comes_back_states_all_it_holds_without_being_asked)
 {
 	expect_eq(in_child(says_no_more, NULL, 0), 0);
 }
@@ -246,7 +245,7 @@ static void *asks_and_leaves(void *argument)
 
 	sigaction(SIGUSR1, &action, NULL);
 	if (sigsetjmp(away, 1) == 0) {
-		/* What was left before may do. */
+		/* The rest of the former credit may do. */
 		if (credit_take(0, 100 * MIB, CREDIT_WAIT) == 0)
 			credit_give(0, 100 * MIB);
 		asking = 0;
@@ -274,7 +273,7 @@ static void leaves_its_askings(void)
 		pthread_join(thread, NULL);
 		leaving = 0;
 		fake_hold(&fake, 0);
-		/* What the answer brought, and nobody came for, is there to be recalled. */
+		/* Credit that the answer brought, and nobody took, is there to be recalled. */
 		do { /* a thread that was joined may not be gone yet for the kernel */
 			fake_recall(&fake, 0, UINT64_MAX);
 		} while (granted() != 0);
@@ -335,7 +334,7 @@ static void clones_a_driver(void)
 		CUdeviceptr address;
 		CUcontext context;
 
-		/* What it frees is not in a book of its own, nor in its parent's page. */
+		/* Memory that it frees is not in a book of its own, nor in its parent's page. */
 		credit_give(0, 64 * MIB);
 		credit_adrift(0, 64 * MIB);
 		check(guest_own_page.device[0].allocated_bytes == 64 * MIB);

@@ -111,8 +111,7 @@ static void blocks_without_daemon(void)
 	while (launched < 10)
 		sched_yield();
 	fake_kill(&fake);
-	/* It stops within the time of one look-around; then nothing moves until the daemon
-	 * is back. */
+	/* It stops within the time of one round; then nothing moves until the daemon is back. */
 	do {
 		before = launched;
 		usleep(300000);
@@ -160,7 +159,7 @@ static void waits_across_a_restart(void)
 	check(fake_waiting(&fake) == 0);
 }
 
-TEST(a_daemon_that_comes_back_sees_who_waits_at_its_gates)
+TEST(a_daemon_that_comes_back_sees_the_threads_at_its_gates)
 {
 	expect_eq(in_child(waits_across_a_restart, NULL, 0), 0);
 }
@@ -205,7 +204,7 @@ static void loads_code_as_the_daemon_goes(void)
 	check(checks() <= 2);
 }
 
-TEST(what_a_context_takes_is_not_asked_of_the_next_daemon)
+TEST(memory_of_a_context_is_not_asked_of_the_next_daemon)
 {
 	expect_eq(in_child(loads_code_as_the_daemon_goes, NULL, 0), 0);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What NVML shows a tenant, with the real daemon on the simulated driver: its limit, its processes, its devices and their parts.
+"""NVML as a tenant sees it, with the real daemon on the simulated driver: its limit, its processes, its devices and their parts.
 
     test_guest_management.py METED SIMULATOR GUEST_LINKS MEMORY_LOAD PARTED_NVML
 """
@@ -42,7 +42,7 @@ def test_management_shows_a_tenant_its_limit_and_its_own_processes():
         node.nothing_left()
 
 
-# What NVML says of all devices that it has, of those with the UUIDs that are given, and of those that lie beside others.
+# NVML's answers about all devices that it has, about those with the UUIDs that are given, and about those that lie beside others.
 LISTER = r'''
 import ctypes as c, json, os, sys
 nvml = c.CDLL("libnvidia-ml.so.1")
@@ -66,7 +66,7 @@ def text(function, device):
 class Name(c.Structure):
     _fields_ = [("version", c.c_uint), ("type", c.c_uint), ("value", c.c_char * 41)]
 def names(index):
-    """What each way to name a device answers."""
+    """The answer to each way to name a device."""
     device, pci, none = handle(index), c.create_string_buffer(256), c.byref(c.c_void_p())
     uuid, serial = text(driver.nvmlDeviceGetUUID, device), text(driver.nvmlDeviceGetSerial, device)
     assert driver.nvmlDeviceGetPciInfo_v3(device, pci) == 0
@@ -75,7 +75,7 @@ def names(index):
             nvml.nvmlDeviceGetHandleBySerial(serial, none), nvml.nvmlDeviceGetHandleByPciBusId(pci.value, none),
             nvml.nvmlDeviceGetHandleByPciBusId_v2(pci.value, none)]
 def beside(function, *first):
-    """The UUIDs of the devices that a function finds: as many as it says, and as there is room for."""
+    """The UUIDs of the devices that a function finds: as many as it counts, and as there is room for."""
     count, devices = c.c_uint(0), (c.c_void_p * 8)()
     assert function(*first, c.byref(count), None) == 0
     room = c.c_uint(count.value)
@@ -122,13 +122,13 @@ def test_management_shows_a_tenant_no_other_device():
         assert lists[1]["around"][:4] == [0, 0, 0, 0] and lists[1]["around"][4] > 0, lists
         first.end()
         second.end()
-        # What people look at: all lines are the tenant's, by its own numbers.
+        # The output that people read: all of its text lines are the tenant's, by its own numbers.
         smi = subprocess.run([os.path.dirname(os.path.dirname(DRIVER)) + "/nvidia-smi", "-L"], env=node.guest_environment(two),
                              text=True, capture_output=True)
         assert [line.split("UUID: ")[1].rstrip(")") for line in smi.stdout.splitlines()] == [uuids[0], uuids[2]], smi
 
 
-# What there is of devices of another management library (tests/guest/parted_nvml.c).
+# The devices of another management library (tests/guest/parted_nvml.c).
 PARTS = r'''
 import ctypes as c, json, sys
 nvml = c.CDLL("libnvidia-ml.so.1")
@@ -160,7 +160,7 @@ def parts_seen(node, tenant, place, devices, *names):
     return seen
 
 
-def test_management_shows_a_part_with_its_gpu_and_a_lost_gpu_to_who_misses_one():
+def test_management_shows_a_part_with_its_gpu_and_a_lost_gpu_to_its_tenant():
     with Node(METE_SIM_DEVICES="2xSIM") as node, tempfile.TemporaryDirectory() as place:
         own, second = (uuid.UUID(bytes=node.admin.device_row(index).uuid) for index in range(2))
         os.symlink(DRIVER, place + "/libcuda.so.1")

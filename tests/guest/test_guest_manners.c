@@ -249,7 +249,8 @@ static void early(void)
 	for (int i = 0; i < 20; i++) {
 		child = fork();
 		if (child == 0) {
-			/* LeakSanitizer stops all threads to look, and finds our agent ending. */
+			/* LeakSanitizer stops all threads to search memory, and finds our agent
+			 * ending. */
 			setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
 			execl(getenv("METE_TEST_EARLY"), "guest_early", NULL);
 			_exit(9);

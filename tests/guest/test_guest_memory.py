@@ -35,7 +35,7 @@ def test_contexts_take_their_memory_along():
         node.nothing_left()
 
 
-def test_what_graphs_leave_is_charged_once_until_it_is_trimmed():
+def test_memory_that_graphs_leave_is_charged_once_until_it_is_trimmed():
     with Node() as node:
         node.run("graphs")
         row = node.row()
@@ -50,7 +50,7 @@ def test_a_mix_of_everything_from_many_threads():
         node.nothing_left()
 
 
-def test_what_is_charged_is_the_pool_that_serves_also_while_another_thread_exchanges_it():
+def test_the_pool_that_serves_is_charged_also_while_another_thread_exchanges_it():
     with Node() as node:
         for _ in range(SCALE):
             node.run("exchange", 8)
@@ -69,7 +69,7 @@ def ends_with_what_it_should_have(node, guest):
     node.nothing_left()
 
 
-def test_contexts_and_memory_from_many_threads_stay_within_the_limit_whenever_it_is_looked_at():
+def test_contexts_and_memory_from_many_threads_are_within_the_limit_at_all_times():
     with Node("512MiB") as node:
         guest, contexts = node.start("making", 8), 0
         while contexts < 500 * SCALE:
@@ -92,7 +92,7 @@ def test_a_daemon_that_came_back_in_the_middle_of_it_measures_as_exactly():
 
 
 def room(node):
-    """What the tenant's guests can still be given."""
+    """The memory that the tenant's guests can still be given."""
     row = node.row()
     return row.limit - row.allocated - row.residual
 
@@ -139,7 +139,7 @@ def test_two_guests_race_for_the_last_pages():
         race(node, 150000, 5 * SCALE)
 
 
-# What programs begin with: a context.
+# Programs begin with a context.
 BEGINNING = r'''
 import ctypes as c, os, re, resource, struct, sys
 def ok(r):
@@ -158,7 +158,7 @@ sys.stdin.read()
 '''
 
 
-def test_beside_a_neighbour_what_was_freed_goes_back():
+def test_beside_a_neighbour_freed_memory_goes_back():
     with Node("1GiB", METE_SIM_MEMORY="1600MiB") as node:
         other = node.admin.tenant("1GiB")
         first = Client(node, node.tenant.socket, 700 * MIB, program=FREER)
@@ -168,7 +168,7 @@ def test_beside_a_neighbour_what_was_freed_goes_back():
         node.nothing_left()
 
 
-def test_what_a_process_freed_alone_is_free_for_its_siblings_and_for_neighbours():
+def test_memory_that_a_process_freed_alone_is_free_for_its_siblings_and_for_neighbours():
     with Node("1GiB", METE_SIM_MEMORY="1600MiB") as node:
         first = Client(node, node.tenant.socket, 700 * MIB, program=FREER)
         row = node.row()
@@ -239,7 +239,7 @@ def test_a_second_copy_of_the_library_in_a_process_is_refused_and_the_first_goes
         node.nothing_left()
 
 
-# What its own page says that pools may let go of.
+# Memory that pools may release, by its own page.
 KEEPER = BEGINNING + r'''
 def loose():
     [at] = [int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "mete-guest" in line and " rw-s " in line]
@@ -273,7 +273,7 @@ assert loose() == 0, loose()
 '''
 
 
-def test_what_a_pool_is_to_keep_no_longer_is_said_to_be_loose_at_once():
+def test_memory_that_a_pool_is_to_keep_no_longer_is_reported_as_loose_at_once():
     with Node() as node:
         program = subprocess.run([sys.executable, "-c", KEEPER], env=node.guest_environment(), text=True, capture_output=True)
         assert program.returncode == 0, program.stderr
@@ -300,7 +300,7 @@ for line in sys.stdin:
 '''
 
 
-def test_who_finds_room_in_a_pool_for_want_of_credit_asks_for_some():
+def test_a_guest_that_finds_room_in_a_pool_for_want_of_credit_asks_for_some():
     with Node() as node:
         with subprocess.Popen([sys.executable, "-c", SHORT], env=node.guest_environment(), text=True, stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE) as program:
@@ -395,7 +395,7 @@ for line in sys.stdin:
 '''
 
 
-def test_who_took_memory_past_mete_is_refused_more_and_its_neighbours_see_it():
+def test_a_program_that_took_memory_past_mete_is_refused_more_and_its_neighbours_see_it():
     with Node("160MiB") as node:
         other = node.admin.tenant("1GiB")
         neighbour = Client(node, other.socket, 20 * MIB)
@@ -410,7 +410,7 @@ def test_who_took_memory_past_mete_is_refused_more_and_its_neighbours_see_it():
         assert process.stdout.readline() == "within\n"
         say()
         assert process.stdout.readline() == "beyond\n"
-        # Nobody looks at the book: it is found all the same, and then no byte is given any more.
+        # Nobody reads the book: it is found all the same, and then no byte is given any more.
         answer = "0\n"
         while answer == "0\n":
             say()
@@ -439,7 +439,7 @@ sys.stdin.read()
 '''
 
 
-def test_what_a_context_takes_is_learnt_of_programs_that_go_on_at_once():
+def test_the_price_of_a_context_is_learnt_of_programs_that_go_on_at_once():
     with Node("1GiB", METE_SIM_CONTEXT_MEMORY="100M", METE_SIM_ANSWER_COST="20ms") as node:
         command = [sys.executable, "-c", AT_ONCE]
         tenants = [node.admin.tenant("1GiB") for _ in range(2)]

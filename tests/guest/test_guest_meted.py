@@ -40,7 +40,7 @@ class Law:
         struct.pack_into("<I", self.map, 0, value)
 
     def wait_for_check(self):
-        """Until guest_load has looked once from beginning to end: the first may be under way."""
+        """Until guest_load has checked once from beginning to end: the first check may be under way."""
         before = self.read()["checks"]
         while self.read()["checks"] < before + 2:
             time.sleep(0.0005)
@@ -63,7 +63,7 @@ def close_once(admin, tenant, law, give_up):
             assert before["outstanding"] == 0, before
         law.wait_for_check()
         law.acknowledge(0)
-        # Its look must not go on with the gate open: captures begin then.
+        # Its check must not go on with the gate open: captures begin then.
         law.wait_for_check()
     admin.ask("gate_set", tenant=tenant, device=0, state=OPEN)
     return acknowledged

@@ -48,27 +48,27 @@ def same_while_moved(*program, least=1):
         assert not error, error
 
 
-def test_training_is_what_it_is_alone():
+def test_training_computes_the_same_as_alone():
     same_while_moved(EXAMPLES + "/train", "steps=60")
 
 
-def test_inference_is_what_it_is_alone():
+def test_inference_computes_the_same_as_alone():
     same_while_moved(EXAMPLES + "/inference", "requests=10")
 
 
-def test_graphs_are_what_they_are_alone():
+def test_graphs_compute_the_same_as_alone():
     same_while_moved(EXAMPLES + "/graph-loop", "launches=40")
 
 
-def test_a_notebook_is_what_it_is_alone():
+def test_a_notebook_computes_the_same_as_alone():
     same_while_moved(EXAMPLES + "/notebook", "cells=3")
 
 
-def test_torture_is_what_it_is_alone():
+def test_torture_computes_the_same_as_alone():
     same_while_moved(EXAMPLES + "/torture", "operations=15", "largest=4M", "threads=3")
 
 
-def test_whatever_was_written_is_there_after_it_came_back():
+def test_written_memory_is_the_same_after_it_came_back():
     with Machine() as machine, Load(machine) as load:
         sizes = [1, 511, 4096, 100000, MIB, MIB + 1, 3 * MIB, 8 * MIB + 5]
         load.take(*sizes)
@@ -89,7 +89,7 @@ def test_whatever_was_written_is_there_after_it_came_back():
         assert load.ask("free", 3) != "0"
 
 
-def test_what_is_asked_of_an_address_is_answered_alike_while_it_is_out():
+def test_questions_about_an_address_are_answered_alike_while_it_is_evicted():
     with Machine() as machine, Load(machine) as load:
         load.take(1000, 5 * MIB + 3, 300)
         before = [load.ask("look", i, offset) for i, offset in ((0, 0), (0, 999), (1, 0), (1, 4 * MIB), (2, 7))]
@@ -104,7 +104,7 @@ def test_what_is_asked_of_an_address_is_answered_alike_while_it_is_out():
         load.check(0, 1, 2)
 
 
-def test_what_is_freed_while_it_is_out_leaves_nothing_behind():
+def test_memory_freed_while_it_is_evicted_leaves_nothing_behind():
     for verb in "free", "free-async":
         with Machine() as machine, Load(machine) as load:
             load.take(1000, 10 * MIB, 4 * MIB)
@@ -136,7 +136,7 @@ def test_a_context_that_ends_takes_its_memory_along_wherever_it_is():
             load.check(0, 1)
 
 
-def test_who_touches_memory_without_a_turn_waits_until_it_is_back():
+def test_a_thread_that_touches_memory_without_a_turn_waits_until_it_is_back():
     with Machine() as machine, Load(machine) as load:
         load.take(1000, 3 * MIB)
         machine.fake.close()
@@ -175,7 +175,7 @@ def test_a_copy_that_was_not_written_to_is_not_made_again():
         load.check(0)
 
 
-def test_what_left_before_a_hash_was_known_to_be_worth_it_is_not_copied_again_either():
+def test_memory_that_left_before_hashes_were_worth_it_is_not_copied_again_either():
     with Machine(METE_SIM_LINK_RATE="20k") as machine, Load(machine) as load:
         load.take(6 * MIB, 1000)
         machine.fake.round(load.guest)
@@ -187,7 +187,7 @@ def test_what_left_before_a_hash_was_known_to_be_worth_it_is_not_copied_again_ei
 
 
 def test_memory_that_is_made_after_a_recall_was_answered_is_told_of():
-    """The daemon has seen it granted and not movable, and looks again when it hears something."""
+    """The daemon has seen it granted and not movable, and checks again when it hears something."""
     with Machine() as machine, Load(machine) as load:
         load.take(8 * MIB)
         assert load.guest.words == 0
@@ -249,7 +249,7 @@ def test_an_order_that_is_ended_in_the_middle_leaves_every_block_somewhere():
             load.check(0, 1, 2, 3)
 
 
-def test_a_device_without_room_is_said_and_tried_again_when_it_is_told():
+def test_a_device_without_room_is_reported_and_tried_again_when_told():
     with Machine(memory="128M", METE_SIM_CONTEXT_MEMORY="1MiB") as machine, Load(machine) as load:
         load.take(16 * MIB)
         machine.fake.close()
@@ -289,7 +289,7 @@ def test_a_guest_that_dies_in_the_middle_is_only_gone():
             machine.fake.gate(True)
 
 
-def test_a_daemon_that_dies_in_the_middle_hears_from_everybody_what_is_where():
+def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is():
     with Machine(METE_SIM_LINK_RATE="2M") as machine, Load(machine) as load:
         fake = machine.fake
         load.take(10 * MIB, 1000, 4 * MIB)
@@ -299,7 +299,7 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_everybody_what_is_where():
             fake.order(load.guest, leave=random.randrange(1, everything))
             time.sleep(random.random() * 0.02)
             fake.kill()
-            # What is in the store waits, also for a daemon that knows nothing yet.
+            # Memory in the store waits, also for a daemon that knows nothing yet.
             load.tell("check", 0, 1)
             fake.start()
             fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
@@ -317,8 +317,8 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_everybody_what_is_where():
             load.check(0, 1, 2)
 
 
-def test_a_daemon_that_has_not_heard_what_is_held_does_not_make_it_free():
-    """A context is in no figure of the program's own: its page, which is new, says only later what that has."""
+def test_a_daemon_does_not_free_memory_before_guests_have_stated_it():
+    """A context is in no figure of the program's own: its page, which is new, has that figure only later."""
     with Machine() as machine:
         fake, load = machine.fake, Load(machine)
         fake.show(300 * MIB)
@@ -334,8 +334,8 @@ def test_a_daemon_that_has_not_heard_what_is_held_does_not_make_it_free():
         load.process.wait()
 
 
-def test_a_daemon_that_does_not_know_what_is_out_opens_no_gate():
-    """It has lost its journal, and says so by what it counts. Whether its page says open from the beginning, or only later."""
+def test_a_daemon_that_does_not_know_of_evicted_memory_opens_no_gate():
+    """It has lost its journal, which its counts show. Its page may be open from the beginning, or only later."""
     for early in True, False:
         with Machine() as machine:
             fake, load = machine.fake, Load(machine)
@@ -398,7 +398,7 @@ def test_memory_comes_and_goes_under_the_mover():
         assert load.guest.allocated() == load.moves("resident") == 6 * MIB
 
 
-def test_what_another_process_reaches_stays_where_it_is():
+def test_memory_that_another_process_reaches_stays_where_it_is():
     with Machine() as machine, Load(machine) as lender, Load(machine) as borrower:
         lender.take(10 * MIB, 3 * MIB, 500, 1000)
         handles = [lender.ask("lend", i) for i in (0, 3)]

@@ -56,7 +56,7 @@ class Program(Load):
         self.fake.wait(lambda: not self.guest.segments, "segments are kept")
 
 
-def test_what_was_written_through_a_mapping_is_there_after_it_came_back():
+def test_memory_written_through_a_mapping_is_the_same_after_it_came_back():
     with Machine() as machine, Program(machine) as program:
         sizes = [2 * MIB, 4 * MIB, 20 * MIB]
         for i, size in enumerate(sizes):
@@ -142,7 +142,7 @@ def test_mapping_and_access_wait_for_memory_that_is_out():
         program.out()
         assert program.waits(f"access 1 {READ}") == "0"
         assert program.ask("check", 1, 1) == "same"
-        # What is mapped is not freed, as the driver says when it can.
+        # Mapped memory is not freed, as the driver says when it can.
         program.out()
         assert program.waits("free-range 0") == INVALID
         program.check(0)
@@ -170,7 +170,7 @@ def test_a_range_is_opened_and_unmapped_at_once_while_parts_of_it_are_elsewhere(
         program.check(0, 1, 2, 3)
 
 
-def test_what_is_asked_of_a_mapping_is_answered_alike_while_it_is_out():
+def test_questions_about_a_mapping_are_answered_alike_while_it_is_evicted():
     with Machine() as machine, Program(machine) as program:
         program.do(f"reserve 0 {16 * MIB}", f"create 0 {10 * MIB}", f"map 0 0 {2 * MIB} 0", f"access 0 {READ}", f"create 1 {2 * MIB} {EXPORTABLE}",
                    f"map 1 0 {12 * MIB} 1")
@@ -212,7 +212,7 @@ def test_every_answer_right_or_wrong_is_the_drivers():
                 assert program.moves("out") == program.moves("resident") == 0, program.guest.movable()
 
 
-def test_what_leaves_the_process_stays_where_it_is_from_then_on():
+def test_memory_that_is_exported_stays_where_it_is_from_then_on():
     with Machine() as machine, Program(machine) as program:
         program.mapped(0, 4 * MIB, EXPORTABLE)
         program.mapped(1, 4 * MIB, EXPORTABLE)
@@ -227,7 +227,7 @@ def test_what_leaves_the_process_stays_where_it_is_from_then_on():
         assert program.guest.allocated() == 4 * MIB and program.moves("resident") == 0
 
 
-def test_what_devices_reach_by_themselves_stays_where_it_is_from_then_on():
+def test_memory_that_devices_reach_by_themselves_stays_where_it_is_from_then_on():
     with Machine() as machine, Program(machine) as program:
         program.mapped(0, 4 * MIB)
         program.mapped(1, 4 * MIB)
@@ -237,7 +237,7 @@ def test_what_devices_reach_by_themselves_stays_where_it_is_from_then_on():
         program.check(0, 1)
 
 
-def test_what_cannot_be_followed_is_created_plainly_and_said():
+def test_memory_that_cannot_be_followed_is_created_plainly_and_reported():
     with Machine() as machine, Program(machine) as program:
         program.do(f"create 0 {2 * MIB} {TILES}")
         assert program.moves("why") == OWN and program.moves("resident") == 0 and program.guest.allocated() == 2 * MIB

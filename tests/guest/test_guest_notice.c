@@ -90,7 +90,7 @@ static void for_a_turn(void)
 	goes_on(thread);
 }
 
-TEST(who_waits_for_a_turn_says_so_once)
+TEST(a_guest_that_waits_for_a_turn_says_so_once)
 {
 	expect_eq(in_child(for_a_turn, NULL, 0), 0);
 }
@@ -107,7 +107,7 @@ static void for_room(void)
 	check(pthread_join(thread, NULL) == 0);
 }
 
-TEST(who_waits_for_room_says_so)
+TEST(a_guest_that_waits_for_room_says_so)
 {
 	expect_eq(in_child(for_room, NULL, 0), 0);
 }
@@ -130,7 +130,7 @@ static void for_somebody(void)
 	goes_on(thread);
 }
 
-TEST(who_waits_for_one_that_is_stuck_names_it_once)
+TEST(a_guest_that_waits_for_a_stuck_tenant_names_it_once)
 {
 	expect_eq(in_child(for_somebody, NULL, 0), 0);
 }
@@ -184,7 +184,7 @@ static void nobody_is_there(void)
 	goes_on(thread);
 }
 
-TEST(who_reads_its_standard_error_late_or_never_holds_it_up_no_further)
+TEST(standard_error_that_is_read_late_or_never_holds_up_no_guest_for_long)
 {
 	expect_eq(in_child(nobody_reads, NULL, 0), 0);
 	expect_eq(in_child(nobody_is_there, NULL, 0), 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetProcAddress where the address that the driver answers with says nothing: it is not exported,
- * it is of a version that we do not know, or it belongs to two functions. And what no header
- * declares. Each function is looked up in the driver when it is called for the first time: whoever
- * that is, and whenever.
+ * cuGetProcAddress where the driver's address alone is not enough: it is not exported, it is of a
+ * version that we do not know, or it belongs to two functions. And functions that no header
+ * declares. Each function is looked up in the driver when it is called for the first time: by any
+ * thread, at any time.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -79,7 +79,7 @@ static void newer_functions(void)
 	check(look_up("cuLaunchKernel", 14000, &address) == CUDA_SUCCESS);
 	check(((CUresult(*)(void))address)() == (CUresult)4242);
 	check(unknown() == 1);
-	/* What is only passed on may be new. */
+	/* A function that is only passed on may be new. */
 	check(look_up("cuCtxGetCurrent", 14000, &address) == CUDA_SUCCESS);
 	check(unknown() == 1);
 	/* A newer driver is asked for what we know. */
@@ -167,7 +167,7 @@ static void passed_on(void)
 		check(answers(i) && answers(i));
 }
 
-TEST(what_no_header_declares_is_passed_on)
+TEST(functions_that_no_header_declares_are_passed_on)
 {
 	other_driver = "METE_TEST_NAMES_DRIVER";
 	expect_eq(in_child(passed_on, NULL, 0), 0);
@@ -191,7 +191,7 @@ static void not_there(void)
 	}
 }
 
-TEST(what_no_header_declares_may_be_missing)
+TEST(functions_that_no_header_declares_may_be_missing)
 {
 	static const char *const drivers[] = {"METE_TEST_ALONE_DRIVER",
 					      "METE_TEST_ALONE_DRIVER_SYSV"};

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """meted is killed and started again, and again, while 24 threads of a process allocate, free, make contexts and
-destroy them on four devices, and NVML is polled. Another process looks at the driver all the time: not for a moment
-is there a byte more than the limit. Every call ends. In the end, the book is what there is.
+destroy them on four devices, and NVML is polled. Another process asks the driver all the time: not for a moment is there a byte more than the limit.
+Every call ends. In the end, the book equals the driver's memory.
 
     test_guest_restarts.py METED SIMULATOR GUEST_LINKS RESTART_LOAD RESTARTS
 

@@ -40,7 +40,7 @@ class Node(SimNode):
         return sum(map(int, out.split())) * MIB
 
 
-# What it takes, and how much of that moves: segments, also those of further threads, and what is mapped in pieces; not pools.
+# Its memory, and how much of that moves: segments, also those of further threads, and memory that is mapped in pieces; not pools.
 TAKES = [("segment", 2 * MIB, True), ("segment", 6 * MIB, True), ("segment", 20 * MIB, True), ("segment", 6 * MIB, True), ("thread", 2 * MIB, True),
          ("thread", 6 * MIB, True), ("expand", 40 * MIB, True), ("pooled", 2 * MIB, False), ("segment", 2 * MIB, True)]
 
@@ -56,13 +56,13 @@ def checks(runtime, added=0):
         assert runtime.ask("check", i, i + 1, added) == "same", TAKES[i]
 
 
-def test_what_moves_without_the_drivers_tables_moves_with_them():
+def test_memory_that_moves_without_the_drivers_tables_moves_with_them():
     moves = {}
     for tables in BOTH:
         with Node() as node:
             tenant = node.admin.tenant("1GiB", swap="auto")
             runtime = Runtime(node, tenant, tables)
-            # What was freed is credit, which a quick way to the driver could take.
+            # Freed memory is credit, which a quick way to the driver could take.
             assert runtime.ask("pairs", 0, 20 * MIB) == "0"
             take(runtime)
             for i, (how, *_) in enumerate(TAKES):
@@ -89,7 +89,7 @@ def computes(tables, *, green=False):
                 runtime.ask("add", i, 1)
                 runtime.ask("graph", i, 2)
             checks(runtime, 5 * round)
-        # What is under way ends before its memory leaves.
+        # Work under way ends before its memory leaves.
         for i in range(len(TAKES)):
             runtime.ask("queue", i, 20)
         node.leaves(tenant)
@@ -103,12 +103,12 @@ def computes(tables, *, green=False):
         until(lambda: (row := node.row_of(tenant)).allocated == row.credit == row.residual == row.stored == 0, lambda: node.row_of(tenant))
 
 
-def test_what_it_computes_is_right_while_its_memory_comes_and_goes():
+def test_its_results_are_right_while_its_memory_comes_and_goes():
     for tables in BOTH:
         computes(tables)
 
 
-def test_what_it_computes_in_a_green_context_is_right_too():
+def test_its_results_in_a_green_context_are_right_too():
     for tables in BOTH:
         computes(tables, green=True)
 
@@ -119,7 +119,7 @@ def test_its_limit_holds_to_the_byte_whichever_way_it_allocates():
             with Node() as node:
                 tenant = node.admin.tenant("256MiB", swap=swap)
                 runtime = Runtime(node, tenant)
-                # What is in use by contexts and modules is measured by now.
+                # The memory of contexts and modules is measured by now.
                 assert runtime.ask("segment", 0, size) == "0"
                 runtime.ask("fill", 0, 1)
                 runtime.ask("add", 0, 1)
@@ -137,7 +137,7 @@ def test_its_limit_holds_to_the_byte_whichever_way_it_allocates():
                 runtime.end()
 
 
-def test_a_context_that_became_current_unseen_is_charged_with_what_is_its():
+def test_a_context_that_became_current_unseen_is_charged_with_its_memory():
     with Node(METE_SIM_DEVICES="2xSIM") as node:
         tenant = node.admin.tenant("256MiB", device="0,1")
         runtime = Runtime(node, tenant)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that was freed and is still mapped (guest/movable/movable_stock.h), with the real daemon: whoever wants it gets it.
+"""Memory that was freed and is still mapped (guest/movable/movable_stock.h), with the real daemon: any tenant that wants it gets it.
 
     test_guest_stock.py METED SIMULATOR GUEST_LINKS MOVABLE_LOAD [TEST...]
 
@@ -57,17 +57,17 @@ class Node(SimNode):
         return self.admin.tenant_row(load.tenant.tenant)
 
 
-def test_what_is_in_stock_is_credit_to_everybody_who_looks():
+def test_stock_is_shown_as_credit():
     with Node() as node:
         load = node.load().stocks(64 * MIB, 20 * MIB, 2 * MIB)
         row = until(lambda: (row := node.row_of(load)).allocated == 0 and row, lambda: node.row_of(load))
         assert row.credit >= 86 * MIB, row
-        # What is measured of the process is not taken for contexts and modules.
+        # The process's measured memory is not taken for contexts and modules.
         until(lambda: node.row_of(load).residual == ITSELF, lambda: node.row_of(load))
         load.end()
 
 
-def test_the_same_size_again_has_what_was_freed():
+def test_the_same_size_again_is_served_from_stock():
     with Node() as node:
         load = node.load().stocks(64 * MIB, 40 * MIB, 2 * MIB)
         for i, size in enumerate((40 * MIB, 2 * MIB, 64 * MIB)):
@@ -90,8 +90,8 @@ def test_another_size_has_it_within_the_limit():
         load.end()
 
 
-def test_what_cannot_move_has_it():
-    """An allocation while a stream is captured is plain, and nothing may be unmapped then by who captures."""
+def test_unmovable_memory_is_served_from_stock():
+    """An allocation while a stream is captured is plain, and the thread that captures may unmap nothing then."""
     with Node() as node:
         load = node.load("128MiB").stocks(60 * MIB, 60 * MIB)
         load.ask("capture")
@@ -133,7 +133,7 @@ def test_a_lower_limit_takes_it():
         load.end()
 
 
-def test_who_is_suspended_has_nothing_in_stock():
+def test_a_suspended_tenant_has_nothing_in_stock():
     with Node() as node:
         load = node.load().stocks(64 * MIB, 20 * MIB)
         assert load.take(1, 2 * MIB) == "0"
@@ -157,8 +157,8 @@ def test_it_ends_with_any_context_and_is_not_a_childs():
         load.end()
 
 
-def test_what_nobody_wants_goes_by_itself():
-    """For whoever is no tenant."""
+def test_unwanted_stock_goes_by_itself():
+    """For a process that is no tenant."""
     with Node() as node:
         load = node.load().stocks(64 * MIB, 20 * MIB)
         until(lambda: load.used() == ITSELF, load.used)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guest's own search in a driver says what dlsym() says, in both directions, of every driver
- * that we have. What it says of a function does not depend on whether it has been called.
+ * The guest's own search in a driver answers as dlsym() does, in both directions, for every driver
+ * that we have. Its answer for a function does not depend on whether that has been called.
  */
 #include <glob.h>
 #include <pthread.h>
@@ -175,7 +175,7 @@ static void two_drivers(void)
 	check(addresses_row(first) == -1 && addresses_row(find(API_cuInit)) == API_cuInit);
 }
 
-TEST(what_is_opened_again_replaces_what_was_noted)
+TEST(a_library_that_is_opened_again_replaces_its_note)
 {
 	char driver[512];
 
@@ -200,7 +200,8 @@ static void not_called_yet(void)
 	check(path && setenv("METE_DRIVER", path, 1) == 0);
 	check(real_open() == CUDA_SUCCESS);
 	check(real_has(cuInit) && !real_has(cuDeviceGetUuid_v2));
-	/* What it hands out and does not export: one that was called, and one that was not. */
+	/* Functions that it hands out and does not export: one that was called, and one that was
+	 * not. */
 	check(real(cuCtxSynchronize)() == CUDA_ERROR_NOT_SUPPORTED);
 	real_adopt(API_cuCtxSynchronize, (void *)inner);
 	check(real(cuCtxSynchronize)() == (CUresult)4242);
@@ -211,7 +212,7 @@ static void not_called_yet(void)
 	check(real(cuProfilerStop)() == (CUresult)4242);
 	real_adopt(API_cuInit, (void *)inner);
 	check(real(cuInit)(0) == CUDA_SUCCESS);
-	/* What is put between. */
+	/* Functions that are put between. */
 	real_between(API_cuStreamQuery, (void *)inner);
 	check(!real_has(cuStreamQuery) && real(cuStreamQuery)(NULL) == CUDA_ERROR_NOT_SUPPORTED);
 	version = real_function(cuDriverGetVersion);
@@ -220,7 +221,7 @@ static void not_called_yet(void)
 	check(version(&number) == CUDA_SUCCESS && number == 12090);
 }
 
-TEST(what_a_driver_has_is_known_before_it_is_called)
+TEST(a_drivers_functions_are_known_before_it_is_called)
 {
 	static const char *const drivers[] = {"METE_TEST_ALONE_DRIVER",
 					      "METE_TEST_ALONE_DRIVER_SYSV"};

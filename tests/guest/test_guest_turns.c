@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a guest does where its tenant takes turns: it says that it is idle, and that it wants the
- * device again before it submits.
+ * A guest whose tenant takes turns: it reports that it is idle, and that it wants the device again
+ * before it submits.
  */
 #include "tests/guest/turns_fixture.h"
 
@@ -25,7 +25,7 @@ static void idle_and_back(void)
 	check(fake_heard_wants(&fake) == 20 && fake_heard_idle(&fake) == 21);
 }
 
-TEST(a_guest_says_that_it_is_idle_and_wants_the_device_before_it_submits_again)
+TEST(a_guest_reports_that_it_is_idle_and_wants_the_device_before_it_submits_again)
 {
 	expect_eq(in_child(idle_and_back, NULL, 0), 0);
 }
@@ -80,7 +80,7 @@ static void grace(void)
 	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
 }
 
-TEST(idle_is_said_after_the_grace_that_the_daemon_sets)
+TEST(a_guest_reports_that_it_is_idle_after_the_grace_that_the_daemon_sets)
 {
 	expect_eq(in_child(grace, NULL, 0), 0);
 }
@@ -99,7 +99,7 @@ static void unasked(void)
 	check(fake_heard_idle(&fake) == 1);
 }
 
-TEST(a_guest_that_is_not_asked_says_nothing)
+TEST(a_guest_that_is_not_asked_reports_nothing)
 {
 	expect_eq(in_child(unasked, NULL, 0), 0);
 }
@@ -115,7 +115,7 @@ static void begin_anew(void)
 	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
 }
 
-TEST(an_idle_guest_says_so_anew_when_turns_have_ended_and_begun)
+TEST(an_idle_guest_reports_it_anew_when_turns_have_ended_and_begun)
 {
 	expect_eq(in_child(begin_anew, NULL, 0), 0);
 }
@@ -149,7 +149,7 @@ static void at_the_gate(void)
 	check(__atomic_load_n(&fake.guest[0].own->waiting_on[0], __ATOMIC_SEQ_CST) == 0);
 }
 
-TEST(who_comes_to_a_closed_gate_wants_the_device_and_is_not_idle_there)
+TEST(a_guest_at_a_closed_gate_wants_the_device_and_is_not_idle)
 {
 	expect_eq(in_child(at_the_gate, NULL, 0), 0);
 }
@@ -169,7 +169,7 @@ TEST(behind_a_closed_gate_a_guest_is_idle_as_well)
 	expect_eq(in_child(closed_when_idle, NULL, 0), 0);
 }
 
-/* Whatever threads do, the daemon does not believe that we are idle while one of them submits. */
+/* The daemon never believes that we are idle while a thread submits. */
 static void *comes_and_goes(void *argument)
 {
 	struct timespec pause = {0, (long)(uintptr_t)argument * 37000};
@@ -219,7 +219,7 @@ static void capture_open_is_not_idle(void)
 	check(law_count(law, bad_calls) == 0);
 }
 
-TEST(a_capture_is_not_disturbed_by_looks_and_marks_and_counts_as_busy)
+TEST(a_capture_is_not_disturbed_by_checks_and_marks_and_counts_as_busy)
 {
 	expect_eq(in_child(capture_open_is_not_idle, NULL, 0), 0);
 }
@@ -293,7 +293,7 @@ static void daemon_restarts(void)
 	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
 }
 
-TEST(a_daemon_that_comes_back_hears_anew_who_is_idle)
+TEST(a_daemon_that_comes_back_hears_anew_which_guests_are_idle)
 {
 	expect_eq(in_child(daemon_restarts, NULL, 0), 0);
 }
@@ -325,7 +325,7 @@ TEST(a_child_of_an_idle_guest_is_a_guest_of_its_own)
 
 static atomic_int looks;
 
-/* The agent's look takes as long as the test likes. */
+/* The agent's check takes as long as the test likes. */
 static void stay(void)
 {
 	atomic_store(&looks, 1);
@@ -347,7 +347,8 @@ static void child_while_agent_looks(void)
 	check(load_launch(stream) == CUDA_SUCCESS);
 	while (!looks)
 		sched_yield();
-	/* The child's own agent is not to look: it would end what the parent's has begun. */
+	/* The child's own agent is not to check: it would end the check that the parent's has
+	 * begun. */
 	fake_pace(&fake, 0, &(struct wire_tenant_turns){.contended = 1});
 	child = fork();
 	if (child == 0) {
@@ -364,7 +365,7 @@ static void child_while_agent_looks(void)
 	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
 }
 
-TEST(a_child_made_while_the_agent_looks_may_capture)
+TEST(a_child_made_while_the_agent_checks_may_capture)
 {
 	expect_eq(in_child(child_while_agent_looks, NULL, 0), 0);
 }

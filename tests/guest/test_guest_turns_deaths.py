@@ -17,7 +17,7 @@ WEIGHTS = {"light": 100, "heavy": 300}
 
 
 class Program:
-    """examples/steady, until its input ends; `kernels`: those that it says are done."""
+    """examples/steady, until its input ends; `kernels`: those that it reports as done."""
 
     def __init__(self, node, tenant, *settings):
         self.process = subprocess.Popen([LOAD, "kernel_us=500", "ahead=4", "seconds=36000", "stdin=1", "report_ms=5", *settings],
@@ -27,7 +27,7 @@ class Program:
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def look(self):
-        """How many it has done; what it says is read, or it would wait for us."""
+        """How many it has done; its output is read, or it would wait for us."""
         assert self.process.poll() is None, self.process.stderr.read()
         for line in iter(self.process.stdout.readline, ""):
             if line.startswith("at_ms=") and line.endswith("\n"):

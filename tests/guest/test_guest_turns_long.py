@@ -32,7 +32,7 @@ class Program:
         assert self.process.returncode == 0, (out, err)
 
 
-def test_what_a_program_with_long_kernels_ahead_has_of_the_device_is_charged():
+def test_time_of_a_program_with_long_kernels_ahead_is_charged():
     """It has 2 s of work under way when it is first to drain: too much to see whether that ends by itself. It was taken for coupled for
     ever then, and had 78 % of the device."""
     with Node("1GiB", METE_SIM_DEVICES="1xT4") as node:

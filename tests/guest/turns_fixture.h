@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A guest on the law driver whose tenant takes turns, as the fake daemon says. */
+/* A guest on the law driver whose tenant takes turns, as the fake daemon orders. */
 #pragma once
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum {
 	DEADLOCK_MS = 240000, /* then the test has failed */
-	NOT_MS = 20,	      /* so long is looked whether something wrong comes */
+	NOT_MS = 20,	      /* a wrong message is waited for so long */
 };
 
 static const struct wire_tenant_turns told = {.reports = 1, .contended = 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of turns_traps.def share: the driver, devices, and a word that both sides see.
+/* Shared by the programs of turns_traps.def: the driver, devices, and a word that both sides see.
  */
 #pragma once
 
@@ -78,5 +78,5 @@ void traps_thread(void *(*work)(void *), pthread_t *ret_thread);
 #include "tests/guest/turns_traps.def"
 #undef TRAP
 
-/* Of programs that wait for each other: who ends keeps the other one waiting no more. */
+/* Of programs that wait for each other: one that ends keeps the other one waiting no more. */
 void traps_part(void);

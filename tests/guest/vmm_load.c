@@ -206,7 +206,7 @@ static CUresult access_of(int m, unsigned long long *ret_flags)
 	return g.cuMemGetAccess(ret_flags, &here, g.at[m]);
 }
 
-/* What the handle's number is besides: of the memory that is mapped there, once more. */
+/* The handle's number once more, of the memory that is mapped there. */
 static void retain(int p, int m)
 {
 	CUmemGenericAllocationHandle handle = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attack NAME[+NAME]...   does these (several: each in a thread of its own, at once), says "holds",
- *                         and keeps what it got until standard input ends
+ * attack NAME[+NAME]...   does these (several: each in a thread of its own, at once), prints
+ *                         "holds", and keeps what it got until standard input ends
  * attack --list           the names, and what each tries
  */
 #include "tests/hostile/attack.h"

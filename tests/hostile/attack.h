@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that try to get more than their limit, or to keep their neighbours from theirs: see
- * attacks.def for what each tries, attack.c for how one is run, bench/hostile.py for who judges.
+ * attacks.def for what each tries, attack.c for how one is run, bench/hostile.py for the judges.
  *
  * An attack takes what it can, ignores what it is told, and returns; what it holds then is held
  * until standard input ends. It may end, stop or hang the process as well.
@@ -47,8 +47,8 @@ bool until(uint64_t *start_ms, uint64_t ms);
 /* This program again, as `name`; does not return. */
 void noreturn_ become(const char *name);
 
-/* A child of fork(): it does `work`, says so to its parent, and stays until its standard input
- * ends. Returns when it has said so, or died. */
+/* A child of fork(): it does `work`, reports that to its parent, and stays until its standard input
+ * ends. Returns when it has reported, or died. */
 void child(void (*work)(void));
 
 /* Returns when standard input ends. */

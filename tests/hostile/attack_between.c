@@ -36,7 +36,7 @@ static CUgraph graph_that_sets(CUdeviceptr address, unsigned value)
 	return graph;
 }
 
-/* Says so aloud where world.py hears it: what was written is not there. */
+/* Reports where world.py reads it that the bytes that were written are not there. */
 static void check_words(CUdeviceptr address, unsigned value)
 {
 	owned(free) unsigned *word = malloc(PIECE);

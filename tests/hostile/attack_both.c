@@ -10,7 +10,7 @@
 
 enum { WHILE_MS = 1200, PIECE = 20 * MIB };
 
-/* From who lends to who borrows; a pipe that anybody may write. */
+/* From the lender to the borrower; a pipe that anybody may write. */
 static int ends[2];
 
 static pid_t in_child(void (*work)(void))
@@ -141,7 +141,7 @@ void attack_both_opened_out(void)
 	end_with_borrower();
 }
 
-/* What it lends outlives its exec. */
+/* Memory that it lends outlives its exec. */
 void attack_both_lent_exec(void)
 {
 	begin_with_borrower();
@@ -246,7 +246,8 @@ static void ask_and_die(void)
 	kill(getpid(), SIGKILL);
 }
 
-/* Siblings hoard credit that is recalled for who asks, who is killed while it waits for the answer.
+/* Siblings hoard credit that is recalled for a process that asks, and that is killed while it waits
+ * for the answer.
  */
 void attack_both_recalled_killed(void)
 {

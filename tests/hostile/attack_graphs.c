@@ -156,7 +156,7 @@ void attack_graph_children(void)
 	take_everything();
 }
 
-/* What a graph allocates is freed by the stream, by cuMemFree, by another graph, or by nobody. */
+/* A graph's memory is freed by the stream, by cuMemFree, by another graph, or by nobody. */
 void attack_graph_freed_elsewhere(void)
 {
 	for (int i = 0; i < 40; i++) {

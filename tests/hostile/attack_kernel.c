@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel lets a process do to itself or to its own: a thread that ends or stands still in
- * the middle of a call, a clock and numbers of its own, system calls that are refused. */
+/* Acts of a process on itself or on its own that the kernel allows: a thread that ends or stands
+ * still in the middle of a call, a clock and numbers of its own, system calls that are refused. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -73,7 +73,7 @@ void attack_threads_end(void)
 	take_everything();
 }
 
-/* Cancelled wherever it is, as pthread_cancel() does to who allows it. */
+/* Cancelled wherever it is, as pthread_cancel() does to a thread that allows it. */
 static void *take_until_cancelled(void *nothing)
 {
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
@@ -237,7 +237,7 @@ static void apart(int what)
 	start_and_take();
 }
 
-/* The numbers that it says, and its children's, are those of others outside. */
+/* The numbers that it states, and its children's, are those of other processes outside. */
 void attack_own_numbers(void)
 {
 	apart(CLONE_NEWPID);
@@ -353,7 +353,8 @@ static void reopen(void)
 		if (library)
 			dlclose(library);
 		if (library)
-			dlclose(library); /* once too often: of who opened it at first */
+			dlclose(library); /* once too often: of the thread that opened it at first
+					   */
 	}
 }
 

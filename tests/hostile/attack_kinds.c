@@ -90,7 +90,7 @@ void attack_mipmap_levels(void)
 	take_everything();
 }
 
-/* Arrays that say they have no memory yet, cubes, layers, and sizes that no array has. */
+/* Arrays that claim to have no memory yet, cubes, layers, and sizes that no array has. */
 void attack_arrays_odd(void)
 {
 	static const unsigned flags[] = {0,

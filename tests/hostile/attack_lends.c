@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that several processes have: lent, exported, passed on; and who has it frees, stops, dies.
+/* Memory that several processes have: lent, exported, passed on; and processes that have it free
+ * it, stop, die.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 enum { PIECE = 24 * MIB, LENT = 16 };
 
-/* From the lender to who borrows. */
+/* From the lender to the borrower. */
 static int ends[2];
 
 static void borrow_all(void)
@@ -229,7 +230,7 @@ static void send_fd(int fd)
 	best_effort(sendmsg(post[1], &message, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
-/* They lie in a socket, in nobody's table, while who sent them releases and takes. */
+/* They lie in a socket, in nobody's table, while their sender releases and takes. */
 static void export_into_post(size_t bytes, unsigned count)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,

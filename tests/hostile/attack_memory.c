@@ -191,7 +191,7 @@ void attack_vmm_exported(void)
 	take_everything();
 }
 
-/* What was exported by a parent that ends: descriptors 100, 101, ... of `exports`. */
+/* Memory that was exported by a parent that ends: descriptors 100, 101, ... of `exports`. */
 enum { EXPORTS = 6, FIRST_EXPORT = 100 };
 
 static void import_and_take(void)
@@ -226,7 +226,7 @@ static void export_and_end(void)
 	_exit(0);
 }
 
-/* The driver is not for children of fork(): whoever uses it was forked before anybody did. */
+/* The driver is not for children of fork(): a process that uses it was forked before any did. */
 void attack_export_outlives(void)
 {
 	child(export_and_end);

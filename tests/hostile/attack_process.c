@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process can do to itself: signals, clones, forks, limits, an end at any moment. */
+/* Acts of a process on itself: signals, clones, forks, limits, an end at any moment. */
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ void attack_clone_vm(void)
 	take_everything();
 }
 
-/* What its maker was granted and had not used is in this memory still; a sibling may have it. */
+/* Credit that its maker had not used is in this memory still; a sibling may have it. */
 static int take_as_orphan(void *maker)
 {
 	while (getppid() == *(pid_t *)maker)
@@ -252,7 +252,7 @@ void attack_little_space(void)
 	take_everything();
 }
 
-/* The connection is the parent's; who holds it now is not. */
+/* The connection is the parent's; the process that holds it now is not. */
 void attack_parent_dies(void)
 {
 	take_everything();

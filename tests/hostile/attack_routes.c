@@ -13,7 +13,7 @@
 
 #include "tests/hostile/attack.h"
 
-/* Where a guest is under the name that was looked for it takes what the guest lets it. */
+/* Where a guest is found under that name, it takes what the guest lets it. */
 static void take_by_symbol(void *symbol)
 {
 	if (symbol)

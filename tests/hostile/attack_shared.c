@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process shares with meted: descriptors and pages; and whom meted takes it for. */
+/* Descriptors and pages that a process shares with meted; and its identity. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>

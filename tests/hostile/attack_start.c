@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all attacks, and their neighbour, begin with and share. */
+/* The beginning of all attacks and of their neighbour, and their shared parts. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
@@ -125,7 +125,7 @@ void become(const char *name)
 	_exit(127);
 }
 
-/* Only the end is waited for: who attacks may have closed or exchanged what stdin was. */
+/* Only the end is waited for: an attack may have closed or exchanged its standard input. */
 void wait_for_the_end(void)
 {
 	char line[64];

@@ -93,7 +93,9 @@ static void wait_for_word(void *nothing)
 		usleep(1000);
 }
 
-/* Who says so may write for ever: it is always another stream's work that is waited for. */
+/* Each time, the work of one stream waits for a word that its own thread writes only after further
+ * launches.
+ */
 static void wait_in_turn(void)
 {
 	CUstream first = stream(), second = stream();
@@ -198,7 +200,7 @@ void attack_turns_died(void)
 	take_everything();
 }
 
-/* What was submitted there is complete in no stream that is left. */
+/* Work that was submitted there is complete in no stream that is left. */
 static void work_in_contexts(void)
 {
 	uint64_t t = 0;
@@ -261,7 +263,7 @@ static const char decided_ptx[] =
 	"{ .param .b64 p0; .param .b32 p1; st.param.b64 [p0], %h; st.param.b32 [p1], 1;\n"
 	"call.uni cudaGraphSetConditional, (p0, p1); } ret; }\n";
 
-/* A while whose body is one kernel, which says that the body runs again: for ever. */
+/* A while whose body is one kernel, which makes the body run again: for ever. */
 static bool make_endless(CUfunction go_on, CUgraphExec *ret_exec)
 {
 	CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL}, kernel = {0};

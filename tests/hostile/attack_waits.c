@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What never ends, and what is asked without end. */
+/* Work that never ends, and requests without end. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>

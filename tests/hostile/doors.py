@@ -140,7 +140,7 @@ def doors_dripped():
 
 
 def doors_verbs():
-    """every verb of HTTP on every path by who has no token, a wrong one, or one of 64 KiB"""
+    """every verb of HTTP on every path by a client with no token, a wrong one, or one of 64 KiB"""
     def once(port, host):
         with secure(port, host) as made:
             verb = random.choice(("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "GET"))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The program beside an attacker: takes memory, writes to it, reads it back, frees it and asks what
- * is free, without end. Every 50 ms it says on a line how often it has gone round, how often it was
- * refused, how often something was wrong, and the longest round since the line before, in us. A
- * last line before it ends, when its standard input does.
+ * is free, without end. Every 50 ms it prints a text line: how often it has gone round, how often
+ * it was refused, how often something was wrong, and the longest round since the line before, in
+ * us. A last line before it ends, when its standard input does.
  */
 #include <poll.h>
 #include <stdlib.h>

@@ -189,7 +189,7 @@ def inventory_lies():
 
 
 def inventory_out():
-    """says that a TiB of its memory is in the store, on a new connection each time"""
+    """claims that a TiB of its memory is in the store, on a new connection each time"""
     for _ in rounds():
         guest = quietly(lambda: Guest(SOCKET, timeout=2, seat=KEPT[0].seat if KEPT else None))
         if not guest:
@@ -213,7 +213,7 @@ def stored(bytes=4 * MIB):
 
 
 def segments_hoarded():
-    """asks for segments without end, and ignores what MOVE says"""
+    """asks for segments without end, and ignores MOVE"""
     guest, _ = stored()
     flood(guest, *[encode("segment_ask", n + 1, device=0, bytes=64 * MIB >> n) for n in range(6)])
 
@@ -284,7 +284,7 @@ def over_returns():
 
 
 def forged_drains():
-    """says that it drained, of every device and epoch"""
+    """claims that it drained, of every device and epoch"""
     flood(joined(), *[encode("drained", n + 1, device=n % 17, epoch=n) for n in range(64)])
 
 
@@ -299,7 +299,7 @@ def page_noise():
 
 
 def page_says_none():
-    """takes credit to the limit and says that it has allocated none, then returns it and asks again"""
+    """takes credit to the limit and claims to have allocated none, then returns it and asks again"""
     guest = joined()
     for _ in rounds():
         quietly(lambda: guest.credit(300 * MIB))
@@ -316,7 +316,7 @@ def reconnect_storm():
 
 
 def silent_connections():
-    """as many connections as it may open, which say nothing"""
+    """as many connections as it may open, all silent"""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     for _ in range(5000):
         peer = quietly(bare)
@@ -366,7 +366,7 @@ def residual_storm():
 
 
 def settle_storm():
-    """says without end that contexts came, so that everything is measured"""
+    """claims without end that contexts came, so that everything is measured"""
     flood(joined(), encode("residual_settle", 1, device=0, contexts=5, bytes=0))
 
 
@@ -381,7 +381,7 @@ def unknown_codes():
 
 
 def others_words():
-    """what only a daemon or a CLI says"""
+    """messages that only a daemon or a CLI sends"""
     flood(joined(), encode("credit_grant", 1, device=0, bytes=1 << 40), encode("tenant_set", 2, tenant=1, key="memory", value="3GiB"),
           encode("shutdown", 3, force=1), encode("welcome", 4, major=1))
 

@@ -29,7 +29,7 @@ def put(guest, at, *figures):
 
 
 def heard(guest):
-    """What meted says now; None: nothing within a tenth of a second."""
+    """meted's message now; None: none within a tenth of a second."""
     guest.socket.settimeout(0.1)
     try:
         return guest.receive_any()
@@ -46,7 +46,7 @@ def in_child(work):
 
 
 def hold(guest, bytes=200 * MIB):
-    """Its inventory, credit, and figures that look like those of a program at work."""
+    """Its inventory, credit, and figures that resemble those of a program at work."""
     quietly(lambda: guest.ask("inventory_end", devices=1))
     quietly(lambda: guest.credit(bytes))
     guest.allocated(bytes)
@@ -56,7 +56,7 @@ def hold(guest, bytes=200 * MIB):
 
 
 def flight_forged():
-    """says that centuries of work are under way, then none, then less than none"""
+    """claims that centuries of work are under way, then none, then less than none"""
     guest = joined()
     hold(guest)
     for turn, _ in enumerate(rounds()):
@@ -66,7 +66,7 @@ def flight_forged():
 
 
 def waits_forged():
-    """says that threads wait at its gate, which is open, more and more of them"""
+    """claims that threads wait at its gate, which is open, more and more of them"""
     guest = joined()
     hold(guest)
     for turn, _ in enumerate(rounds()):
@@ -95,7 +95,7 @@ def drained_early():
 
 
 def drained_never():
-    """acknowledges no close, and says that a capture is open"""
+    """acknowledges no close, and claims that a capture is open"""
     guest = joined()
     hold(guest)
     guest.captures(MOST)
@@ -129,7 +129,7 @@ def times_backwards():
 
 
 def moves_never_still():
-    """says that a call is always in the middle of changing what it holds, and asks to be measured"""
+    """claims that a call is always in the middle of changing what it holds, and asks to be measured"""
     guest = joined()
     hold(guest)
     put(guest, MOVES, 10, 3)
@@ -141,7 +141,7 @@ def moves_never_still():
 
 
 def kinds_forged():
-    """says that all it has is adrift, loose, stocked, managed and out, more than there is"""
+    """claims that all it has is adrift, loose, stocked, managed and out, more than there is"""
     guest = joined()
     hold(guest, 400 * MIB)
     for turn, _ in enumerate(rounds()):
@@ -164,7 +164,7 @@ def moved_never():
 
 
 def moved_at_once():
-    """says of every order that it is done, and that all came back, whatever its page says"""
+    """reports every order as done, and that all came back, whatever its page has"""
     guest, _ = stored(300 * MIB)
     for _ in rounds():
         message = heard(guest)
@@ -274,7 +274,7 @@ def page_of_the_dead():
         time.sleep(SECONDS / 6)
 
 
-# ---- who is who -----------------------------------------------------------------------------------
+# ---- identities -----------------------------------------------------------------------------------
 
 
 def hello_of_others():
@@ -366,8 +366,8 @@ def borrows_unread():
     flood(borrower, encode("borrow", 1, name=name, area=0))
 
 
-def lines_kept():
-    """borrows a thousand lines, keeps every one of them and says nothing on them"""
+def channels_kept():
+    """borrows a thousand channels, keeps every one of them and sends nothing on them"""
     name = os.urandom(16)
     lender = joined()
     quietly(lambda: lender.ask("inventory_end", devices=1))

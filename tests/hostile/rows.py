@@ -15,7 +15,7 @@ AUDITED = "those in which an auditor of the loader (`LD_AUDIT`) leads to the dri
 SAME_USER = "Between tenants of one user limits stop accidents, not attacks"
 ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_path": ABSOLUTE, "audited": AUDITED, "joins_neighbour": SAME_USER,
             "raises_its_limit": SAME_USER}
-# What only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
+# Memory that only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
             "page_claims_all", "nested_lenders"}
 # Likewise what the mover loads into each process whose memory leaves (guest/movable/movable_hash.c).
@@ -25,9 +25,9 @@ MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_f
 # While meted is told to end, in `make test`.
 ENDED = {"take-linear", "store_held"}
 CAPPED = ("--cap", "20%", "--weight", "1000")
-# What they forge is believed only of who takes part in turns.
+# Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
-RESTART_S = 15.0  # a restarted meted waits for those who were there (--grace)
+RESTART_S = 15.0  # a restarted meted waits for guests that were there (--grace)
 QUICK = {"take-linear", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
          "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",
@@ -86,7 +86,7 @@ def theirs(world):
 
 
 def ask_of_theirs(world, message, **fields):
-    """What is asked for matters, not the answer: they may have ended, or it may be refused."""
+    """The request matters, not the answer: they may have ended, or it may be refused."""
     for tenant in wait_for(lambda: theirs(world), 5) or ():
         try:
             world.admin.ask(message, tenant=tenant, **fields)
@@ -161,7 +161,7 @@ def listed(*command):
     return [line.split("\t") for line in said.splitlines()]
 
 
-# What is done to these while they run.
+# The acts on these while they run.
 DISTURBED = dict.fromkeys(["moved_never", "moved_at_once", "moved_forth_and_back"], suspend) | dict.fromkeys(
     ["drained_early", "drained_never", "drained_backwards"], close_often) | {
         "inventories_of_many": kill_meted(4),

@@ -27,7 +27,7 @@ def test_attacks_get_no_more_than_their_limit_and_harm_nobody():
                 assert outcome == (ADMITTED if attack.admitted else HELD), (attack.name, outcome, why)
 
 
-def test_what_is_admitted_is_in_the_readme_and_really_so():
+def test_admitted_gaps_are_in_the_readme_and_really_so():
     admitted = [attack for attack in rows(BUILD) if attack.admitted]
     assert admitted and all(attack.admitted in readme() for attack in admitted)
 
@@ -40,7 +40,7 @@ def test_the_judge_sees_an_escape():
         assert outcome == ESCAPED and "beyond the limit" in why, (outcome, why)
 
 
-def test_what_could_not_leave_for_want_of_the_hosts_memory_leaves_when_there_is_some():
+def test_memory_that_could_not_leave_for_want_of_the_hosts_leaves_when_there_is_some():
     """It is tried again and again; that it fails is said once, and not each time. Nobody is called stuck for it, or killed."""
     for error in errno.ENOMEM, errno.EROFS:
         with World(BUILD, daemon="no_room") as world:
@@ -52,7 +52,7 @@ def test_what_could_not_leave_for_want_of_the_hosts_memory_leaves_when_there_is_
             [tenant] = {row.tenant for row in world.meet().list() if row.kind == "tenant_row" and row.name == "it"}
             world.refuse_room(error)
             world.admin.ask("tenant_suspend", tenant=tenant, name="", suspends=1)
-            # Its room is what another one asks for, whose sentence says whose fault it is.
+            # Another one asks for its room, and its sentence names the culprit.
             other = error == errno.ENOMEM and Reader(world.mete_run("other", LIMIT, world.program("attack"), "take-linear", options=("--swap", "auto")))
             assert wait_for(lambda: "tenant.unhoused" in said(), PATIENCE), said()
             assert not other or wait_for(lambda: f"the host has no memory for what tenant {tenant} (it)" in said(), PATIENCE), said()

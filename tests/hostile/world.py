@@ -41,7 +41,7 @@ def readme():
 
 
 class Reader(threading.Thread):
-    """Keeps what a process says, line by line, with the time."""
+    """Keeps a process's output, text line by text line, with the time."""
 
     def __init__(self, process):
         super().__init__(daemon=True)
@@ -84,7 +84,8 @@ def free_port():
 
 
 class Scraper(threading.Thread):
-    """Asks at a door that speaks TLS, as who may, from an address of its own: `asked` has when, how long it took, and what was wrong (None: nothing)."""
+    """Asks at a door that speaks TLS, as an allowed client, from an address of its own: `asked` has when, how long it took, and what was wrong (None:
+    nothing)."""
 
     def __init__(self, port, path, certificate, headers):
         super().__init__(daemon=True)
@@ -126,7 +127,7 @@ class World:
     """`daemon`: "doors": meted has a page and metrics that speak TLS; "no_room": what the store is made of can be refused it."""
 
     def __init__(self, build, devices=1, daemon=None):
-        # Who outlives its parents becomes our child: nothing gets away.
+        # A process that outlives its parents becomes our child: none gets away.
         ctypes.CDLL(None).prctl(36, 1)
         self.build, self.devices, self.daemon, self.scrapers, self.doors, self.ends = build, devices, daemon, [], "", []
         self.folder = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
@@ -264,7 +265,7 @@ class World:
     # The driver's book.
 
     def held(self, line):
-        """What others than the neighbour hold on the fullest device, by a line of the witness."""
+        """The memory of others than the neighbour on the fullest device, by a text line of the witness."""
         sums = {}
         for device, pid, bytes in (map(int, word.split(":")) for word in line.split()[1:]):
             if pid != self.pid:
@@ -272,11 +273,11 @@ class World:
         return max(sums.values(), default=0)
 
     def sampled(self, line):
-        """When the witness looked, by our clock."""
+        """When the witness asked the driver, by our clock."""
         return int(line.split()[0]) / 1000
 
     def look(self):
-        """What they hold now: by a look of the witness that begins after this."""
+        """Their memory now: by an answer of the witness that begins after this."""
         now = time.monotonic()
         seen = wait_for(lambda: self.witness.ended or self.witness.lines and self.sampled(self.witness.lines[-1][1]) > now, PATIENCE)
         assert seen and not self.witness.ended, "nobody watches the driver's book: " + self.said()
@@ -329,7 +330,7 @@ class World:
         return self.admin
 
     def booked(self):
-        """What it says that the attackers have on the fullest device: one, and whoever is within it."""
+        """The attackers' memory on the fullest device, by its figures: one tenant's, and that of tenants within it."""
         sums = {}
         try:
             for row in self.meet().list():
@@ -378,7 +379,7 @@ class Attack:
             if self.disturb:
                 self.disturb(world, running)
             wait_for(lambda: running.ended or any("holds" in line for _, line in running.lines), patience(20))
-            # What is beyond the limit now is looked at until it may be beyond it no longer.
+            # Memory beyond the limit now is watched until it may be beyond it no longer.
             wait_for(lambda: world.look() <= LIMIT or not judge_time and (self.exact or world.booked() >= BOOKED), patience(GRACE_S + 0.5))
             settled = None if judge_time else time.monotonic()
             over, most, grown = world.beyond(since, LIMIT, settled)

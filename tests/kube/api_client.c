@@ -51,7 +51,7 @@ static struct thing *thing_of(const char *name)
 	abort();
 }
 
-/* What was to be done inside this callback is done. */
+/* The work of this callback is done. */
 static void happened(struct thing *thing, const char *event)
 {
 	char *then;

@@ -5,7 +5,7 @@
  *	ask NAME PATH WITHIN_MS TEXT     or #N for a request of N bytes
  *	forget NAME
  *
- * and says "NAME STATUS SIZE SUM ANSWER|MESSAGE" for each call: the first bytes of the answer, or
+ * and prints "NAME STATUS SIZE SUM ANSWER|MESSAGE" for each call: the first bytes of the answer, or
  * the status' sentence. SUM is that of all bytes.
  */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grpc_host SOCKET: a server by kube/grpc.h, for other languages' clients. Says "ready", and then
- * what happens to calls of /t/Wait, a line each; ends with its standard input.
+ * grpc_host SOCKET: a server by kube/grpc.h, for other languages' clients. Prints "ready", and then
+ * events of calls of /t/Wait, a text line each; ends with its standard input.
  */
 #include <string.h>
 
@@ -100,7 +100,7 @@ static void tell(struct grpc_call *call)
 	check(grpc_send(call, (struct grpc_bytes){message, sizeof(message)}, true) == 0);
 }
 
-/* The state, whenever it changes; who does not read sees the last one when it does. */
+/* The state, whenever it changes; a caller that does not read sees the last one when it does. */
 static void on_watch(struct grpc_call *call, struct grpc_bytes request, void *owner)
 {
 	(void)request;

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_corpus.py BUILD: writes tests/fuzz/corpus/grpc_server and grpc_client anew: what real peers say (the ones that
-the tests grpc_go, grpc_js and grpc_python have built in BUILD), and frames made by hand. The first byte of each is the
-fuzz target's own (tests/fuzz/grpc_fuzz.h)."""
+"""make_corpus.py BUILD: writes tests/fuzz/corpus/grpc_server and grpc_client anew: the bytes of real peers (those that the tests grpc_go, grpc_js and
+grpc_python have built in BUILD), and frames made by hand. The first byte of each is the fuzz target's own (tests/fuzz/grpc_fuzz.h)."""
 
 import os
 import select

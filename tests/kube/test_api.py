@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The client of the API server, before a server that has good days and bad ones: requests, and who it is."""
+"""The client of the API server, before a server that has good days and bad ones: requests, and its identity."""
 import base64
 import json
 import os
@@ -128,7 +128,7 @@ def test_a_server_that_hangs_is_given_up_in_time():
         raise AssertionError("no request ever reached the server")
 
 
-def test_a_server_that_is_not_there_is_said():
+def test_a_server_that_is_not_there_is_reported():
     with Api() as api:
         api.vanish()
         api.client.ask("a", "GET", "/x")
@@ -157,7 +157,7 @@ def test_later_than_the_caller_waits_is_a_refusal():
         api.client.hear_start("a answered 500 etcd is away | {")
 
 
-def test_what_is_forgotten_is_not_answered():
+def test_a_forgotten_request_is_not_answered():
     with Api() as api:
         api.client.ask("a", "GET", "/x")
         asked = api.request()
@@ -305,7 +305,7 @@ def refusal(api, line, **environment):
     return said
 
 
-def test_a_mistake_in_a_kubeconfig_is_a_sentence_with_its_file_and_line():
+def test_a_mistake_in_a_kubeconfig_is_a_sentence_with_its_file_and_line_number():
     with Api(start=False) as api:
         def refused(text=None, **more):
             path = kubeconfig(api, **more)

@@ -226,7 +226,7 @@ def test_a_401_of_a_watch_is_tried_with_the_new_token_at_once():
         api.client.quiet()
 
 
-def test_garbage_in_a_watch_is_said_and_tried_again():
+def test_garbage_in_a_watch_is_reported_and_the_watch_made_anew():
     with Api() as api:
         _, watch = watching(api)
         lines = [b"nonsense\n", b"{}\n", b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":{}}\n', b"[" * 5000 + b"\n",
@@ -248,7 +248,7 @@ def test_an_event_of_a_kind_that_is_new_is_passed_over():
         api.client.hear("w seen a@11")
 
 
-def test_an_event_that_is_too_large_is_said_and_tried_again():
+def test_an_event_that_is_too_large_is_reported_and_the_watch_made_anew():
     with Api() as api:
         api.client.tell("pace most 100000")
         _, watch = watching(api)
@@ -275,7 +275,7 @@ def test_an_event_without_end_is_cut_off():
         api.client.hear("w troubled the API server sent an event that is too large")
 
 
-def test_a_list_that_cannot_be_read_is_said_and_tried_again():
+def test_a_list_that_cannot_be_read_is_reported_and_asked_for_again():
     with Api() as api:
         api.client.tell(f"watch w {PODS}")
         api.client.hear("w watch 0")
@@ -287,7 +287,7 @@ def test_a_list_that_cannot_be_read_is_said_and_tried_again():
         api.client.hear("w troubled the API server sent a list that cannot be read", "w begins", "w listed")
 
 
-def test_a_list_without_end_is_said():
+def test_a_list_without_end_is_reported():
     with Api() as api:
         api.client.tell(f"watch w {PODS}")
         api.client.hear("w watch 0")
@@ -308,7 +308,7 @@ def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones():
         api.client.hear("w begins", "w seen a@1", "w listed")
 
 
-def test_an_object_that_is_too_large_alone_is_said():
+def test_an_object_that_is_too_large_alone_is_reported():
     with Api() as api:
         api.client.tell("pace most 4000")
         api.client.tell("pace page 2")
@@ -479,7 +479,7 @@ def test_it_ends_cleanly_in_the_middle_of_everything():
         api.client.hear("v watch 0")
 
 
-# Where the server is, and who asks it.
+# The server's address, and the client's identity.
 
 
 if __name__ == "__main__":

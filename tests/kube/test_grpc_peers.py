@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "system"))
 from runner import needed, require_all, skip  # noqa: E402
 import registries  # noqa: E402
 
-# What each peer's client says it has found to be so, in its order.
+# The findings that each peer's client prints, in their order.
 FOUND = ["echo", "empty", "4 MiB", "too large", "refused", "unknown", "big", "deadline", "cancel", "parallel", "count",
          "latest"]
 FOUND_BY = {"go": ["devices", "allocated", "pods", "pods", "pods", "authority"], "js": [], "python": []}
@@ -69,7 +69,7 @@ def build(language, folder):
 
 
 class Process:
-    """One that says lines, and is told lines."""
+    """A peer that prints text lines, and is told text lines."""
 
     def __init__(self, *command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -88,7 +88,7 @@ class Process:
         assert got == wanted, f"{got!r}, wanted {wanted!r}"
 
     def find(self, wanted):
-        """Reads on until it has said that; what it says of other calls may come in between."""
+        """Reads on until it has printed that; reports of other calls may come in between."""
         while wanted not in self.said:
             self.line()
 
@@ -164,7 +164,7 @@ def their_server(peer, caller, socket):
     answer(ours, "big", 0, "", 16777216)
     ours.tell("ask toobig /t/Big 0 33554433")
     answer(ours, "toobig", 8, "too large")
-    # On a busy machine the deadline may pass before the call is sent; either side may be the first to say so.
+    # On a busy machine the deadline may pass before the call is sent; either side may be the first to report it.
     for within_ms in (100, 1000, 10000):
         ours.tell(f"ask late /t/Wait {within_ms} late")
         answer(ours, "late", 4, "eadline")

@@ -32,7 +32,7 @@ class Figures:
         return made
 
     def ask(self, text, made=None):
-        """What comes back until the server closes."""
+        """The bytes that come back until the server closes."""
         with made or self.connect() as made:
             made.sendall(text.encode())
             return hear_out(made).decode()
@@ -66,7 +66,7 @@ def test_figures_are_served():
         assert line == "HTTP/1.1 200 OK" and not body and "content-length: 10" in head
 
 
-def test_what_is_not_there_is_404_and_what_is_not_read_is_405():
+def test_a_missing_page_is_404_and_a_method_that_does_not_read_is_405():
     with Figures() as figures:
         assert body_of(figures.get("/"))[::2] == ("HTTP/1.1 404 Not Found", "not found\n")
         for verb in ("POST", "DELETE", "OPTIONS", "BREW"):
@@ -94,7 +94,7 @@ def test_requests_with_content_are_refused():
             assert said.startswith("HTTP/1.1 413 "), said
 
 
-def test_what_is_no_request_ends_its_connection_and_nothing_else():
+def test_bytes_that_are_no_request_end_their_connection_and_nothing_else():
     with Figures() as figures:
         for text in ("\r\n\r\n\r\nx\r\n\r\n", "GET /metrics HTTP/1.1\r\n\r\n", "GET / HTTP/9.9\r\nHost: x\r\n\r\n",
                      "GET /" + "a" * 100000 + " HTTP/1.1\r\nHost: x\r\n\r\n", "\0" * 1000 + "\r\n\r\n",
@@ -155,7 +155,7 @@ def hears_nothing(made):
 
 
 def said_by(made, may_be_late=False):
-    """The first line of what the server says until it closes; None: it left without a word."""
+    """The first text line that the server sends before it closes; None: it left without a word."""
     said = hear_out(made)
     if said.startswith(b"HTTP/1.1 408") and not may_be_late:
         raise Late
@@ -163,7 +163,7 @@ def said_by(made, may_be_late=False):
 
 
 @unhurried
-def test_who_sends_no_whole_request_keeps_nobody_waiting():
+def test_a_client_that_sends_no_whole_request_keeps_nobody_waiting():
     with Figures() as figures:
         dripping = [figures.connect("127.0.0.2") for _ in range(32)]
         for made in dripping:
@@ -222,7 +222,7 @@ def test_a_head_has_its_time_as_a_whole():
         assert said_by(silent, may_be_late=True) == "HTTP/1.1 408 Request Timeout"
 
 
-def test_who_was_answered_makes_room_for_who_asks():
+def test_a_client_that_was_answered_makes_room_for_one_that_asks():
     with Figures() as figures:
         kept = [figures.connect(f"127.0.0.{2 + i % 4}") for i in range(32)]
         for made in kept:
@@ -233,7 +233,7 @@ def test_who_was_answered_makes_room_for_who_asks():
         assert made.recv(1 << 16) and hears_nothing(made), "the last of them has room"
 
 
-def test_who_does_not_read_answers_is_not_waited_for():
+def test_a_client_that_does_not_read_answers_is_not_waited_for():
     """Their seats are taken: others are told so for moments, then served."""
     with Figures() as figures:
         slow = [figures.connect(f"127.0.0.{2 + i % 4}") for i in range(64)]

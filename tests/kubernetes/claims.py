@@ -22,7 +22,7 @@ class Claims:
     def __getattr__(self, name):
         return getattr(self.here, name)
 
-    # What the API server has.
+    # The API server's objects.
 
     def slices(self):
         items = self.cluster.get(f"{API}/resourceslices")["items"]
@@ -67,7 +67,7 @@ class Claims:
         manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": "g"}]}
         return self.here.pod(name, manifest)
 
-    # What the node has.
+    # The node's files.
 
     def records(self):
         """The journal's records, by UID."""
@@ -95,7 +95,7 @@ class Claims:
         self.cluster.until(self.all, lambda claims: not claims, "claims were never gone")
 
 
-# A token of the DaemonSet's pods says which node they are on; that of a meted beside the node does not.
+# A token of the DaemonSet's pods names their node; that of a meted beside the node does not.
 ANYWHERE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "mete-claims-of-tests"},
             "rules": [{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/driver"], "resourceNames": [DRIVER], "verbs": ["arbitrary-node:patch"]}]}
 BOUND = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "mete-claims-of-tests"},
@@ -104,7 +104,7 @@ BOUND = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBindi
 
 
 def install(cluster):
-    """What the rights of meted and the classes of devices are with claims."""
+    """The rights of meted and the classes of devices with claims."""
     for name in ("rbac", "classes"):
         cluster.apply(os.path.join(DEPLOY, "components", "claims", name + ".yaml"), "mete-system")
     for object in (ANYWHERE, BOUND):

@@ -34,11 +34,12 @@ PLACES = {"Namespace": "/api/v1/namespaces", "ServiceAccount": "/api/v1/namespac
 
 
 class Never(AssertionError):
-    """What was waited for did not come."""
+    """A state that was waited for did not come."""
 
 
 def until(holds, what):
-    """For what nobody tells: it is asked again and again; what it was. Who asks starts programs: it waits longer than they take."""
+    """For a state that nothing reports: asks again and again; returns its value. Each question starts programs: the pause is longer than they
+    take."""
     end = time.monotonic() + PATIENCE
     began = time.monotonic()
     while not (answer := holds()):
@@ -266,7 +267,7 @@ class Cluster:
         return self.ask("PATCH", path, body, kind)
 
     def apply(self, manifest, namespace):
-        """What `kubectl apply -f` does of the kinds in PLACES, without starting a program that first asks for all kinds that there are."""
+        """The same as `kubectl apply -f` for the kinds in PLACES, without starting a program that first asks for all kinds that there are."""
         with open(manifest) as file:
             documents = [text for text in re.split(r"^---$", file.read(), flags=re.M) if re.search(r"^kind:", text, re.M)]
         for text in documents:
@@ -342,7 +343,7 @@ class Cluster:
 
 
 def summary(objects):
-    """What is worth knowing of objects in a failure's sentence."""
+    """The members of objects that are worth knowing in a failure's sentence."""
     def one(item):
         status = item.get("status", {})
         states = [s.get("state") for s in status.get("containerStatuses", []) + status.get("initContainerStatuses", [])]
@@ -469,11 +470,11 @@ def main(build, *command):
     import images
     os.environ.pop("METE_CLUSTER", None)
     can = subprocess.run([os.path.join(TOOLS, "build.sh")], stdout=subprocess.PIPE, text=True)
-    if can.returncode == SKIPPED:  # each test says so, and counts as skipped
+    if can.returncode == SKIPPED:  # each test reports so, and counts as skipped
         return subprocess.run(command, env=dict(os.environ, METE_CLUSTER=can.stdout.strip())).returncode
     cluster = Cluster("tests", build, [images.work, images.mete])
     cluster.serve()
-    # What is interrupted takes the cluster down as well; the command is told by the terminal.
+    # An interrupt takes the cluster down as well; the command is told by the terminal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         status = subprocess.run(command, env=dict(os.environ, METE_CLUSTER=cluster.folder)).returncode

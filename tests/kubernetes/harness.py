@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of this folder share: argv[1] of a test is the build folder, argv[2...] names of tests to run.
+"""Shared by the tests of this folder: argv[1] of a test is the build folder, argv[2...] names of tests to run.
 
 One cluster serves a whole file (METE_CLUSTER: all files); a test has a namespace of its own in it. Tests that ask for the same meted, one
 after the other, have the same one, unless a test did something to it.
@@ -43,7 +43,7 @@ failed = []
 names = iter(range(1 << 30))
 
 
-# What costs a pod time, and has nothing to do with GPUs.
+# Settings that cost a pod time, and have nothing to do with GPUs.
 CHEAP = {"hostNetwork": True, "automountServiceAccountToken": False, "enableServiceLinks": False}
 
 
@@ -101,7 +101,7 @@ class Meted:
         os.rename(self.folder + "/config.new", self.folder + "/config.yaml")
 
     def kubeconfig(self):
-        """What a DaemonSet's pod would have: the rights that deploy/ gives, and no others."""
+        """The rights of a DaemonSet's pod: those that deploy/ gives, and no others."""
         path = self.folder + "/kubeconfig"
         if os.path.exists(path):
             return path
@@ -118,7 +118,7 @@ class Meted:
         return path
 
     def launch(self, *options):
-        """Until it says that it is ready: its pid, as the node knows it. `options`: more than it usually has."""
+        """Until it reports that it is ready: its pid, as the node knows it. `options`: more than it usually has."""
         self.changed = self.changed or bool(options)
         place = tempfile.mkdtemp(prefix="mete-")
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -157,7 +157,7 @@ class Meted:
         self.cluster.run("kill", f"-{number}", str(self.pid))
 
     def kill(self):
-        """Until the kubelet has noticed: what the node says that it has would otherwise be of before."""
+        """Until the kubelet has noticed: the node's resources would otherwise be those of before."""
         self.signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
@@ -230,7 +230,7 @@ class Node:
     # shows, a quota's status included: what comes before it is admitted, and counted nowhere. So each is tried until it holds.
 
     def answer_to(self, path, object):
-        """What the API server would say to an object of that list; "" if it would take it."""
+        """The API server's answer to an object of that list; "" if it would take it."""
         try:
             self.cluster.ask("POST", path, dict(object, metadata=dict(object.get("metadata", {}), name="tried")), dryRun="All")
         except Answer as answer:
@@ -266,7 +266,7 @@ class Node:
         self.cluster.until(path, lambda pods: not pods, "pods were never gone")
 
     def lose_power(self):
-        """The node is rebooted: its disk stays, and of meted nothing is left but its log. Who wants another one starts it."""
+        """The node is rebooted: its disk stays, and of meted nothing is left but its log. A test that wants another one starts it."""
         self.meted.process.stdout.close()
         self.meted.changed = True
         self.cluster.reboot()
@@ -312,18 +312,18 @@ def node(*arguments, **settings):
 
 
 def seen(text):
-    """What `seen` printed, as numbers and words."""
+    """The output of `seen`, as numbers and words."""
     line = next(line for line in text.splitlines() if line.startswith("seen "))
     return {key: int(value) if value.isdigit() else value for key, _, value in (word.partition("=") for word in line.split()[1:])}
 
 
 def seen_by(pod):
-    """What `seen` printed in a pod that has ended."""
+    """The output of `seen` in a pod that has ended."""
     return seen(pod.await_line(r"^seen .*")[0])
 
 
 def checksum(text):
-    """What a workload that checked itself came to."""
+    """The result of a workload that checked itself."""
     found = re.search(r" ok checksum=([0-9a-f]+)", text)
     assert found, text
     return found[1]

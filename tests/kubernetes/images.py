@@ -12,7 +12,7 @@ import image_content as content  # noqa: E402
 import oci  # noqa: E402
 
 WORK, PYTHON, METE = "mete.test/work:1", "mete.test/python:1", "docker.io/library/mete:latest"
-OWN_DRIVER = "/opt/driver/libcuda.so.1"  # one that an image brings along, where no linker looks
+OWN_DRIVER = "/opt/driver/libcuda.so.1"  # one that an image brings along, in a folder that no linker searches
 WORKLOADS = content.examples()
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -72,7 +72,7 @@ def python(build, folder):
 
 
 def mete(build, folder):
-    """What tools/image makes. Or the image that METE_IMAGE names, as tools/test-image has built it."""
+    """The image that tools/image makes, or the one that METE_IMAGE names, as tools/test-image has built it."""
     given = os.environ.get("METE_IMAGE")
     if given:
         shutil.copyfile(given, os.path.join(folder, "mete.tar"))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process in a container sees of GPUs, in one line of key=value:
+ * The GPUs that a process in a container sees, in one text line of key=value:
  *
  *	seen [cuda=LIBRARY] [nvml=LIBRARY] [take=BYTES] [hold=1]
  *

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/FAILURE.md says of bad days on a node of Kubernetes, made to happen."""
+"""The bad days of docs/FAILURE.md on a node of Kubernetes, made to happen."""
 import contextlib
 import os
 import re
@@ -94,7 +94,7 @@ def running(here):
 
 @contextlib.contextmanager
 def another_meted():
-    """A copy of meted that says it is of another version, where it finds the parts that belong to it; and that version."""
+    """A copy of meted that claims to be of another version, where it finds the parts that belong to it; and that version."""
     usual = os.path.join(BUILD, "node", "meted")
     version = subprocess.run([usual, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     other = version[:-1] + ("8" if version[-1] == "9" else "9")
@@ -131,7 +131,7 @@ def test_meted_is_upgraded():
 
 
 def test_a_pod_is_deleted_by_force_and_its_ids_are_given_to_another():
-    """There is one slot. Who had it is a while in dying."""
+    """There is one slot. The pod that had it is a while in dying."""
     with node("share: {memory: 25%}\nmost: {memory: 100%}", slots=1) as here:
         for round in range(3 if REPEATED else 1):
             manifest = pod(command=["seen", f"take={100 * MIB}", "hold=1"], slots=1, annotations={"memory": "512MiB"}, terminationGracePeriodSeconds=3)
@@ -170,7 +170,7 @@ def test_a_container_is_restarted_in_place_with_a_changed_annotation():
 
 
 def test_the_api_server_is_away():
-    """Who runs goes on; a container that ends is started again, with the share that its pod has."""
+    """A running container goes on; one that ends is started again, with the share that its pod has."""
     with node("share: {memory: 25%}\nmost: {memory: 100%}", slots=4) as here:
         counts = ["sh", "-c", "seen; trap 'exit 0' TERM; sleep 100000 & wait"]
         made = here.pod("goes-on", pod(command=counts, slots=1, restart="Always", annotations={"memory": "512MiB"}))

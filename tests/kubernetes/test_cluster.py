@@ -23,8 +23,8 @@ def test_a_pod_that_asks_for_nothing_sees_no_gpu():
         assert here.pod("blind", pod(command=["seen"])).await_line("seen (.*)")[1] == "devices=0 why=no driver"
 
 
-def test_the_imitated_toolkit_gives_the_driver_to_whoever_names_devices():
-    """What the tests under that runtime are worth: it does hand the bare driver out."""
+def test_the_imitated_toolkit_gives_the_driver_to_containers_that_name_devices():
+    """The worth of the tests under that runtime: it does hand the bare driver out."""
     asks = {"NVIDIA_VISIBLE_DEVICES": "all"}
     with node() as here:
         said = here.pod("toolkit", pod(command=["seen"], env=asks, runtime="toolkit-anyone")).await_line("seen (.*)")[1]
@@ -39,7 +39,7 @@ class Failure(Exception):
     """Of a test, in its middle."""
 
 
-def test_what_a_test_that_fails_had_is_gone_when_the_next_one_begins():
+def test_objects_of_a_test_that_fails_are_gone_when_the_next_one_begins():
     """Also where its pods cannot be ended: the next meted would find another one there, and the kubelet two."""
     def refuse():
         raise Never("they never go")
@@ -58,7 +58,7 @@ def test_what_a_test_that_fails_had_is_gone_when_the_next_one_begins():
               "the namespace was left")
 
 
-def test_a_cluster_goes_with_whoever_had_it_however_that_ends():
+def test_a_cluster_ends_with_the_process_that_had_it_however_that_ends():
     """A process that is killed in the middle, beside this cluster."""
     child = subprocess.Popen([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness.py"), BUILD, "--hold"],
                              stdout=subprocess.PIPE, text=True, env={**os.environ, "METE_CLUSTER": ""})

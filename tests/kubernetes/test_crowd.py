@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Equal pods with different shares, created at once, again and again: each must have what its own annotations say.
-METE_CROWD_ROUNDS says how often: once (`make soak`: 100)."""
+"""Equal pods with different shares, created at once, again and again: each must have the share of its own annotations. METE_CROWD_ROUNDS: how often:
+once (`make soak`: 100)."""
 import os
 import random
 import threading

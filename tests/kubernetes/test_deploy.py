@@ -124,7 +124,7 @@ def moving(cluster):
 
 
 def token(here):
-    """What a process in the DaemonSet's pod has."""
+    """The token that a process in the DaemonSet's pod has."""
     one = here.cluster.get(f"/api/v1/namespaces/mete-system/pods/{here.agent}")
     asked = here.cluster.ask("POST", "/api/v1/namespaces/mete-system/serviceaccounts/mete/token", {"spec": {
         "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": here.agent, "uid": one["metadata"]["uid"]}}})
@@ -151,12 +151,12 @@ except urllib.error.HTTPError as error:
 
 
 def asked_as_meted(here, verb, path, body, kind="application/json"):
-    """What the API server answers to the DaemonSet's pod, without what kubectl asks beside."""
+    """The API server's answer to the DaemonSet's pod, without kubectl's further questions."""
     words = {"authority": here.cluster.folder + "/state/tls/apiserver.crt", "token": token(here), "verb": verb, "path": path, "body": body, "kind": kind}
     return here.cluster.run("python3", "-c", REQUEST, input=json.dumps(words))
 
 
-def test_the_api_server_accepts_what_kustomize_makes():
+def test_the_api_server_accepts_kustomizes_manifests():
     cluster = the_cluster()
     cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "base", "namespace.yaml"))
     for folder in ("base", "overlays/simulated", "overlays/as-nvidia"):
@@ -167,7 +167,7 @@ def test_the_api_server_accepts_what_kustomize_makes():
 
 
 @soak
-def test_the_api_server_accepts_what_the_chart_renders():
+def test_the_api_server_accepts_the_charts_manifests():
     cluster = the_cluster()
     cluster.kubectl("apply", "-f", os.path.join(DEPLOY, "base", "namespace.yaml"))
     for settings in (), ("claims.enabled=true",), ("simulated.enabled=true", "openshift.enabled=true", "selinux.enabled=true"):
@@ -190,7 +190,7 @@ def test_for_an_older_cluster_the_fence_is_left_out():
 
 
 @soak
-def test_what_the_chart_renders_shares_the_nodes_gpu():
+def test_an_installed_chart_shares_the_nodes_gpu():
     settings = "namespace.create=true", "simulated.enabled=true", "selinux.enabled=true", "image.tag=latest", "image.pullPolicy=Never"
     with deployed(lambda cluster: charted(cluster, *settings)) as here:
         one = here.pod("share", pod(command=["seen", "hold=1"], slots=1, annotations={"memory": "300MiB"}))
@@ -198,7 +198,7 @@ def test_what_the_chart_renders_shares_the_nodes_gpu():
 
 
 def test_the_base_finds_the_driver_of_the_node():
-    """deploy/base as on a node with NVIDIA's driver: on-node looks for it below /host."""
+    """deploy/base as on a node with NVIDIA's driver: on-node finds it below /host."""
     with deployed(os.path.join(DEPLOY, "base")) as here:
         made = [here.pod(f"share-{i}", pod(command=["seen", "hold=1"], slots=1, annotations={"memory": f"{300 + i}MiB"})) for i in range(2)]
         for i, one in enumerate(made):
@@ -292,7 +292,7 @@ def test_a_node_writes_about_itself_only():
             cluster.ask("DELETE", "/api/v1/nodes/other")
 
 
-def test_only_metes_scheduler_says_which_gpus_a_pod_is_assigned():
+def test_only_metes_scheduler_assigns_gpus_to_a_pod():
     with deployed() as here:
         scheduler, said = ["--as=system:serviceaccount:mete-system:mete-scheduler", "--as-group=system:masters"], "written by mete's scheduler"
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "thief", "annotations": {"mete.dev/assigned": "{}"}},

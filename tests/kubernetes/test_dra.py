@@ -35,7 +35,7 @@ def test_two_claims_share_a_device_and_a_third_waits_for_room():
         assert seen_by(third)["total"] == 1536 * MIB
 
 
-def test_who_says_no_amount_has_the_whole_device():
+def test_a_claim_without_an_amount_has_the_whole_device():
     with claims() as here:
         whole = here.pod("whole", ["seen", "hold=1"])
         whole.await_line(f"total={4 * GIB}")
@@ -138,7 +138,7 @@ def test_a_pod_with_admin_access_sees_the_device_and_has_no_share_of_it():
         assert rest.await_end() == 0, "what only looks was counted"
 
 
-def test_the_manifests_are_what_the_server_accepts():
+def test_the_server_accepts_the_manifests():
     with claims() as here:
         for overlay in ("claims", "simulated-claims"):
             said = here.cluster.kubectl("apply", "--dry-run=server", "-k", os.path.join(DEPLOY, "overlays", overlay))
@@ -202,7 +202,7 @@ def test_alternatives_are_taken_in_their_order():
         assert [result["request"] for result in results] == ["gpu/small"], results
 
 
-def test_a_claims_status_tells_what_its_pod_has():
+def test_a_claims_status_tells_its_pods_share():
     with claims("most: {weight: 1000}") as here:
         made = here.pod("made", ["seen", "hold=1"], memory="1Gi", compute="25", parameters={"weight": 300})
         made.await_line("devices=1")
@@ -253,7 +253,7 @@ def test_a_share_changes_while_it_is_used_by_its_pods_annotations():
 
 
 @soak
-def test_more_than_there_is_may_be_promised_to_whose_memory_moves():
+def test_more_than_the_device_may_be_promised_to_claims_whose_memory_moves():
     with claims("overcommit: 200%\nmost: {swap: auto}") as here:
         memory = here.devices()[0]["capacity"]["memory"]
         assert memory["value"] == "8Gi" and memory["requestPolicy"]["validRange"]["max"] == "4Gi", memory
@@ -266,7 +266,7 @@ def test_more_than_there_is_may_be_promised_to_whose_memory_moves():
 
 
 @soak
-def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
+def test_a_process_that_bypasses_the_guest_is_killed_where_that_is_wanted():
     with claims("unannounced: kill") as here:
         amount = {"memory": "1Gi", "compute": "25"}
         itself = here.pod("itself", ["seen", f"cuda={images.OWN_DRIVER}", "nvml=/none", f"take={2 * GIB}", "hold=1"], **amount)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/FAILURE.md says of claims on bad days, made to happen: afterwards nothing is left over."""
+"""The bad days of claims in docs/FAILURE.md, made to happen: afterwards nothing is left over."""
 import os
 
 from claims import API, DRIVER, KUBELET, Claims, claims, install
@@ -92,7 +92,7 @@ def test_meted_is_killed_while_claims_are_held():
 
 
 def test_the_api_server_is_away():
-    """Who runs goes on; a container that ends is started again, with what its claim was given."""
+    """A running container goes on; one that ends is started again, with its claim's devices."""
     with claims() as here:
         made = here.pod("goes-on", ["sh", "-c", "seen; trap 'exit 0' TERM; sleep 100000 & wait"], restart="Always", **QUARTER)
         made.await_line("seen .*")
@@ -195,7 +195,7 @@ def begin_update(here, uid):
 
 
 def await_update(here, old, before):
-    """What the log says of both."""
+    """The log's messages about both."""
     assert old.wait(timeout=PATIENCE) == 0, here.meted.log()[-3000:]
     old.stdout.close()
     until(lambda: "dra.inherited" in here.meted.log()[before:], lambda: here.meted.log()[-3000:])
@@ -207,7 +207,8 @@ def registry(here):
 
 
 def update(here, uid):
-    """Claims are prepared and unprepared before, during and after it. What the kubelet says of claims that failed: the name of a pod, and the sentence."""
+    """Claims are prepared and unprepared before, during and after it. The kubelet's events about claims that failed: the name of a pod, and the
+    sentence."""
     small, before, known = {"memory": "256Mi", "compute": "1"}, len(here.meted.log()), registry(here)
     made = [here.pod(f"{uid}-{n}", **small) for n in range(5)]
     old = begin_update(here, uid)
@@ -296,7 +297,7 @@ def test_a_claim_has_all_devices_of_a_node():
         assert found["devices"] == 16 and found["total"] == 512 * MIB, found
 
 
-def test_a_slice_of_as_many_devices_as_meted_writes_is_what_the_server_accepts():
+def test_the_server_accepts_a_slice_of_as_many_devices_as_meted_writes():
     with claims() as here:
         (item,) = here.slices()
 

@@ -47,7 +47,7 @@ def alone(*arguments, **settings):
 
 
 def tried(*command, slots=1, **more):
-    """What a process in a container with 1 GiB of 4 came to, and all that was said. The container has a GPU that works."""
+    """The amount that a process in a container with 1 GiB of 4 came to, and all of its output. The container has a GPU that works."""
     made = shared.pod(pod(command=["sh", "-c", WORKS, "sh", *command], slots=slots, **more))
     try:
         made.await_end()
@@ -78,7 +78,7 @@ def judged(saw):
     return saw
 
 
-def test_what_is_tried_here_works_within_the_limit():
+def test_the_escapes_tried_here_work_within_the_limit():
     saw, _ = tried("seen", f"take={200 * MIB}")
     assert saw["take"] == "granted" and saw["total"] == GIB, saw
 
@@ -128,7 +128,7 @@ def test_a_program_of_another_root():
                       f"exec busybox chroot /tmp/root /usr/local/bin/seen {TAKE}")
 
 
-def test_unmounting_what_was_mounted():
+def test_unmounting_the_guest():
     mounts = "cut -d ' ' -f 2 /proc/mounts | grep mete"
     saw, said = tried("sh", "-c", f"{mounts} | sed 's/^/before /'; for at in $({mounts} | sort -r); do umount -l $at; done; {mounts} | sed 's/^/after /'; "
                                   f"exec seen {TAKE}", security={"capabilities": {"add": ["SYS_ADMIN"]}})
@@ -149,7 +149,7 @@ def test_a_cache_of_the_loader_of_ones_own():
 
 
 def test_the_socket_of_another_pod():
-    """Who a process is, is the folder that is mounted: the others' are not there."""
+    """The mounted folder is a process's identity: the others' are not there."""
     with alone(SHARE, slots=4) as here:
         here.pod("first", pod(command=["seen", "hold=1"], slots=1)).await_line("devices=1")
         made = here.pod("second", pod(command=["sh", "-c", "ls /run/mete; ls /run/mete/.. | tr '\\n' ' '; cat /proc/mounts | grep -c tenants; true"], slots=1))
@@ -184,19 +184,19 @@ def test_no_file_of_another_process_leads_to_the_driver():
         assert said.splitlines()[-1] == "searched" and "take=granted" not in said, said
 
 
-# Whoever brings a driver along speaks to the device itself. A library in the program's own process cannot hold it: it is
-# shown, or killed, and what it takes is in the book of nobody else.
+# A program that brings its own driver speaks to the device itself. A library in the program's own process cannot hold it: it is shown, or killed, and
+# what it takes is in the book of nobody else.
 OWN = ["seen", f"cuda={images.OWN_DRIVER}", "nvml=/none", TAKE, "hold=1"]
 
 
-def test_who_brings_a_driver_along_is_shown():
+def test_a_pod_that_brings_its_own_driver_is_shown():
     with alone(SHARE, slots=4) as here:
         made = here.pod("itself", pod(command=OWN, slots=1))
         made.await_line("seen ")
         until(lambda: f"process.unannounced pid=" in here.meted.log() and f"pod={here.namespace}/itself " in here.meted.log(), "nobody was told of it")
 
 
-def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
+def test_a_process_that_bypasses_the_guest_is_killed_where_that_is_wanted():
     with alone(SHARE + "\nunannounced: kill", slots=4) as here:
         made = here.pod("itself", pod(command=OWN, slots=1))
         innocent = here.pod("innocent", pod(command=["seen", "hold=1"], slots=1))
@@ -204,8 +204,8 @@ def test_who_speaks_to_the_driver_itself_is_killed_where_that_is_wanted():
         assert "running" in innocent.await_running().get()["status"]["containerStatuses"][0]["state"]
 
 
-def test_what_a_guest_takes_past_its_guest_is_in_its_tenants_book():
-    """It has announced itself (by NVML), and calls the driver directly: meted measures what the driver says."""
+def test_memory_that_a_program_takes_past_its_guest_is_in_its_tenants_book():
+    """It has announced itself (by NVML), and calls the driver directly: meted measures by the driver's figures."""
     with alone(SHARE, slots=4) as here:
         made = here.pod("both", pod(command=["seen", f"cuda={images.OWN_DRIVER}", f"take={700 * MIB}", "hold=1"], slots=1))
         made.await_line("take=granted")

@@ -29,11 +29,11 @@ def keep(name, text):
             file.write(text)
 
 
-# Of each process that there is; one that has ended meanwhile says nothing.
+# Of each process that there is; one that has ended meanwhile has none.
 ALL_GROUPS = "cat /proc/[0-9]*/cgroup 2>/dev/null | sort -u"
 
 
-def test_a_share_holds_in_pods_of_each_class_and_in_what_is_executed_in_them():
+def test_a_share_holds_in_pods_of_each_class_and_in_programs_executed_in_them():
     with node("share: {memory: 1GiB}", slots=4) as here:
         made = {name: here.pod(name, of_class(name, ["seen", f"take={1200 * MIB}", "hold=1"])) for name in CLASSES}
         for name, one in made.items():
@@ -44,8 +44,8 @@ def test_a_share_holds_in_pods_of_each_class_and_in_what_is_executed_in_them():
         names = {f"{here.namespace}/{name}/c" for name in CLASSES}
         rows = here.meted.ps()
         assert names <= set(rows) and all(rows[name]["limit_bytes"] == GIB for name in names), rows
-        # In the first hierarchy that says it, the group of each: as the machine sees it, and as a pod beside them does, which
-        # has a control group namespace of its own in version 2.
+        # In the first hierarchy that has it, the group of each: as the machine sees it, and as a pod beside them does, which has a control group
+        # namespace of its own in version 2.
         beside = here.pod("beside", pod(command=["sh", "-c", ALL_GROUPS + "; echo all"], hostPID=True))
         beside.await_line("^all$")
         outside, inside = here.cluster.run("sh", "-c", ALL_GROUPS), beside.log()

@@ -18,7 +18,7 @@ def metrics(here):
 
 
 def faults(here, text):
-    """Of the simulated driver, which looks at this file again and again."""
+    """Of the simulated driver, which reads this file again and again."""
     here.meted.changed = True
     here.cluster.run("sh", "-c", f"echo '{text}' >{here.meted.sim}/faults.new; mv {here.meted.sim}/faults.new {here.meted.sim}/faults")
 

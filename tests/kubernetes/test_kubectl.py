@@ -19,7 +19,7 @@ def once(here, *words):
 
 
 def mete(here, *words, status=0):
-    """What it says."""
+    """Its output."""
     said, code = until(lambda: once(here, *words), "kubectl's connection was lost again and again")
     assert code == status, said
     return said
@@ -64,7 +64,7 @@ def test_why_speaks_of_pods_that_meted_does_not_know():
         assert "mete.dev/memmory" in mete(here, "why", "refused", *at)
 
 
-def test_what_is_wrong_is_said_in_a_sentence():
+def test_a_mistake_is_reported_in_a_sentence():
     with deployed(moving) as here:
         assert '"nobody" not found' in mete(here, "why", "nobody", status=1)
         assert mete(here, "why", status=2) == "kubectl mete: why needs a pod, as in: kubectl mete why mine\n"

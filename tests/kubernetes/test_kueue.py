@@ -43,7 +43,7 @@ class Kueue:
                        "integrations": {"frameworks": ["batch/job"]}, **settings}, file)
         gates = "VisibilityOnDemand=false" + (",DynamicResourceAllocation=true" if settings else "")
         self.log = open(self.place + "/log", "ab")
-        # It looks for the certificate of its metrics in /etc, which is the host's.
+        # It expects the certificate of its metrics in /etc, which is the host's.
         own = 'mount -t tmpfs etc /etc && mkdir -p /etc/kueue/metrics && cp -r "$0" /etc/kueue/metrics/certs && exec "$@"'
         self.process = self.cluster.start("unshare", "-m", "sh", "-c", own, self.place, os.path.join(folder, "kueue"), "--config", self.place + "/config.yaml",
                                           "--feature-gates", gates, stdout=self.log, stderr=self.log)
@@ -88,7 +88,7 @@ class Kueue:
         self.cluster.until(f"/apis/batch/v1/namespaces/{self.here.namespace}/jobs", lambda jobs: jobs[name]["status"].get("ready"), f"{name} never ran: {self.said()}")
 
     def await_waits(self, name, pattern):
-        """Kueue says of the job's workload why it has no quota; its job has no pod."""
+        """Kueue reports on the job's workload why it has no quota; its job has no pod."""
         def told(workloads):
             return any(work["metadata"]["ownerReferences"][0]["name"] == name and re.search(pattern, condition.get("message", ""))
                        for work in workloads.values() for condition in work.get("status", {}).get("conditions", []))

@@ -11,7 +11,7 @@ GPU = "nvidia.com/gpu"
 
 
 class AsNvidia(Meted):
-    """Its configuration is a folder of files without the key mete; the environment says the rest, as NVIDIA's DaemonSet does."""
+    """Its configuration is a folder of files without the key mete; the environment sets the rest, as NVIDIA's DaemonSet does."""
 
     resource = GPU
 

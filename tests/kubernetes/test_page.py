@@ -49,7 +49,7 @@ def names(here, token):
     return {row["name"] for row in json.loads(body)["tenants"]} if status == 200 else set()
 
 
-def test_each_account_sees_what_it_may_get():
+def test_each_account_sees_pods_that_it_may_get():
     with node("share: {memory: 1GiB}", slots=4, options=("--page", f":{PORT}", "--page-kubernetes", "5s")) as here:
         other = here.cluster.namespace(here.namespace + "-b")
         steady = {"command": ["steady", "seconds=3600", "memory=10M", "kernel_us=20000", "report_ms=200"], "slots": 1}
@@ -86,7 +86,7 @@ def test_each_account_sees_what_it_may_get():
                 assert "theirs" not in body and status in (200, 404), (path, headers, body)
         assert curl(here, None, "/v1/node")[0] == 401 and curl(here, one[:-4] + "AAAA", "/v1/node")[0] == 401
 
-        # Who may see the node's metrics sees all.
+        # A user who may see the node's metrics sees all.
         all_of_it = account(here, "all")
         assert curl(here, all_of_it, "/v1/node")[0] == 403
         allow(here, "all", None, {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]})

@@ -71,7 +71,7 @@ def test_more_than_the_slot_is_refused_and_the_neighbour_has_its_own():
         assert rows[f"{here.namespace}/first/c"]["limit_bytes"] == GIB, rows
 
 
-def test_init_containers_have_the_share_of_those_that_follow():
+def test_init_containers_have_the_share_of_the_containers_after_them():
     with node(SHARE, slots=4) as here:
         made = here.pod("init", pod(command=["seen"], init=["sh", "-c", "seen | grep -q total=1073741824"], slots=1))
         assert made.await_end() == 0, made.get()["status"]

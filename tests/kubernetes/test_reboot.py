@@ -34,7 +34,7 @@ def test_after_a_reboot_containers_are_new_tenants_with_their_pods_shares():
         here.lose_power()
 
         def failed(pods):
-            """What the kubelet admitted again before meted was there; their controller makes others."""
+            """The pods that the kubelet admitted again before meted was there; their controller makes others."""
             return [one["status"] for one in pods.values() if one["status"]["phase"] == "Failed" and one["status"].get("reason")]
 
         all_pods = f"/api/v1/namespaces/{here.namespace}/pods"
@@ -57,7 +57,7 @@ def test_after_a_reboot_containers_are_new_tenants_with_their_pods_shares():
 
 @soak
 def test_after_a_reboot_claims_are_prepared_anew():
-    """What the kubelet remembers as prepared is on the node's disk, and what was prepared is not."""
+    """The kubelet's record of prepared claims is on the node's disk, and the prepared files are not."""
     with claims(slots=4) as here:
         made = here.pod("survivor", ["sh", "-c", "seen; exec sleep 100000"], restart="Always", memory="640Mi", compute="25")
         made.await_line(f"total={640 * MIB}")

@@ -60,7 +60,7 @@ class Screen:
 
 @contextlib.contextmanager
 def alice(here):
-    """What a person's kubeconfig is who has the cluster's address, and the name alice there."""
+    """The kubeconfig of a person with the cluster's address, and with the name alice there."""
     config = json.loads(here.cluster.kubectl("config", "view", "--raw", "--flatten", "-o", "json"))
     for user in config["users"]:
         user["user"]["as"] = "alice"

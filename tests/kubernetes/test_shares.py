@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What pods ask for by annotation, and what becomes of it."""
+"""Requests of pods by annotation, and their effects."""
 from harness import GIB, MIB, node, pod, run, seen, seen_by, soak, until
 
 SHARE = "share: {memory: 25%}\nmost: {memory: 50%}"
@@ -15,7 +15,7 @@ def test_a_pod_says_what_it_wants_by_annotation():
         assert seen_by(large)["total"] == 2 * GIB
 
 
-def test_an_annotation_that_cannot_be_honoured_is_said_and_waited_for():
+def test_an_annotation_that_cannot_be_honoured_is_reported_and_waited_for():
     with node(SHARE, slots=4) as here:
         made = here.pod("asks", pod(command=["seen"], slots=1, annotations={"memory": "3GiB"}))
         made.await_reason(r"mete\.dev/memory: '3GiB' is more .*2GiB")
@@ -42,7 +42,7 @@ def test_a_share_is_changed_while_its_program_runs():
         until(lambda: here.tenant(made)["limit_bytes"] == GIB, "the limit never came back")
 
 
-def test_more_than_is_allowed_is_refused_to_who_runs_and_said():
+def test_more_than_is_allowed_is_refused_to_a_running_pod_and_reported():
     with node(SHARE, slots=4) as here:
         made = here.pod("live", pod(command=["seen", "hold=1"], slots=1))
         made.await_line("devices=1")
@@ -64,7 +64,7 @@ def test_containers_of_a_pod_may_have_shares_of_their_own():
         assert seen(made.log(container="second"))["total"] == 600 * MIB
 
 
-def test_a_changed_configuration_changes_those_who_run():
+def test_a_changed_configuration_changes_running_pods():
     with node(SHARE, slots=4) as here:
         made = here.pod("live", pod(command=["seen", "hold=1"], slots=1))
         made.await_line("total=1073741824")

@@ -89,7 +89,7 @@ def test_quota_and_priority_count_amounts():
             usual.await_gone()  # the scheduler's own pre-emption, by the sums
 
 
-def test_what_a_limit_range_gives_is_counted_and_enforced():
+def test_amounts_of_a_limit_range_are_counted_and_enforced():
     with node(COUNTED, slots=10) as here:
         await_sums(here, str(4 * GIB), "1k")
         here.limits(asking(3 << 10), default={"mete.dev/gpu-memory": "1536Mi", "mete.dev/gpu-milli": "300"}, max={"mete.dev/gpu-memory": "2Gi"})

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Pods' portions of a GPU's time, by the kernels that their programs have counted themselves: all are of the same length, and
-meted's own book has no say. How the host runs its simulator has one: where somebody is off, it is tried again on a slower
-clock, up to three times."""
+meted's own book has no say. How the host runs its simulator has one: where a pod is off, it is tried again on a slower clock, up to three times."""
 import bisect
 import calendar
 import re
@@ -10,7 +9,7 @@ import time
 
 from harness import node, pod, run, soak, until
 
-# It says every 20 ms how many kernels have ended; the lines of its log have the node's time.
+# It prints every 20 ms how many kernels have ended; the lines of its log have the node's time.
 STEADY = ["steady", "kernel_us=1000", "ahead=4", "seconds=36000", "report_ms=20"]
 ACCEPTED = 0.05  # of the whole
 KERNELS = 2000  # of all pods together, over which is judged

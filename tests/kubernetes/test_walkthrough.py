@@ -35,11 +35,11 @@ def walk(page, overlay, pods, least):
     assert ran >= least, ran
 
 
-def test_every_command_of_the_walk_through_does_what_the_page_says():
+def test_every_command_of_the_walk_through_does_as_the_page_promises():
     walk("kubernetes.md", "simulated", ("large", "small", "greedy"), 10)
 
 
-def test_every_command_of_the_walk_through_of_claims_does_what_the_page_says():
+def test_every_command_of_the_walk_through_of_claims_does_as_the_page_promises():
     walk("claims.md", "simulated-claims", ("first", "second", "third", "legacy"), 8)
 
 

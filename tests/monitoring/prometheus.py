@@ -55,20 +55,20 @@ def program(name):
 
 
 def promtool(*words):
-    """What it says; AssertionError if it finds a mistake."""
+    """Its output; AssertionError if it finds a mistake."""
     done = subprocess.run([program("promtool"), *words], text=True, capture_output=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 def complaints(text):
-    """What promtool finds to say of metrics."""
+    """promtool's findings about metrics."""
     done = subprocess.run([program("promtool"), "check", "metrics"], input=text, text=True, capture_output=True)
     return [line for line in (done.stdout + done.stderr).splitlines() if line]
 
 
 def rules():
-    """The file of rules that the operator makes of the manifest, as its comment says."""
+    """The file of rules that the operator makes of the manifest, by its comment."""
     text = open(os.path.join(MONITORING, "rules.yaml")).read()
     return "".join(line.removeprefix("  ") + "\n" for line in text.split("\nspec:\n", 1)[1].splitlines())
 

@@ -46,7 +46,7 @@ def test_every_expression_of_a_panel_is_one():
         assert f"{len(list(panels()))} rules found" in promtool("check", "rules", file.name)
 
 
-def test_what_is_served_keeps_prometheus_conventions():
+def test_served_metrics_keep_prometheus_conventions():
     with Metrics() as metrics:
         metrics.node.run("a", metrics.node.id(0))
         # DCGM's label modelName is in camel case.
@@ -60,7 +60,7 @@ def test_every_panel_has_data_where_pods_share_a_gpu():
         with metrics.steady(pods[0]), metrics.steady(pods[1]), server(f"127.0.0.1:{metrics.port}") as prometheus:
             selected = await_figures(prometheus, until)
             assert set(selected) == set(ALL) and selected["pod"] == "p0", selected
-            # What one list says narrows the next.
+            # A choice in one list narrows the next.
             for name, variable, series, label in variables(**selected):
                 assert selected[variable] in {row["metric"][label] for row in prometheus.query(series)}, (name, variable)
                 assert variable == "node" or not prometheus.query(series.replace(selected["node"], "elsewhere")), (name, variable)

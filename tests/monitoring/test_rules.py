@@ -32,7 +32,7 @@ CASES = {
     "MeteTenantOverLimit": ({"mete_tenant_over_limit" + POD: "1x60"}, {"mete_tenant_over_limit" + POD: "0x56 1x3"}),
     "MeteTenantHangs": ({state("hangs"): "1x60"}, {state("long-kernel"): "1x60"}),
     "MeteTenantStuck": ({"mete_tenant_stuck" + POD: "1x60"}, {"mete_tenant_stuck" + POD: "0x56 1x3"}),
-    # What it waits for may change meanwhile.
+    # The reason of its wait may change meanwhile.
     "MeteTenantWaitsForMemory": ({state("waits-for-room"): "1x50 _x10", state("waits-for-memory"): "_x50 1x10"}, {state("waits-for-turn"): "1x60"}),
     "MeteTenantLacksTime": ({"mete_tenant_time_lacking_ratio" + POD: "0.3x60"}, {"mete_tenant_time_lacking_ratio" + POD: "0.2x60"}),
     "MeteTenantIdle": ({"mete_tenant_since_last_launch_seconds" + POD: "86401x60", "mete_tenant_memory_allocated_bytes" + POD: "5x60"},
@@ -58,7 +58,7 @@ def test_the_rules_are_rules():
         assert f"{len(alerts()) + rules().count('- record: ')} rules found" in promtool("check", "rules", file.name)
 
 
-def test_each_alert_fires_once_where_it_should():
+def test_each_alert_fires_once_in_its_situation():
     assert set(CASES) == set(alerts()), set(CASES) ^ set(alerts())
     with tempfile.TemporaryDirectory() as place:
         with open(place + "/rules.yaml", "w") as file:
@@ -78,7 +78,7 @@ def test_each_alert_has_a_runbook():
         assert "**Then**" in sections[name] and "**Means**" in sections[name], name
 
 
-def test_the_monitors_ask_where_meted_answers():
+def test_the_monitors_ask_at_meteds_address():
     def there(name):
         return open(os.path.join(MONITORING, name)).read()
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each value of deploy/chart does to what is rendered: (settings, {path: what is there}); and values that are refused, with words of why."""
+"""The effect of each value of deploy/chart on the manifests: (settings, {path: the value there}); and values that are refused, with words of the
+reason."""
 POD = "DaemonSet/mete.spec.template.spec."
 METED = POD + "containers.[meted]."
 INSTALL = POD + "initContainers.[install]."

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Helm for tests: the machine's, or one of Go's proxy in the user's cache. Run as a program, it builds that and says where it is (once: 3
-minutes on two cores, 90 MB of Go modules)."""
+"""Helm for tests: the machine's, or one of Go's proxy in the user's cache. Run as a program, it builds that and prints where it is (once: 3 minutes
+on two cores, 90 MB of Go modules)."""
 import functools
 import json
 import os
@@ -66,7 +66,7 @@ LISTS = """{{- range $path, $text := .Files.Glob "files/*" }}
 
 
 def documents(*texts):
-    """What these texts of YAML have, as Python has it: a list of documents for each."""
+    """These texts of YAML as Python's objects: a list of documents for each."""
     with tempfile.TemporaryDirectory(prefix="mete-") as place:
         for folder in ("files", "templates"):
             os.mkdir(f"{place}/{folder}")

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-from helm import KUBERNETES, ROOT, Skipped, documents, run_helm
+from helm import KUBERNETES, ROOT, documents, run_helm
 from chart_values import REFUSED, VALUES
+from kubectl import kubectl
 from runner import run
 
 CHART = os.path.join(ROOT, "deploy", "chart", "mete")
@@ -39,14 +40,6 @@ def rendered(*settings, **more):
     done = render(*settings, **more)
     assert done.returncode == 0, (settings, done.stderr)
     return done.stdout
-
-
-def kubectl():
-    own = subprocess.run([os.path.join(ROOT, "tests", "cluster", "build.sh"), "--where"], text=True, capture_output=True).stdout.strip() + "/kubectl"
-    found = own if os.path.exists(own) else shutil.which("kubectl")
-    if not found:
-        raise Skipped("there is no kubectl; `make test-kubernetes` builds one, once")
-    return found
 
 
 def kustomized(folder):
@@ -83,7 +76,7 @@ def same(folder, *settings):
 CLAIMS = ["claims.enabled=true", "mete.share=null", "mete.slots=10"]
 
 
-def test_the_chart_renders_what_the_kustomization_is():
+def test_the_chart_renders_the_kustomization():
     same("base")
 
 
@@ -101,7 +94,7 @@ def test_on_simulated_gpus_it_renders_that_overlay():
     same("overlays/simulated-claims", "simulated.enabled=true", "image.pullPolicy=Never", *CLAIMS)
 
 
-def test_what_prometheus_and_grafana_get_is_that_of_deploy_monitoring():
+def test_prometheus_and_grafana_get_the_files_of_deploy_monitoring():
     ours, theirs = parsed(rendered("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboards.enabled=true"), kustomized("monitoring"))
     assert len(theirs) == 4 and set(theirs) <= set(ours), set(theirs) - set(ours)
     for name in theirs:
@@ -185,7 +178,7 @@ def test_classes_and_rights_name_the_driver_of_the_domain():
     assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [["gpu.example.com"]], rules
 
 
-def test_meted_leaves_to_the_scheduler_who_has_a_claim():
+def test_meted_does_not_decide_which_pod_has_a_claim():
     policy = parsed(rendered("claims.enabled=true"))[0]["ValidatingAdmissionPolicy/mete-own-claims"]["spec"]
     rule, = policy["matchConstraints"]["resourceRules"]
     assert (rule["resources"], rule["operations"]) == (["resourceclaims/status"], ["UPDATE"]), rule
@@ -196,7 +189,7 @@ def test_meted_leaves_to_the_scheduler_who_has_a_claim():
 
 
 def notes(*settings):
-    """What `helm install` says in the end. It asks a cluster; `helm template` leaves notes out, and so another template has them here."""
+    """The notes of `helm install` in the end. It asks a cluster; `helm template` leaves notes out, and so another template has them here."""
     with tempfile.TemporaryDirectory(prefix="mete-") as place:
         chart = shutil.copytree(CHART, place + "/mete")
         os.rename(chart + "/templates/NOTES.txt", chart + "/templates/_notes.tpl")
@@ -212,7 +205,7 @@ def doctors(text):
     return re.findall(r"exec .*mete doctor", text)
 
 
-def test_mete_doctor_is_run_where_it_finds_the_nodes_driver():
+def test_mete_doctor_is_run_beside_the_nodes_driver():
     """In meted's container that takes on-node; simulated GPUs have their driver in the container's library path."""
     for simulated, wanted in ("false", "on-node mete doctor"), ("true", "mete doctor"):
         said = notes("simulated.enabled=" + simulated)
@@ -225,8 +218,8 @@ def mounts(container, volume):
     return sorted(one["mountPath"] for one in container["volumeMounts"] if one["name"] == volume)
 
 
-def test_folders_of_the_node_are_where_each_form_of_a_configuration_looks():
-    """A configuration of mete's names the folders; one of NVIDIA's cannot, and meted looks where they usually are."""
+def test_each_form_of_a_configuration_finds_the_nodes_folders():
+    """A configuration of mete's names the folders; one of NVIDIA's cannot, and meted searches the usual places."""
     own, theirs = "config.map.own=mete: {slots: 3}", "config.map.theirs=version: v1"
     kubelet, cdi, registry = "/srv/kubelet", "/etc/cdi", "/plugins_registry"
     usual_cdi, usual_registry, socket = "/var/run/cdi", "/var/lib/kubelet" + registry, kubelet + "/device-plugins/kubelet.sock"

@@ -29,7 +29,7 @@ def rows(path):
 
 
 def installed():
-    """What `meson install` puts below the prefix; of tools/install-libraries the folders."""
+    """The files that `meson install` puts below the prefix; of tools/install-libraries the folders."""
     listed = json.loads(subprocess.run(["meson", "introspect", "--installed", BUILD], stdout=subprocess.PIPE, text=True, check=True).stdout)
     prefix = next(option["value"] for option in json.loads(subprocess.run(
         ["meson", "introspect", "--buildoptions", BUILD], stdout=subprocess.PIPE, text=True, check=True).stdout) if option["name"] == "prefix")
@@ -85,14 +85,14 @@ def test_the_version_is_that_of_the_build():
     assert text("debian/changelog").startswith(f"mete ({version}) "), text("debian/changelog").splitlines()[0]
 
 
-def test_building_takes_what_tools_setup_installs():
+def test_building_needs_the_packages_that_tools_setup_installs():
     control = text("debian/control")
     taken = {word.split()[0].rstrip(",").removesuffix(":any") for word in re.search(r"^Build-Depends:\n((?: .*\n)+)", control, re.M)[1].splitlines()}
     packages = set(re.search(r"^packages='([^']*)'", text("tools/setup"), re.M)[1].split())
     assert taken - {"debhelper-compat"} == packages - {"gcc", "libc6-dev", "python3-venv"}, taken ^ packages
 
 
-def test_each_package_says_what_it_is_and_purge_takes_what_it_left():
+def test_each_package_describes_itself_and_purge_removes_its_files():
     paragraphs = dict(re.findall(r"^Package: (\S+)\n((?:.+\n)+)", text("debian/control"), re.M))
     assert tuple(paragraphs) == PACKAGES
     for name, paragraph in paragraphs.items():

@@ -19,7 +19,7 @@ from runner import Skipped, require, run  # noqa: E402
 PLACE = os.path.join(ROOT, "build", "deb")
 SUITES = os.environ.get("METE_SUITES", "bookworm").split(",")
 
-# What apt and dpkg write of themselves, whatever was installed.
+# Files that apt and dpkg write of themselves, whatever was installed.
 THEIRS = re.compile(r"/(var/lib/dpkg|var/lib/apt|var/cache|var/log)/|/etc/ld\.so\.cache$|/(tmp|root)$")
 
 # $1: a folder with packages. What it prints between marks is read by the test.

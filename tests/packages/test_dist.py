@@ -88,7 +88,7 @@ def described():
     return sbom.describe(BUILD, "0", 0, "a.tar.gz", "0" * 64)
 
 
-def test_what_is_linked_is_listed():
+def test_linked_libraries_are_listed():
     document = described()
     packages = {package["SPDXID"]: package for package in document["packages"]}
     assert len(packages) == len(document["packages"]), "two packages have the same identifier"
@@ -104,7 +104,7 @@ def test_what_is_linked_is_listed():
         assert package["licenseDeclared"] and package["versionInfo"], package
 
 
-def test_what_has_a_notice_of_others_is_listed():
+def test_files_with_a_notice_of_others_are_listed():
     notices = {os.path.dirname(path) for path in subprocess.run([*GIT, "-C", ROOT, "ls-files", "*NOTICE", "*COPYING*"], text=True,
                                                                 stdout=subprocess.PIPE).stdout.splitlines()}
     assert notices == {folder for folder, *_ in sbom.INCLUDED}, notices

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`make image`, which needs no engine: the same bytes each time, what deploy/Containerfile says in its labels, and a container of it works.
+"""`make image`, which needs no engine: the same bytes each time, the labels of deploy/Containerfile, and a container of it works.
 
     TEST.py BUILD SOURCE"""
 import glob
@@ -83,7 +83,7 @@ class Root:
         shutil.rmtree(self.place)
 
     def run(self, *command, uid=0, environment=(), terminal=None):
-        """`terminal`: where it reads and writes; otherwise it reads nothing, and what it says is returned."""
+        """`terminal`: where it reads and writes; otherwise it reads nothing, and its output is returned."""
         said = image().config["config"]
         process = {"user": {"uid": uid, "gid": uid}, "args": list(command) or said["Cmd"], "cwd": "/", "env": [*said["Env"], *environment],
                    "terminal": terminal is not None}
@@ -119,7 +119,7 @@ def test_its_labels_are_those_of_the_containerfile():
     assert not any("$" in value for value in labels.values()), labels
 
 
-def test_its_layer_is_what_its_configuration_says_and_belongs_to_root():
+def test_its_layer_matches_its_configuration_and_belongs_to_root():
     what, = image().manifest["layers"]
     with image().layer() as layer:
         entries = list(layer)
@@ -133,7 +133,7 @@ def test_its_layer_is_what_its_configuration_says_and_belongs_to_root():
         assert "usr/local/" + name in there, name
 
 
-def test_a_container_of_it_runs_what_it_says_and_all_of_its_programs_load():
+def test_a_container_of_it_runs_its_command_and_all_of_its_programs_load():
     require("containers")
     with Root() as root:
         said = root.run()

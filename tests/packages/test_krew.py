@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/krew makes: an archive, and a manifest by which krew finds and installs it.
+"""The output of tools/krew: an archive, and a manifest by which krew finds and installs it.
 
     TEST.py BUILD SOURCE"""
 import hashlib
@@ -46,7 +46,7 @@ class Made:
 
 
 def plugin(path, folder):
-    """What kubectl runs: found in PATH by its name, with a kubectl that says which words it is given."""
+    """The program that kubectl runs: found in PATH by its name, with a kubectl that prints the words that it is given."""
     with open(folder + "/kubectl", "w") as file:
         file.write('#!/bin/sh\ncase "$*" in config*) ;; *) echo "kubectl $*" ;; esac\n')
     os.chmod(folder + "/kubectl", 0o755)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Ubuntu 24.04 has what packages built on Debian 12 ask for: the names of its libraries, and a glibc that is new enough. Its own apt would say
-the same; here this machine's asks Ubuntu's index of packages, with lists of its own, and installs nothing.
+"""Whether Ubuntu 24.04 has the dependencies of packages built on Debian 12: the names of its libraries, and a glibc that is new enough. Its own apt
+would say the same; here this machine's asks Ubuntu's index of packages, with lists of its own, and installs nothing.
 
     TEST.py BUILD SOURCE
 
@@ -20,7 +20,7 @@ from runner import Skipped, run  # noqa: E402
 
 MIRROR = os.environ.get("METE_UBUNTU_MIRROR", "http://archive.ubuntu.com/ubuntu")
 KEYRING = os.environ.get("METE_UBUNTU_KEYRING", "/usr/share/keyrings/ubuntu-archive-keyring.gpg")
-# What debian/*.install puts into each package, as it is in the build.
+# The files that debian/*.install puts into each package, as they are in the build.
 PARTS = {"mete": ["cli/mete", "node/meted", "page/libmete-page.so"], "libmete": ["guest/*/libmete.so"], "mete-sim": ["sim/lib/*.so.1", "examples/hoarder"]}
 
 
@@ -29,7 +29,7 @@ def say(*words, **more):
 
 
 def depends(place, parts):
-    """What dpkg-shlibdeps says, as for debian/control's ${shlibs:Depends}."""
+    """The answer of dpkg-shlibdeps, as for debian/control's ${shlibs:Depends}."""
     files = [os.path.realpath(path) for part in parts for path in glob.glob(os.path.join(BUILD, part))]
     assert len(files) >= len(parts), files
     done = say("dpkg-shlibdeps", "--ignore-missing-info", "-O", *("-e" + path for path in files), cwd=place)
@@ -65,7 +65,7 @@ class Ubuntu:
         return self.apt("install", "--simulate", "--no-install-recommends", *packages)
 
 
-def test_ubuntu_has_what_the_packages_ask_for():
+def test_ubuntu_has_the_packages_dependencies():
     for program in "apt-get", "dpkg-shlibdeps":
         if not shutil.which(program):
             raise Skipped(f"there is no {program}; `apt-get install dpkg-dev` on a Debian")

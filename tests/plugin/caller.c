@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program of a pod, for tests that cannot load libraries themselves (an instrumented one goes
- * into no Python). It says the driver's answer to its first calls, waits for its standard input's
+ * into no Python). It prints the driver's answer to its first calls, waits for its standard input's
  * end, and holds what it has until then.
  *
  *	caller nvml		opens NVML

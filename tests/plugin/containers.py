@@ -99,7 +99,7 @@ class Image:
         return found
 
 
-# What CDI 0.5.0 knows: another field makes a file invalid.
+# The fields of CDI 0.5.0: another field makes a file invalid.
 FIELDS = {
     "file": {"cdiVersion", "kind", "containerEdits", "devices"},
     "device": {"name", "containerEdits"},
@@ -224,7 +224,7 @@ class Machine:
             text=True, capture_output=True, stdin=subprocess.DEVNULL))
 
     def guest(self):
-        """Device and inode of the guest, as `shown` says it."""
+        """Device and inode of the guest, by `shown`."""
         about = os.stat(GUESTS + "/12.9/libmete.so")
         return f"{about.st_dev}:{about.st_ino}"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * plugin/inject/inject.h for tests in Python: edits cdi|plain DRIVER_FOLDER GUESTS HOOK CDI_FOLDER
- * KIND NAME FOLDER NODE... Writes the CDI file, or says the edits for runtimes without CDI, a line
- * each, its words with tabs between them.
+ * KIND NAME FOLDER NODE... Writes the CDI file, or prints the edits for runtimes without CDI, a
+ * line each, its words with tabs between them.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a container may do to the driver's file that meted hands out:
+ * Attempts of a container on the driver's file that meted hands out:
  *
  *	handout meted|FILE      a line per attempt: its name, and "done" or the error
  *
@@ -106,7 +106,7 @@ static int put(const char *path, const char *text)
 	return r;
 }
 
-/* As root of a user namespace of one's own, who may mount there, and is the host's root to files.
+/* As root of a user namespace of one's own, which may mount there, and is the host's root to files.
  */
 static void by_mounts(const char *what)
 {

@@ -59,7 +59,7 @@ class Kubelet:
             return what()
 
     def hear(self, start):
-        """What happens next, or has happened and was not heard."""
+        """The next event, or one that has happened and was not heard."""
         def there():
             return next((line for line in self.happened if line.startswith(start)), None)
         line = self.wait(there)
@@ -114,7 +114,7 @@ class Kubelet:
         os.rename(path + ".tmp", path)
 
     def give(self, pod, container, ids, listed=True):
-        """What follows Allocate: it is written down, and shown to who asks."""
+        """The steps after Allocate: the allocation is written down, and shown to clients that ask."""
         if self.checkpointed:
             self.entries[pod.uid, container] = list(ids)
             self.write_checkpoint()

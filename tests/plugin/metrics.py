@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that serves metrics, and programs in its pods: for tests of what it says."""
+"""A node that serves metrics, and programs in its pods: for tests of the metrics."""
 import contextlib
 import http.client
 import os

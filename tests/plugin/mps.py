@@ -69,7 +69,7 @@ def daemon(node, device=0):
 
 
 def control(node, *commands, device=0):
-    """What its answer is, as a person would ask."""
+    """Its answer, as a person would ask."""
     return subprocess.run([BUILD + "/sim/nvidia-cuda-mps-control"], input="".join(command + "\n" for command in commands), text=True,
                           stdout=subprocess.PIPE, env=dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe(node, device))).stdout
 
@@ -109,7 +109,7 @@ OUT_OF_MEMORY = 2
 
 
 def used_mib(node):
-    """What the driver says of the device, past mete and by nobody's figure but its own."""
+    """The driver's own figures of the device, past mete."""
     environment = dict(os.environ, METE_SIM_DIR=node.sim, LD_LIBRARY_PATH=sys.argv[2])
     return int(subprocess.run([BUILD + "/sim/nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], env=environment, stdout=subprocess.PIPE, text=True,
                               check=True).stdout)

@@ -92,7 +92,7 @@ class Pod:
 
 
 class Node:
-    """All of it. Keys of the configuration are given by name. GPUs are looked at as often as meted can; `look` None: as often as it usually does."""
+    """All of it. Keys of the configuration are given by name. meted looks at GPUs as often as it can; `look` None: as often as usual."""
 
     def __init__(self, devices="2xSIM", labels=None, start=True, api=True, environment=None, options=(), look="100ms", **config):
         self.folder = tempfile.mkdtemp(prefix="mete-")
@@ -222,7 +222,7 @@ class Node:
         return found
 
     def folder_of(self, title):
-        """Where the container's tenant is joined; everything that says so says the same."""
+        """Where the container's tenant is joined; every record of it agrees."""
         key, row = self.record(title)
         assert row, f"{title} is not bound: {self.records()}"
         folder = self.links()[key]

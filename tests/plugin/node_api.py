@@ -74,7 +74,7 @@ class Api:
         return self.held.get(kind, len(self.log))
 
     def hold(self, kind="pods", lists=True):
-        """From now on nothing new is seen; without `lists`, by those who watch."""
+        """From now on nothing new is seen; without `lists`, by watches alone."""
         with self.lock:
             self.held[kind] = len(self.log)
             self.lists_all = not lists
@@ -85,7 +85,7 @@ class Api:
             self.lock.notify_all()
 
     def forget(self):
-        """Who was away must list anew."""
+        """A client that was away must list anew."""
         with self.lock:
             self.oldest = len(self.log)
 

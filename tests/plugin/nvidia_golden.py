@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kubelet asks and what NVIDIA's device plugin (v0.20) answers, by the rows of ../shared/facts/nvidia-device-plugin.md. What its
-configuration comes to is in tests/unit/nvidia_golden.def.
+"""The kubelet's questions and the answers of NVIDIA's device plugin (v0.20), by the rows of ../shared/facts/nvidia-device-plugin.md. The effects of
+its configuration are in tests/unit/nvidia_golden.def.
 
 A and B stand for the UUIDs of the two GPUs. The machine has /dev/nvidia0, nvidia1, nvidiactl, nvidia-uvm and the IMEX channel 0.
 """

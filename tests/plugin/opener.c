@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opener NAME...: says for each library whether dlopen() finds mete's guest, another one, or none.
- * It looks for the driver as programs do, and uses nothing of it.
+ * opener NAME...: prints for each library whether dlopen() finds mete's guest, another one, or
+ * none. It searches the driver as programs do, and uses nothing of it.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -58,7 +58,7 @@ def test_shared_devices_are_renamed_and_limited_to_one_where_the_file_says_so():
         assert node.kubelet.ask("allocate", node.id(1)).startswith("ok env=")
 
 
-def test_replicas_are_preferred_as_the_policy_says():
+def test_replicas_are_preferred_by_the_policy():
     def preferred(policy):
         with as_nvidia({"plugin": {"sharedDevicesAllocationPolicy": policy}}, slicing(4)) as node:
             a, b = ([node.id(n, device) for n in range(4)] for device in range(2))
@@ -70,7 +70,7 @@ def test_replicas_are_preferred_as_the_policy_says():
 
 
 def test_whole_gpus_are_preferred_by_their_links():
-    """What is linked best comes first, unless the next container would be left with what is not linked."""
+    """The best linked GPUs come first, unless the next container would be left with unlinked ones."""
     links = "0-1=NV4,2-3=NV4,0-2=NV1,0-3=SYS,1-2=SYS,1-3=SYS"
     with as_nvidia(devices="4xH200", start=False) as node:
         node.environment["METE_SIM_LINKS"] = links
@@ -127,7 +127,7 @@ def test_indices_are_those_of_nvidias_tools():
         assert node.kubelet.ask("allocate", whole) == "ok env=NVIDIA_VISIBLE_DEVICES=1"
 
 
-def test_what_mete_cannot_do_is_refused_with_a_sentence():
+def test_impossible_settings_are_refused_with_a_sentence():
     with as_nvidia(start=False) as node:
         for content, sentence in (
             ({"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}, "sharing.mps: flags.mpsRoot is missing; accepted: "),
@@ -151,7 +151,7 @@ def test_a_file_that_changes_changes_the_replicas_and_not_the_way():
         assert len(node.kubelet.devices()) == 8
 
 
-def test_who_has_a_share_from_before_keeps_the_device_until_it_ends():
+def test_a_tenant_with_a_share_from_before_keeps_the_device_until_it_ends():
     with Node(api=False, environment={"METE_SIM_DEVICES": "2xSIM"}, share={"memory": "25%", "weight": 50}) as node:
         pod = Pod(node, "a").admit(node.id(0)).start()
         share = node.share(pod.title())
@@ -178,7 +178,7 @@ def test_an_xid_makes_all_replicas_unhealthy():
         assert {id for id, health in devices.items() if health == "Unhealthy"} == {node.id(n) for n in range(3)}
 
 
-def test_the_environment_goes_before_the_file_and_what_is_ignored_is_said():
+def test_the_environment_goes_before_the_file_and_ignored_keys_are_named():
     with as_nvidia({"plugin": {"deviceIDStrategy": "uuid"}}, start=False) as node:
         node.environment.update(DEVICE_ID_STRATEGY="index", DEVICE_LIST_STRATEGY="volume-mounts,envvar", CDI_FEATURE_FLAGS="x",
                                 MIG_STRATEGY="single", GDS_ENABLED="True")
@@ -190,7 +190,7 @@ def test_the_environment_goes_before_the_file_and_what_is_ignored_is_said():
         assert len(re.findall("config.warning", node.log())) == 1, node.log()
 
 
-def test_which_xids_count_is_said_by_the_environment():
+def test_the_environment_says_which_xids_count():
     with as_nvidia(start=False) as node:
         node.environment.update(DP_DISABLE_HEALTHCHECKS="79", DP_ENABLE_HEALTHCHECKS="31")
         node.start()
@@ -275,7 +275,7 @@ def test_a_cdi_device_that_is_not_there_is_refused():
         assert refused.returncode and "flags.gdsEnabled: this node has no /dev/nvidia-fs*" in refused.stderr, refused
 
 
-def test_changed_strategies_hold_at_once_and_what_cannot_be_done_stops_the_service():
+def test_changed_strategies_hold_at_once_and_impossible_ones_stop_the_service():
     with as_nvidia() as node:
         node.write({"version": "v1", "flags": {"plugin": {"deviceListStrategy": "volume-mounts"}}})
         node.await_log("config.loaded")

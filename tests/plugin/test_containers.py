@@ -8,7 +8,7 @@ COMPAT = "/usr/local/cuda-12.8/compat"
 
 
 def found(machine, image, *names, **how):
-    """What `opener` finds by those names, in a container."""
+    """The libraries that `opener` finds by those names, in a container."""
     done = machine.run(image, "/usr/bin/opener", *names, **how)
     assert done.status == 0, done
     return done.out.split()
@@ -55,7 +55,7 @@ def test_all_names_find_the_guest_with_no_environment_at_all():
         assert found(machine, image, *NAMES) == ["guest"] * 4
         done = machine.run(image, "/usr/bin/env", "-i", "/usr/bin/opener", *NAMES)
         assert done.out.split() == ["guest"] * 4, done
-        # What cleans the environment takes the simulator's settings, too: it is told where the node is.
+        # A program that cleans the environment takes the simulator's settings, too: it is told where the node is.
         works(machine, image, "/usr/bin/env", "-i", "METE_SIM_DIR=/run/mete-sim")
 
 
@@ -141,7 +141,7 @@ def test_a_root_that_cannot_be_written_gets_a_layer_of_links():
             assert image.listing() == before
 
 
-def test_what_was_mounted_into_a_container_is_not_written_to():
+def test_files_mounted_into_a_container_are_not_written_to():
     with Machine() as machine:
         image = machine.image()
         volume = machine.place + "/volume"
@@ -166,7 +166,7 @@ def test_what_was_mounted_into_a_container_is_not_written_to():
         assert done.status != 0 and "other things are mounted in it" in done.err, done
 
 
-def test_what_is_shared_with_the_host_is_not_covered():
+def test_folders_shared_with_the_host_are_not_covered():
     """A mount over it would be the host's, too. In a mount namespace of the test's own, that stands for the host's."""
     script = """set -e; volume=$1; shift; mount -t tmpfs t "$volume"; mount --make-shared "$volume"
 cp "$1"/* "$volume"; shift; "$@" || echo "status $?"; grep -c " $volume/" /proc/self/mountinfo || true"""
@@ -212,7 +212,7 @@ def test_a_preload_of_the_containers_own_stays():
         works(machine, image, environment=[preload])
 
 
-def test_an_image_of_musl_has_the_guest_where_its_linker_looks():
+def test_an_image_of_musl_has_the_guest_in_its_linkers_path():
     with Machine() as machine:
         for paths, folders in (None, ["/lib", "/usr/local/lib", "/usr/lib"]), ("/opt/a:/opt/b\n/opt/c\n", ["/opt/b", "/opt/c"]):
             image = machine.image()

@@ -11,7 +11,7 @@ from containers import *  # noqa: E402
 sys.argv = arguments  # each of the two takes its own out
 import node as nodes  # noqa: E402
 
-# What containerd gives to a container that asks for nothing.
+# The capabilities that containerd gives to a container that asks for none.
 CAPABILITIES = ["CAP_" + name for name in (
     "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
     "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE")]
@@ -106,7 +106,7 @@ def state(path):
     return about.st_mode, about.st_uid, about.st_size, about.st_mtime_ns, hashlib.sha256(open(path, "rb").read()).hexdigest()
 
 
-def test_nobody_can_change_the_hosts_driver_through_what_is_handed_out():
+def test_nobody_can_change_the_hosts_driver_through_a_handed_out_file():
     with Site() as site:
         before = state(site.driver + "/libcuda.so.1")
         saw = tried(site, "meted")
@@ -114,7 +114,7 @@ def test_nobody_can_change_the_hosts_driver_through_what_is_handed_out():
         assert state(site.driver + "/libcuda.so.1") == before
 
 
-def test_what_is_tried_there_works_with_a_file_of_ones_own():
+def test_the_attempts_made_there_work_with_a_file_of_ones_own():
     """So that the test above can fail."""
     with Site() as site:
         site.image.put("/tmp/mine", b"driver")
@@ -123,7 +123,7 @@ def test_what_is_tried_there_works_with_a_file_of_ones_own():
         assert saw["copy"] == saw["bind"] == saw["write-again"] == "done", saw
 
 
-def test_who_starts_while_meted_is_away_gets_the_driver_when_it_is_back():
+def test_a_program_that_starts_while_meted_is_away_gets_the_driver_when_it_is_back():
     with Site() as site:
         right = alone(site, "train", "steps=3")
         for _ in range(10):  # a guest waits for five seconds, which may be too short on a busy machine

@@ -13,7 +13,7 @@ COMPAT = "/usr/local/cuda/compat"
 
 
 class Host:
-    """What no container may change."""
+    """Files that no container may change."""
 
     def __init__(self, machine):
         self.place = machine.place
@@ -91,7 +91,7 @@ def test_the_guests_own_place_is_a_link():
         assert done.status != 0 and not done.out, done
 
 
-def test_what_is_no_file_is_not_read():
+def test_a_path_that_is_no_file_is_not_read():
     with Machine() as machine:
         image = machine.image()
         os.makedirs(image.at("/etc/ld.so.conf.d"))
@@ -122,7 +122,7 @@ def test_a_folder_where_the_library_should_be_protects_itself():
             assert done.out.split() == ["error", "guest"], done
 
 
-def test_more_than_is_looked_at_is_refused():
+def test_a_file_that_is_too_large_to_be_read_is_refused():
     with Machine() as machine:
         image = machine.image()
         with open(image.at("/etc/ld.so.cache"), "wb") as file:

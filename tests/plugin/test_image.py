@@ -34,7 +34,7 @@ def shell():
 
 
 class Image:
-    """What `make install` puts there, as of this build."""
+    """The files that `make install` puts there, as of this build."""
 
     def __enter__(self):
         self.root = tempfile.mkdtemp(prefix="mete-")
@@ -48,7 +48,7 @@ class Image:
         return self.root + PREFIX + "/" + path
 
 
-def test_what_is_copied_is_in_the_context():
+def test_copied_files_are_in_the_context():
     ignored = [line for line in open(SOURCE + "/.containerignore").read().split("\n") if line and not line.startswith("#")]
     copies = [rest.split() for name, rest in instructions() if name == "COPY"]
     assert len(copies) == 3, copies
@@ -79,7 +79,7 @@ def test_commands_of_the_manifests_are_in_the_image():
         assert os.access(f"{SOURCE}/deploy/{name}", os.X_OK), name
 
 
-def test_what_is_installed_is_built_where_only_the_product_is():
+def test_installed_files_are_built_where_only_the_product_is():
     """deploy/Containerfile, tools/demo and tools/demo-kubernetes build this target alone, and install."""
     asked = subprocess.run(["ninja", "-C", BUILD, "-t", "query", "product"], stdout=subprocess.PIPE, text=True, check=True).stdout
     built = {line.strip(" |") for line in asked.splitlines()}
@@ -100,7 +100,7 @@ def test_the_image_is_built_on_a_machine_that_has_nothing_yet():
     assert " python3 " in open(SOURCE + "/tools/setup").read()
 
 
-def test_labels_say_what_the_image_is():
+def test_labels_describe_the_image():
     text = open(SOURCE + "/deploy/Containerfile").read()
     labels = dict(re.findall(r'org\.opencontainers\.image\.([\w.]+)="([^"]*)"', text))
     assert {"title", "description", "version", "revision", "created", "licenses", "vendor", "authors", "url", "source", "documentation", "base.name"} == set(labels), labels
@@ -136,7 +136,7 @@ def test_packages_of_the_image_have_the_libraries_that_programs_need():
     assert packages <= set().union(*owners.values()), f"nobody needs {packages - set().union(*owners.values())}"
 
 
-def test_what_a_node_is_given_is_in_the_image():
+def test_files_that_a_node_is_given_are_in_the_image():
     with Image() as image:
         for arguments, parts in ((), {"guest", "mete-hook"}), (("--simulated",), {"guest", "mete-hook", "sim"}):
             place = tempfile.mkdtemp(prefix="mete-")

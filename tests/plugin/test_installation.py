@@ -84,7 +84,7 @@ def put(root, path, content=b""):
 
 
 def alternatives(root):
-    """What Debian's update-alternatives makes: each name in the linker's folder leads through /etc to the chosen release's."""
+    """The links of Debian's update-alternatives: each name in the linker's folder leads through /etc to the chosen release's."""
     for path in sorted(glob.glob(root + APART + "/*.so.*")) + [root + "/usr/lib/nvidia/current/nvidia-smi", root + APART + "/nvoptix.bin"]:
         name = os.path.basename(path)
         if not os.path.lexists(path) or re.search(r"\.so\.\d+\.\d", name):
@@ -151,7 +151,7 @@ def needed_by(path):
     return {name for name in re.findall(r"NEEDED.*\[(.*)\]", said) if re.match(r"lib(nv|cuda)", name)}
 
 
-def test_all_that_the_handed_out_libraries_look_up_is_handed_out():
+def test_every_file_that_the_handed_out_libraries_open_is_handed_out():
     with tempfile.TemporaryDirectory() as place:
         root = installation(place)
         there = handed_out(root)
@@ -166,13 +166,13 @@ def test_all_that_the_handed_out_libraries_look_up_is_handed_out():
         cdi = by_cdi(root)
         assert {to: source for to, source in cdi.items() if to.startswith(PLACE)} == {PLACE + name: source for name, source in driver.items()}, cdi
         assert cdi["/usr/bin/nvidia-smi"] == there["/usr/bin/nvidia-smi"] and cdi[WEIGHTS] == there[WEIGHTS], cdi
-        # In the folder that the linker looks into without being told, too: there, names are all that the libraries use.
+        # In the folder that the linker searches without being told, too: there, names are all that the libraries use.
         for name in driver:
             assert f"{LIBRARIES}/{name}" in there or re.match(r"lib(cuda|nvidia-ml)\.so\.\d+\.", name), name
         assert there["/usr/bin/nvidia-smi"].endswith("/nvidia-smi") and there[WEIGHTS].endswith("/nvoptix.bin")
 
 
-def test_what_is_not_handed_out_reaches_a_gpu_past_the_driver_api():
+def test_libraries_that_are_not_handed_out_reach_a_gpu_past_the_driver_api():
     with tempfile.TemporaryDirectory() as place:
         root = installation(place)
         driver = {os.path.basename(to) for to in handed_out(root) if to.startswith(PLACE)}

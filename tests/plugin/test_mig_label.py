@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""GPUs are divided as the node's label nvidia.com/mig.config says, and nvidia.com/mig.config.state says how far that is: as NVIDIA's mig-manager."""
+"""GPUs are divided by the node's label nvidia.com/mig.config, and nvidia.com/mig.config.state tells how far that is: as NVIDIA's mig-manager."""
 import contextlib
 import threading
 
@@ -27,7 +27,7 @@ mig-configs:
   full:
   - {devices: all, mig-enabled: true, mig-devices: {4g.40gb: 1, 3g.40gb: 2}}
 """
-# What the label says on a node with two whole GPUs; the states that the node then has, one after the other; what its event says.
+# The label's value on a node with two whole GPUs; the states that the node then has, one after the other; the words of its event.
 GOLDEN = (
     ("all-1g.10gb", ["pending", "success"], None),
     ("all-disabled", ["success"], None),  # it is so already: nobody is disturbed
@@ -74,7 +74,7 @@ class Labelled(Node):
             self.api.put("nodes", node)
 
     def states(self):
-        """What was told, one after the other; twice the same is once: a meted that starts again may not know that it was heard."""
+        """The states that were told, one after the other; twice the same is once: a meted that starts again may not know that it was heard."""
         told = [state for _, patch in self.api.patches if (state := patch.get("metadata", {}).get("labels", {}).get(STATE))]
         return [state for before, state in zip([None, *told], told) if state != before]
 
@@ -102,7 +102,7 @@ def test_the_states_that_a_label_leads_to():
                 node.assert_that(label)
 
 
-def test_a_file_with_a_mistake_fails_with_its_line():
+def test_a_file_with_a_mistake_fails_with_its_line_number():
     with Labelled("all-disabled", text=CONFIG.replace("mig-enabled: false", "mig-enabled: maybe", 1)) as node:
         node.start()
         node.await_states("failed")
@@ -208,7 +208,7 @@ def test_nobody_loses_a_device_that_is_shared_out_otherwise_now():
 
 
 def test_nobody_loses_a_part_that_was_made_for_him():
-    """Parts of migStrategy: dynamic are the label's from now on. Nobody removes them beside it, and who was given a place keeps it."""
+    """Parts of migStrategy: dynamic are the label's from now on. Nobody removes them beside it, and a container that was given a place keeps it."""
     with Labelled("all-1g.10gb") as node:
         node.start()
         node.await_states("pending", "success")
@@ -406,7 +406,7 @@ def test_a_division_that_cannot_begin_gives_the_devices_back():
             return objects(kind, version)
         node.api.objects = slow
         node.relabel("all-1g.10gb")
-        assert listed.wait(PATIENCE), "it does not ask who is there"
+        assert listed.wait(PATIENCE), "it does not list the pods"
         node.await_states("pending", "failed")
         node.await_event("mig.yaml: No such file or directory")
         node.kubelet.await_devices(lambda now: len(healthy(now)) == 2)

@@ -155,7 +155,7 @@ def never_restarted(node):
     assert "daemon.again" not in node.log() and node.log().count("daemon.ready") == 1, node.log()
 
 
-def test_what_a_division_takes_is_offered_no_more_and_what_it_brings_back_is_the_same():
+def test_devices_that_a_division_takes_are_offered_no_more_and_come_back_the_same():
     with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
         former = of(node, "3g.40gb")
         await_list(node, former)

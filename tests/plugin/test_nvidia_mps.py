@@ -26,7 +26,7 @@ def test_the_kubelet_is_answered_as_by_nvidias_plugin():
             assert short(said) == answer, f"{row}: {asked} gives\n  {short(said)}\nwanted\n  {answer}"
 
 
-def test_without_cdi_the_answer_has_what_makes_a_tenant():
+def test_without_cdi_the_answer_has_all_that_makes_a_tenant():
     with mps(devices="1xSIM", api=True, start=False) as node:
         node.api.put("nodes", {"metadata": {"name": NODE, "uid": "node-uid", "labels": {}}, "status": {
             "nodeInfo": {"containerRuntimeVersion": "containerd://1.6.8", "kubeletVersion": "v1.27.3"}}})
@@ -174,7 +174,7 @@ def test_a_pod_at_its_limit_gets_no_more_when_its_daemon_is_killed():
                 pass  # a client of the new daemon, for whose context its pod has no room
 
 
-def test_who_is_no_client_does_not_get_past_mps():
+def test_a_process_that_is_no_client_does_not_get_past_mps():
     with mps(api=True, devices="1xSIM") as node:
         pod = node.run("a", node.id(0))
         with program_in(node, pod) as allocate:
@@ -184,7 +184,7 @@ def test_who_is_no_client_does_not_get_past_mps():
             assert past.stdout == "46\n", "CUDA_ERROR_DEVICE_UNAVAILABLE"
 
 
-def test_what_does_not_go_with_mps_is_refused_with_a_sentence():
+def test_settings_that_do_not_go_with_mps_are_refused_with_a_sentence():
     with mps(start=False) as node:
         for replicas, environment, sentence in (
             (49, {}, "sharing.mps.resources: 49 replicas are more than the clients that MPS has on a GPU with this driver; accepted: at most 48"),

@@ -45,7 +45,7 @@ def processes(node):
 
 
 def left(node):
-    """What there is of daemons: folders, records, processes."""
+    """The traces of daemons: folders, records, processes."""
     def names(folder):
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return names(node.root), names(node.place + "/mps-containers"), processes(node)
@@ -184,7 +184,7 @@ def test_another_pod_in_the_same_place_has_another_daemon():
             assert allocate(1) == 0
 
 
-def test_the_next_meted_takes_over_what_is_bound():
+def test_the_next_meted_takes_over_bound_containers():
     with apart() as node, in_use(node):
         pod = started(node, "a", node.id(0))
         place, pid = slot(node, pod), daemon(node, slot(node, pod))

@@ -20,7 +20,7 @@ def test_the_next_meted_takes_the_daemons_over():
         assert (daemon(node, 0), daemon(node, 1)) == before
 
 
-def test_what_is_wanted_no_more_is_undone_by_the_next_meted():
+def test_unwanted_mps_is_undone_by_the_next_meted():
     with mps() as node, in_use(node):
         pids = daemon(node, 0), daemon(node, 1)
         node.meted.process.kill()
@@ -78,7 +78,7 @@ def test_limits_that_change_are_no_end_of_a_daemon():
         node.write(node.file_of(resources=[{"name": "nvidia.com/gpu", "replicas": 4}]))
         node.await_log("mps.unready")
         node.await_log(f"mps.ready uuid={node.uuid[0]}", times=2)
-        # What is said comes in the order in which it happened.
+        # Messages come in the order of the events.
         until(lambda: [event for event in list(node.api.events) if event["reason"] == "MPSControlReady"][1:], "the node was not told")
         assert not told(), told()
         os.kill(daemon(node), signal.SIGKILL)
@@ -156,7 +156,7 @@ def test_a_pod_that_has_not_started_holds_the_gpu_that_it_was_given_by_mps():
         assert modes(node) == ["Default"] * 2
 
 
-def test_a_gpu_becomes_mpss_when_those_have_ended_who_have_it_without():
+def test_a_gpu_becomes_mpss_when_containers_without_mps_have_ended():
     with mps(api=True, start=False) as node:
         node.write(SLICES)
         node.start()

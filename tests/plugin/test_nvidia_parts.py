@@ -76,7 +76,7 @@ class Parts(Node):
         return {id.split(":", 1)[1]: id for id in now}
 
     def parts(self):
-        """What the driver has: profiles."""
+        """The driver's parts: profiles."""
         said = subprocess.run([BUILD + "/cli/mete", "mig", "export"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=self.sim, XDG_RUNTIME_DIR=self.folder),
                               stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE).stdout
         return {name: int(count) for name, count in re.findall(r"\"?([0-9]g\.[^\s\":]+)\"?: (\d+)", said)}
@@ -115,7 +115,7 @@ def test_a_part_is_made_when_it_is_needed_and_removed_when_it_is_idle():
         assert "daemon.again" not in node.log() and "device.unhealthy" not in node.log()
 
 
-def test_what_one_profile_has_leaves_the_lists_of_others():
+def test_parts_of_one_profile_leave_the_lists_of_others():
     with Parts(listen=HALF) as node:
         node.begin(HALF)
         ids = node.places("3g.40gb:0", "3g.40gb:4")
@@ -200,7 +200,7 @@ def test_a_part_that_a_process_uses_stays():
             node.take("pod")
             node.await_log("parts.used parts=1")
             assert node.parts() == {"1g.10gb": 1}
-            # Nobody is sent there, nor to a place over it, and who comes nevertheless is refused.
+            # No container is sent there, nor to a place over it, and one that comes nevertheless is refused.
             node.places(*(f"1g.10gb:{k}" for k in range(1, 7)))
             refusal = node.kubelet.refusal(node.kubelet.begin("allocate", id))
             assert f"process {holder.pid} is on {id} though nobody was given it" in refusal, refusal
@@ -214,7 +214,7 @@ def test_a_part_that_a_process_uses_stays():
         node.await_nothing()
 
 
-def test_what_a_container_has_outlives_meted():
+def test_a_containers_part_outlives_meted():
     with Parts() as node:
         node.begin()
         id = node.places(7)["1g.10gb:2"]
@@ -313,7 +313,7 @@ def test_half_a_part_that_the_driver_keeps_is_removed_later():
         node.give("pod", SMALL, node.places(7)["1g.10gb:3"])
 
 
-def test_what_the_driver_does_not_destroy_is_tried_again():
+def test_a_part_that_the_driver_does_not_destroy_is_tried_again():
     with Parts() as node:
         ids = node.begin().places(7)
         for fault, said in (("destroy-ci=in-use", "parts.used parts=1"), ("destroy-gi=in-use", "parts.used parts=1"),
@@ -334,7 +334,7 @@ def test_what_the_driver_does_not_destroy_is_tried_again():
             node.places(7)
 
 
-def test_a_driver_that_takes_long_holds_up_only_who_waits_for_it():
+def test_a_driver_that_takes_long_holds_up_only_pods_that_wait_for_it():
     with Parts() as node:
         ids = node.begin().places(7)
         node.faults("make-gi=stall")

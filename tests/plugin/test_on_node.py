@@ -18,7 +18,7 @@ MULTIARCH = f"/usr/lib/{os.uname().machine}-linux-gnu"
 
 
 class Host:
-    """A node's files, and a meted that says how it was called."""
+    """A node's files, and a meted that prints how it was called."""
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="mete-")
@@ -61,7 +61,7 @@ def test_the_probes_ask_where_the_configuration_answers_and_not_at_the_metrics()
         assert dict(re.findall(r'^  (metrics|health): ":(\d+)"', deployed(path), re.M)) == ports, path
 
 
-def test_the_base_has_a_policy_for_who_may_ask():
+def test_the_base_has_a_policy_for_allowed_clients():
     policy = re.search(r"^- (.*policy.*)$", deployed("base/kustomization.yaml"), re.M)[1]
     assert re.findall(r"- \{port: (\d+)\}", deployed("base/" + policy)) == ["9400"], "of all ports the metrics' is open, to some"
     assert "namespaceSelector" in deployed("base/" + policy)
@@ -87,7 +87,7 @@ def test_the_time_of_day_is_the_nodes():
             file.write(head + bytes(6) + b"\0" + head + (19800).to_bytes(4, "big", signed=True) + b"\0\0" + b"\0" + b"\n<+0530>-5:30\n")
         host.put("/etc/localtime", "/usr/share/zoneinfo/Far/Away")
         assert host.run("when", TZ="") == [":/host/usr/share/zoneinfo/Far/Away", "05:30"]
-        assert host.run("when", TZ="UTC0") == ["UTC0", "00:00"], "who sets it has said so"
+        assert host.run("when", TZ="UTC0") == ["UTC0", "00:00"], "a value that is set counts"
 
 
 def test_mete_is_told_where_the_nodes_files_are():
@@ -138,12 +138,12 @@ def test_meted_that_waits_for_a_driver_is_told_to_end_like_any_other():
     with Host() as host:
         program = waiting(host)
         program.terminate()
-        # Not communicate(): who looks for a driver has its output, and goes when nobody has this process any more.
+        # Not communicate(): the process that waits for a driver has its output, and goes when nobody has this process any more.
         assert program.stdout.readline() == "told\n" and program.wait(timeout=PATIENCE) == 3
         assert program.communicate(timeout=PATIENCE) == ("", "")
 
 
-def test_without_a_driver_meted_says_what_it_says():
+def test_without_a_driver_meted_is_started_all_the_same():
     with Host() as host:
         assert host.run("meted", "--system") == ["meted --system driver="]
 

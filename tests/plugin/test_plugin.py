@@ -164,7 +164,7 @@ def test_nvidias_plugin_that_comes_later_is_noticed():
             node.await_log(f"owner.contested .*NVIDIA's device plugin is running on this node alongside mete .*{name}")
             event = until(lambda: [event for event in node.api.events_of("node-1") if name in event["message"]])[0]
             assert event["reason"] == "GPUOwnerContested" and "a device has one owner" in event["message"], event
-            assert node.tenant(pod.title()), "who runs goes on"
+            assert node.tenant(pod.title()), "a running pod goes on"
             theirs.close()
             os.unlink(f"{node.kubelet.plugins}/{name}")
             node.kubelet.await_devices(lambda now: set(now.values()) == {"Healthy"})
@@ -198,7 +198,7 @@ def test_nvidias_dra_driver_is_an_owner_too():
 
 
 def nvidias(node, name="nvidia-gpu.sock"):
-    """It listens already when its socket is seen there. (One that nobody listens at yet is looked at again after seconds.)"""
+    """It listens already when its socket is seen there. (One that nobody listens at yet is checked again after seconds.)"""
     theirs = socket.socket(socket.AF_UNIX)
     theirs.bind(f"{node.folder}/{name}")
     theirs.listen()
@@ -252,7 +252,7 @@ def test_nvidias_plugin_that_comes_while_mete_registers_is_noticed():
         theirs.close()
 
 
-def test_the_node_says_whose_its_gpus_are():
+def test_the_node_tells_which_plugin_has_its_gpus():
     with Node() as node:
         until(lambda: node.api.node()["metadata"].get("annotations") == {"mete.dev/owner": RESOURCE})
         nothing = {"mete.dev/gpu-memory": None, "mete.dev/gpu-milli": None}
@@ -323,7 +323,7 @@ def test_the_node_says_so_no_more_when_mete_has_ended():
                 node.api.back()
 
 
-def test_a_socket_of_nvidias_that_nobody_listens_at_yet_is_looked_at_again():
+def test_a_socket_of_nvidias_that_nobody_listens_at_yet_is_checked_again():
     with Node() as node:
         theirs = socket.socket(socket.AF_UNIX)
         theirs.bind(node.kubelet.plugins + "/nvidia-gpu.sock")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who can be together on a device: alone, or with guarantees that others leave. tests/plugin/node.py says with whom."""
+"""Which containers can be together on a device: alone, or with guarantees that others leave. tests/plugin/node.py describes the parties."""
 from node import *
 from meted import run
 
@@ -9,7 +9,7 @@ def healthy(devices):
     return {id for id, health in devices.items() if health == "Healthy"}
 
 
-def test_who_was_given_a_slot_and_has_not_started_goes_before_who_wants_to_be_alone():
+def test_a_container_with_a_slot_that_has_not_started_goes_before_an_exclusive_one():
     with Node(most={"memory": "100%"}) as node:
         between = node.pod("between").admit(node.id(0))
         node.pod("elsewhere").admit(node.id(0, 1))
@@ -23,7 +23,7 @@ def test_who_was_given_a_slot_and_has_not_started_goes_before_who_wants_to_be_al
         until(lambda: alone.refusal().startswith("not refused"))
 
 
-def test_of_two_that_want_to_be_alone_one_goes_first():
+def test_of_two_exclusive_containers_one_goes_first():
     with Node(most={"memory": "100%"}) as node:
         pods = [node.pod(name, uid=uid, annotations={"exclusive": "true"}).admit(node.id(n)) for n, (name, uid) in enumerate((
             ("second", "b"), ("first", "a")))]
@@ -44,7 +44,7 @@ def test_ids_of_a_pod_that_is_no_more_keep_nobody_from_being_alone():
         alone.start()
 
 
-def test_who_is_alone_on_a_device_keeps_others_off_until_it_ends():
+def test_an_exclusive_container_keeps_others_off_its_device_until_it_ends():
     with Node(most={"memory": "100%"}) as node:
         pod = node.run("alone", node.id(1), annotations={"exclusive": "true"})
         devices = node.kubelet.await_devices(lambda now: now[node.id(0)] == "Unhealthy")
@@ -53,7 +53,7 @@ def test_who_is_alone_on_a_device_keeps_others_off_until_it_ends():
         assert late.refusal() == f"{node.uuid[0]} belongs to pod ns/alone alone (mete.dev/exclusive) until that pod ends"
         pod.start()  # again, in its place
         node.run("other", node.id(0, 1))
-        # What was given stays well: a kubelet that is restarted would refuse the pod for good.
+        # A slot that was given stays healthy: a kubelet that is restarted would refuse the pod for good.
         node.kubelet.await_devices(lambda now: healthy(now) == {node.id(0), node.id(1), *(node.id(n, 1) for n in range(4))})
         node.end()
         node.restart()
@@ -64,7 +64,7 @@ def test_who_is_alone_on_a_device_keeps_others_off_until_it_ends():
         late.start()
 
 
-def test_who_wants_to_be_alone_waits_until_the_device_is_empty():
+def test_an_exclusive_container_waits_until_the_device_is_empty():
     with Node(most={"memory": "100%"}) as node:
         first = node.run("first", node.id(0))
         pod = node.pod("alone", annotations={"exclusive": "true"}).admit(node.id(1))
@@ -82,7 +82,7 @@ def test_containers_of_a_pod_are_alone_together():
         assert node.kubelet.await_devices(lambda now: now[node.id(2)] == "Unhealthy")[node.id(1)] == "Healthy"
 
 
-def test_who_runs_may_become_alone_and_be_so_no_more():
+def test_a_running_container_may_become_exclusive_and_be_so_no_more():
     with Node(most={"memory": "100%"}) as node:
         pod, other = node.run("a", node.id(0)), node.run("b", node.id(1))
         pod.annotate(exclusive="true")
@@ -123,7 +123,7 @@ def test_guarantees_together_are_never_more_than_a_device():
 
 
 def test_memory_together_is_never_more_than_a_device():
-    """`most` allows one pod what is another one's slot: who comes first has it, and who comes late is told, and does not find the GPU full."""
+    """`most` allows one pod another one's slot: the first has it, and the later one is told, and does not find the GPU full."""
     with Node(share={"memory": "25%"}, most={"memory": "100%"}) as node:
         first = node.run("first", node.id(0), annotations={"memory": "2Gi"})
         second = node.run("second", node.id(1), annotations={"memory": "512Mi"})  # it counts with its slot, which it may have back
@@ -153,7 +153,7 @@ def test_memory_together_is_never_more_than_a_device():
         node.run("last", node.id(3))
 
 
-def test_who_has_memory_keeps_it_whatever_was_promised_since():
+def test_a_container_keeps_its_memory_whatever_was_promised_since():
     with Node(devices="1xSIM", share={"memory": "25%"}, most={"memory": "100%"}, overcommit="200%") as node:
         pods = [node.run(f"p{n}", node.id(n), annotations={"memory": "2Gi"}) for n in range(4)]
         node.configure(overcommit="100%")
@@ -164,7 +164,7 @@ def test_who_has_memory_keeps_it_whatever_was_promised_since():
         assert not node.api.events
 
 
-def test_who_only_wants_to_be_alone_gets_no_more_memory():
+def test_an_exclusive_container_gets_no_more_memory_for_that():
     with Node(share={"memory": "25%"}, most={"memory": "100%"}) as node:
         pod = node.run("a", node.id(0))
         others = [node.run(f"b{n}", node.id(n)) for n in (1, 2, 3)]
@@ -194,7 +194,7 @@ def test_slots_that_become_fewer_and_larger_are_never_more_than_a_device():
         node.kubelet.await_devices(lambda now: healthy(now) == {node.id(0), node.id(1)})
 
 
-def test_who_has_a_smaller_slot_keeps_it_until_a_larger_one_fits():
+def test_a_container_keeps_a_smaller_slot_until_a_larger_one_fits():
     with Node(devices="1xSIM", share={"guarantee": "25%", "memory": "25%"}) as node:
         pods = [node.run(f"p{n}", node.id(n)) for n in range(4)]
         node.configure(slots=2, share={"guarantee": "50%", "memory": "50%", "weight": 30})
@@ -209,7 +209,7 @@ def test_who_has_a_smaller_slot_keeps_it_until_a_larger_one_fits():
             node.await_share(pod.title(), guarantee="50%", memory="50%")
 
 
-def test_a_device_that_is_shared_out_no_more_keeps_who_is_there_and_takes_nobody():
+def test_a_device_that_is_shared_no_more_keeps_its_containers_and_takes_no_others():
     with Node(share={"memory": "25%"}) as node:
         pod = node.run("a", node.id(3), annotations={"memory": "512MiB"})
         node.configure(devices=[{"match": node.uuid[0], "share": "none"}])

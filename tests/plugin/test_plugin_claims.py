@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Many claims at once: what meted asks an API server of ours for, when a kubelet of ours asks for them. tests/plugin/node.py says with whom."""
+"""Many claims at once: meted's requests to an API server of ours, when a kubelet of ours asks for them. tests/plugin/node.py describes the parties."""
 import contextlib
 import itertools
 
@@ -21,7 +21,7 @@ class Claims:
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
         self.admins = set()  # claims with adminAccess
-        self.told, self.deaf = [], None  # what meted said of claims' status; with what that is refused
+        self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
         self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for
@@ -60,7 +60,7 @@ class Claims:
         return {"metadata": {}, "items": items},
 
     def tell(self, namespace, name, body):
-        """What is applied to a claim's status."""
+        """The object that is applied to a claim's status."""
         with self.lock:
             self.told.append((name, body))
             self.lock.notify_all()
@@ -192,7 +192,7 @@ def test_few_claims_are_read_by_themselves_in_the_order_of_asking():
         assert made.most == READS and len(made.connections) <= READS + 2, (made.most, len(made.connections))
 
 
-def test_what_a_list_lacks_is_read_by_itself():
+def test_a_claim_that_a_list_lacks_is_read_by_itself():
     with claims() as (node, made, caller):
         busy(made, caller)
         made.listed = {"ns": ["unknown", "c3", "c1"]}
@@ -288,7 +288,7 @@ def test_meted_ends_while_claims_wait():
             assert caller.answer(name + "/again").startswith("ok "), caller.answer(name)
 
 
-def test_what_a_killed_meted_wrote_without_a_record_is_removed_wherever_it_is():
+def test_files_that_a_killed_meted_wrote_without_a_record_are_removed_everywhere():
     with claims() as (node, made, caller):
         made.answer_all()
         caller.prepare("c0")

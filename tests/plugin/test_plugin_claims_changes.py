@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A claim's share changes by the annotations of the pods that use it. tests/plugin/node.py says with whom."""
+"""A claim's share changes by the annotations of the pods that use it. tests/plugin/node.py describes the parties."""
 from node import *
 from meted import run
 from test_plugin_claims import claims, uid
@@ -76,7 +76,7 @@ def test_a_mistake_changes_nothing_and_is_an_event():
         node.await_share("ns/c0", weight="50", memory=f"{64 * MIB}B")
 
 
-def test_what_its_tenant_refuses_is_not_tried_at_each_event():
+def test_a_share_that_its_tenant_refuses_is_not_tried_at_each_event():
     def record():
         about = os.stat(f"{node.place}/claims/{uid('c0')}")
         return about.st_ino, about.st_mtime_ns  # it is replaced as a whole
@@ -97,7 +97,7 @@ def test_what_its_tenant_refuses_is_not_tried_at_each_event():
         node.await_share("ns/c0", weight="45", memory=f"{64 * MIB}B")
 
 
-def test_what_changed_while_meted_was_away_holds():
+def test_changes_made_while_meted_was_away_hold():
     with claims() as (node, made, caller):
         pod = using(node, "pod", "c0", annotations={"weight": "50", "cap": "30%"})
         prepare(made, caller, "c0")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of GPUs that are made for claims: mig: dynamic. tests/plugin/node.py says with whom."""
+"""Parts of GPUs that are made for claims: mig: dynamic. tests/plugin/node.py describes the parties."""
 import itertools
 
 from node import *
@@ -66,7 +66,7 @@ class Parts(Node):
         return until(complete, lambda: f"never {wanted} devices: {[len(slice['spec'].get('devices', ())) for slice in self.slices()]}\n{self.log()[-3000:]}")
 
     def at(self, profile, start):
-        """What the place is called in slices."""
+        """The place's name in slices."""
         name = profile.replace(".", "-").replace("+", "-plus-")
         return f"{self.gpu.lower()}-{name}-{start}"
 
@@ -80,7 +80,7 @@ class Parts(Node):
         return self.caller.answer(name + "/again")
 
     def parts(self):
-        """What the driver has: profiles."""
+        """The driver's parts: profiles."""
         said = subprocess.run([BUILD + "/cli/mete", "mig", "export"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=self.sim, XDG_RUNTIME_DIR=self.folder),
                               stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE).stdout
         return {name: int(count) for name, count in re.findall(r"\"?([0-9]g\.[^\s\":]+)\"?: (\d+)", said)}
@@ -106,7 +106,7 @@ def counters(device):
     return row["counterSet"], {name: counter["value"] for name, counter in row["counters"].items()}
 
 
-def test_each_place_is_a_device_that_consumes_what_the_part_would_take():
+def test_each_place_is_a_device_that_consumes_the_parts_counters():
     with Parts() as node:
         node.begin()
         found = node.devices(PLACES)
@@ -155,13 +155,13 @@ def test_a_part_is_made_for_a_claim_and_removed_behind_the_last():
             assert node.prepare(f"r{n}", node.at("2g.20gb", 2)).startswith("ok ")
             node.caller.unprepare(f"r{n}")
             node.await_nothing()
-        # What is published says nothing of it.
+        # Published devices show nothing of it.
         assert node.slices()[0]["spec"]["pool"]["generation"] == generation, node.log()
         # And once more: the same device, the same place.
         assert node.prepare("c3", node.at("1g.10gb", 3)).startswith("ok ")
 
 
-def test_what_has_no_room_is_refused_and_prepared_when_there_is_some():
+def test_a_part_without_room_is_refused_and_prepared_when_there_is_some():
     with Parts() as node:
         node.begin()
         node.devices(PLACES)
@@ -190,7 +190,7 @@ def test_a_strangers_part_stays_and_nothing_is_published_over_it():
         node.await_nothing(p3g_40gb=1)
 
 
-def test_where_nobody_would_count_them_no_places_are_published():
+def test_where_the_scheduler_does_not_count_them_no_places_are_published():
     for more in {"version": "v1.36.3"}, {"drops": ("sharedCounters", "consumesCounters")}:
         with Parts("0:3g.40gb", **more) as node:
             node.begin()
@@ -198,7 +198,7 @@ def test_where_nobody_would_count_them_no_places_are_published():
             assert "consumesCounters" not in json.dumps(node.devices(1))
 
 
-def test_what_a_claim_has_outlives_meted():
+def test_a_claims_part_outlives_meted():
     with Parts() as node:
         node.begin()
         node.devices(PLACES)
@@ -263,7 +263,7 @@ def test_it_is_switched_on_and_off_while_meted_runs():
         found = node.devices(PLACES - 15 + 1)
         place = node.at("1g.10gb", 6)
         assert place in found and node.prepare("c0", place).startswith("ok ")
-        # What a claim has stays, and nobody else is given one.
+        # A claim's part stays, and no other claim is given one.
         node.configure(mig="found")
         node.devices(1)
         assert node.parts() == {"3g.40gb": 1, "1g.10gb": 1} and node.again("c0").startswith("ok ")
@@ -272,7 +272,7 @@ def test_it_is_switched_on_and_off_while_meted_runs():
         node.devices(1)
 
 
-def test_a_driver_that_takes_long_holds_up_only_who_waits_for_it():
+def test_a_driver_that_takes_long_holds_up_only_pods_that_wait_for_it():
     with Parts() as node:
         node.begin()
         node.devices(PLACES)
@@ -300,7 +300,7 @@ def share_while_the_other_ends(node, place, n):
     node.caller.unprepare(first)
     node.caller.unprepare(other)
     until(lambda: "2g.20gb" not in node.parts(), "no look")
-    assert node.prepare(last, node.at("1g.10gb", 0)).startswith("ok ")  # after that look
+    assert node.prepare(last, node.at("1g.10gb", 0)).startswith("ok ")  # after that check
     there = node.parts()["1g.10gb"]
     node.api.silent_lists = False
     node.api.release()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What meted publishes of parts of GPUs that MIG has divided. tests/plugin/node.py says with whom."""
+"""Slices that meted publishes of parts of GPUs that MIG has divided. tests/plugin/node.py describes the parties."""
 import contextlib
 
 from node import *
@@ -66,7 +66,7 @@ def test_where_the_server_drops_counters_parts_are_published_without():
         (one,) = await_slices(node, 1)
         assert len(one["spec"]["devices"]) == 4, one
         node.await_log("slices.uncounted reason=.*DRAPartitionableDevices")
-        # A write that does not say what is wanted is another one's cause: there are no more of them.
+        # A write that is not as wanted would cause another one: there are no more of them.
         version = one["metadata"]["resourceVersion"]
         node.api.put("resourceslices", {**one, "spec": {**one["spec"], "nodeName": "edited"}})
         (repaired,) = until(lambda: (found := slices(node)) and found[0]["spec"]["nodeName"] == NODE and found, "an edited slice was never repaired")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A second meted that stands by, and the kubelet's sockets, with which it goes on. tests/plugin/node.py says with whom."""
+"""A second meted that stands by, and the kubelet's sockets, with which it goes on. tests/plugin/node.py describes the parties."""
 import contextlib
 
 from node import *
@@ -27,12 +27,12 @@ def caller_of(node, name):
 
 
 def registry_of(node):
-    """A kubelet that has started anew: it asks who is there, and says that it knows it."""
+    """A kubelet that has started anew: it asks which plugins are there, and confirms that it knows them."""
     return Caller(f"{node.kubelet.folder}/plugins_registry/{sockets(node)[0][0]}")
 
 
 def is_told_to_end(old):
-    """When this returns, who stands by has the sockets. All write one log."""
+    """When this returns, the stand-by has the sockets. All write one log."""
     before = old.log().count("standby.inherited")
     old.process.terminate()
     until(lambda: old.log().count("standby.inherited") > before, lambda: old.log()[-4000:])
@@ -85,7 +85,7 @@ def test_a_pods_sockets_have_its_uid_and_those_of_a_killed_one_are_removed():
         until(lambda: sockets(node) == ([f"{DRIVER}-reg.sock"], ["dra.sock"]), lambda: sockets(node))
 
 
-def test_an_open_connection_is_answered_by_whoever_serves():
+def test_an_open_connection_is_answered_by_the_meted_that_serves():
     with an_update() as (node, made, caller, later):
         made.answer_all()
         first, there = caller.answer("c0"), sockets(node)
@@ -103,7 +103,7 @@ def test_an_open_connection_is_answered_by_whoever_serves():
         assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1", "ns/c2"}
 
 
-def test_what_is_asked_when_nobody_serves_is_answered_by_the_next_one():
+def test_a_request_made_when_nobody_serves_is_answered_by_the_next_meted():
     with an_update() as (node, made, caller, later), contextlib.closing(caller_of(node, "dra-old.sock")) as another:
         old = node.meted
         caller.prepare("c1")  # is not answered: so the old one does not end yet
@@ -124,7 +124,7 @@ def test_what_is_asked_when_nobody_serves_is_answered_by_the_next_one():
             is_prepared(who, name)
 
 
-def test_a_call_that_cannot_be_answered_in_time_is_answered_by_the_next_one():
+def test_a_call_that_cannot_be_answered_in_time_is_answered_by_the_next_meted():
     with an_update() as (node, made, caller, later):
         old = node.meted
         caller.prepare("c1")
@@ -177,7 +177,7 @@ def a_leaver(node, of=f"{DRIVER} known"):
         yield leaver
 
 
-def test_who_stands_by_and_is_told_to_end_leaves_no_socket():
+def test_a_stand_by_that_is_told_to_end_leaves_no_socket():
     with claims() as (node, made, caller):
         later, before = stand_by(node), sockets(node)
         with a_leaver(node) as leaver:
@@ -188,7 +188,7 @@ def test_who_stands_by_and_is_told_to_end_leaves_no_socket():
         assert sockets(node) == before
 
 
-def test_what_makes_no_sense_is_not_taken_over():
+def test_sockets_that_make_no_sense_are_not_taken_over():
     for of in "gpu.other.dev known", DRIVER, "", "x" * OF_SIZE:
         with claims() as (node, made, caller):
             later = stand_by(node)

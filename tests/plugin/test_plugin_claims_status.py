@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a claim's status tells of its devices. tests/plugin/node.py says with whom."""
+"""A claim's status and its devices. tests/plugin/node.py describes the parties."""
 from node import *
 from meted import run
 from test_nvidia_mig import apply
@@ -9,7 +9,7 @@ from test_plugin_claims_changes import prepare, using
 
 
 def await_told(made, name, holds, what):
-    """What a claim's status was told last, when that holds."""
+    """The last status that a claim was told, when that holds."""
     def last():
         with made.lock:
             found = [body["status"]["devices"] for told, body in made.told if told == name]
@@ -24,7 +24,7 @@ def condition(device):
     return one["status"], one["reason"]
 
 
-def test_a_prepared_claim_tells_what_its_containers_have():
+def test_a_prepared_claim_tells_its_containers_share():
     with claims() as (node, made, caller):
         prepare(made, caller, "c0")
         (device,) = await_told(made, "c0", lambda device: True, "nothing was told")
@@ -85,7 +85,7 @@ def test_a_restart_tells_the_same_again():
         assert after == before, (after, before)
 
 
-def test_who_only_looks_has_what_one_context_takes_and_no_share():
+def test_a_claim_with_admin_access_has_memory_for_one_context_and_no_share():
     with claims() as (node, made, caller):
         made.memory, made.admins = "4Gi", {"c0"}
         using(node, "pod", "c0", annotations={"weight": "50"})
@@ -105,7 +105,7 @@ def test_who_only_looks_has_what_one_context_takes_and_no_share():
             node.start()
 
 
-def test_without_the_right_everything_else_works_and_the_log_says_it_once():
+def test_without_the_right_everything_else_works_and_it_is_logged_once():
     with claims() as (node, made, caller):
         made.deaf = 403
         prepare(made, caller, "c0")

@@ -21,10 +21,10 @@ def test_a_device_that_is_not_well_has_no_healthy_slot():
             event = until(lambda: node.api.events_of("node-1"))[0]
             assert event["reason"] == "GPUUnhealthy" and re.search(cause, event["message"]), event
             assert node.uuid[1] in event["message"]
-            assert node.tenant(pod.title()), "who runs goes on"
+            assert node.tenant(pod.title()), "a running pod goes on"
 
 
-def test_a_cordoned_device_has_no_healthy_slot_and_who_has_one_starts():
+def test_a_cordoned_device_has_no_healthy_slot_and_a_container_with_one_starts():
     with Node() as node:
         late, runs = node.pod("late").admit(node.id(2, 1)), node.run("runs", node.id(0, 1))
         cordon(node, 1)
@@ -47,7 +47,7 @@ def test_a_cordoned_device_has_no_healthy_slot_and_who_has_one_starts():
         until(lambda: any(event["reason"] == "GPUUncordoned" for event in node.api.events_of("node-1")))
 
 
-def test_a_container_whose_device_was_lost_before_it_started_waits_and_says_why():
+def test_a_container_whose_device_was_lost_before_it_started_waits_with_a_reason():
     with Node() as node:
         runs = node.run("runs", node.id(0, 1))
         late, both = node.pod("late").admit(node.id(1, 1)), node.pod("both").admit(node.id(2, 1), node.id(2))
@@ -60,7 +60,7 @@ def test_a_container_whose_device_was_lost_before_it_started_waits_and_says_why(
 
 
 def test_a_container_whose_device_has_had_an_xid_starts():
-    """It has its slot; others get none. (And meted looks of itself, as often as usual.)"""
+    """It has its slot; others get none. (And meted checks by itself, as often as usual.)"""
     with Node(look=None) as node:
         late = node.pod("late").admit(node.id(0, 1))
         launch(node, "xid=48@1", 1)
@@ -233,7 +233,7 @@ def test_a_driver_that_is_not_there_is_waited_for_where_the_file_says_so():
         os.rename(driver + ".away", driver)
         node.kubelet.hear("registered")
         node.await_log("daemon.again")
-        assert node.share(pod.title()) == share, "who had a share has it"
+        assert node.share(pod.title()) == share, "a pod keeps its share"
         node.folder_of(pod.title())
         node.end()
         os.rename(driver, driver + ".away")
@@ -242,7 +242,7 @@ def test_a_driver_that_is_not_there_is_waited_for_where_the_file_says_so():
         node.end()  # while it waits
 
 
-def test_what_else_is_missing_at_the_start_is_waited_for_where_the_file_says_so():
+def test_other_missing_things_at_the_start_are_waited_for_where_the_file_says_so():
     with Node(start=False) as node:
         driver_root(node)
         cuda = subprocess.check_output(["find", node.folder + "/root", "-name", "libcuda.so.1"], text=True).split()[0]
@@ -325,7 +325,7 @@ def test_the_kubelet_is_told_which_memory_a_device_is_near_to():
         assert node.kubelet.ask("near").split() == [f"{node.id(n)}=1" for n in range(2)]
 
 
-def test_cdi_is_used_where_the_node_has_it_and_said_why():
+def test_cdi_is_used_where_the_node_has_it_and_the_reason_is_logged():
     with Node(start=False) as node:
         driver_root(node)
         os.makedirs(node.folder + "/root/etc/containerd")
@@ -339,7 +339,7 @@ def test_cdi_is_used_where_the_node_has_it_and_said_why():
             node.end()
 
 
-def test_what_the_api_server_says_of_the_node_decides_when_it_is_known():
+def test_the_api_servers_answer_about_the_node_decides_once_it_is_known():
     with Node() as node:
         node.await_log("cdi.chosen cdi=on")
         pod = node.run("a", node.id(0))
@@ -351,7 +351,7 @@ def test_what_the_api_server_says_of_the_node_decides_when_it_is_known():
         node.folder_of(pod.title())
 
 
-def test_what_the_api_server_said_of_the_node_is_remembered():
+def test_the_api_servers_answer_about_the_node_is_remembered():
     with Node() as node:
         known = node.api.node()
         known["status"]["nodeInfo"] = {"containerRuntimeVersion": "containerd://1.6.2", "kubeletVersion": "v1.36.0"}

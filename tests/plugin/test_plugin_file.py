@@ -56,7 +56,7 @@ def test_a_mistake_in_the_file_changes_nothing():
         node.kubelet.hear("listed 10")
 
 
-def test_the_kubelet_is_told_only_what_has_changed():
+def test_the_kubelet_is_told_only_changes():
     with Node() as node:
         node.kubelet.hear("listed 8")
         node.configure(share={"weight": 50})
@@ -103,14 +103,14 @@ def test_labels_of_the_node_choose_among_the_files_parts():
         node.kubelet.hear("listed 18")
 
 
-def test_a_node_that_is_not_there_is_said():
+def test_a_node_that_is_not_there_is_reported():
     with Node(start=False, nodes=[{"labels": {"pool": "large"}, "slots": 9}]) as node:
         node.api.log.clear()
         node.start()
         node.await_log("node.unknown node=node-1")
 
 
-def test_a_configuration_that_is_gone_or_cannot_be_read_is_said_once_and_changes_nothing():
+def test_a_configuration_that_is_gone_or_unreadable_is_reported_once_and_changes_nothing():
     with Node() as node:
         pod = node.run("a", node.id(0))
         good = open(node.file).read()

@@ -9,7 +9,7 @@ from node import *
 from meted import run
 
 
-def test_a_profile_that_begins_changes_the_share_of_who_runs():
+def test_a_profile_that_begins_changes_the_share_of_running_containers():
     """At midnight: by a time zone in which that is in a moment."""
     profiles = [{"name": "first-hours", "from": "00:00", "to": "12:00", "share": {"memory": "25%"}}]
     margin = 5
@@ -33,7 +33,7 @@ def test_everything_goes_with_the_pod():
         pods[1].phase = "Succeeded"
         pods[1].show()
         until(lambda: len(node.records()) == 1)
-        node.api.forget()  # it was gone while nobody looked
+        node.api.forget()  # it was gone while no meted ran
         node.api.away()
         pods[2].delete()
         node.api.back()
@@ -62,7 +62,7 @@ def test_pods_that_run_go_on_without_an_api_server():
         until(lambda: [row.name for row in node.tenants()] == [known.title()])
 
 
-def test_who_runs_keeps_its_share_when_the_resource_is_renamed():
+def test_a_running_container_keeps_its_share_when_the_resource_is_renamed():
     with Node() as node:
         pod = node.run("a", node.id(0), annotations={"memory": "1GiB"})
         folder, was = node.folder_of(pod.title()), node.tenant(pod.title()).tenant
@@ -100,7 +100,7 @@ def test_cdi_files_of_another_domain_and_folder_stay_with_their_containers():
         until(lambda: not os.listdir(old))
 
 
-def test_without_any_api_server_the_kubelet_says_who_is_gone():
+def test_without_any_api_server_the_kubelet_tells_which_pods_are_gone():
     with Node(api=False) as node:
         kept, gone, init = (Pod(node, name) for name in ("kept", "gone", "init"))
         node.kubelet.ask("allocate", node.id(0))
@@ -168,7 +168,7 @@ def test_a_kubelet_that_hangs_is_waited_for():
         node.folder_of(pod.title())
 
 
-def test_what_cannot_be_written_refuses_the_container_and_leaves_nothing():
+def test_a_file_that_cannot_be_written_refuses_the_container_and_leaves_nothing():
     with Node() as node:
         pod = node.run("a", node.id(0))
         folder = node.folder_of(pod.title())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What /metrics says of devices, tenants and their processes."""
+"""/metrics: devices, tenants and their processes."""
 from metrics import Metrics
 from node import *
 from meted import run
@@ -43,7 +43,7 @@ def test_a_claims_tenant_and_its_processes_are_in_the_claims_namespace():
 
 
 def test_how_long_a_tenant_has_launched_nothing_is_told():
-    """Without turns, and without anything that makes guests say whether they are busy."""
+    """Without turns, and without anything that makes guests report whether they are busy."""
     with Metrics() as metrics:
         pod, other = metrics.node.run("a", metrics.node.id(0)), metrics.node.run("b", metrics.node.id(0, device=1))
 

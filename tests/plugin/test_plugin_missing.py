@@ -79,8 +79,8 @@ def test_a_pod_that_goes_while_its_device_is_missing_leaves_nothing():
         node.await_empty()
 
 
-def test_who_gets_an_id_of_a_missing_containers_has_it():
-    """The kubelet gives an id to one container at a time: who had it has ended, though nobody has said so."""
+def test_a_container_that_gets_an_id_of_a_missing_ones_has_it():
+    """The kubelet gives an id to one container at a time: the former one has ended, though nobody has reported it."""
     with Node() as node:
         pods = pods_of(node)
         restart_with(node, 1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""meted's page on a node of Kubernetes: whose token it is and what he may get, by the API server's word. Whoever may see one tenant sees
-no other one by any URL, header or stream."""
+"""meted's page on a node of Kubernetes: the API server tells a token's user and his rights. A user who may see one tenant sees no other one by any
+URL, header or stream."""
 import queue
 import time
 import urllib.parse
@@ -99,7 +99,7 @@ def two(node):
     return node.run("mine", node.id(0), namespace="a"), node.run("theirs", node.id(0, 1), namespace="b")
 
 
-def test_who_may_get_what_sees_that():
+def test_a_user_sees_pods_that_he_may_get():
     cluster = Cluster(admin={NODE_RIGHT}, team={pods("a")}, one={pods("b", "theirs")}, nobody=set())
     with Page(cluster) as node:
         mine, theirs = two(node)
@@ -133,8 +133,8 @@ def test_a_word_is_believed_for_a_while_and_asked_once_for_all():
         assert cluster.count("tokenreviews") == before, cluster.asked
 
 
-def test_who_may_look_changes_nothing_by_any_verb():
-    """Neither who sees one tenant nor who sees all of the node: there are no words for it, by whatever name they are tried."""
+def test_a_user_who_may_look_changes_nothing_by_any_verb():
+    """Neither a user who sees one tenant nor one who sees all of the node: there are no verbs for it, whatever names are tried."""
     cluster = Cluster(admin={NODE_RIGHT}, team={pods("a")})
     with Page(cluster) as node:
         mine, _ = two(node)
@@ -154,7 +154,7 @@ def test_who_may_look_changes_nothing_by_any_verb():
             assert [row[key] for row in before["tenants"]] == [row[key] for row in after["tenants"]], key
 
 
-# What somebody may say who sees `a` and wants to see `b`: a path, and headers besides his own. {}: the name of b's tenant, escaped.
+# Requests of a user who sees `a` and wants to see `b`: a path, and headers besides his own. {}: the name of b's tenant, escaped.
 TRIED = [(path, headers) for path in (
     "/v1/node", "/v1/node?tenant={}", "/v1/node?all=1&sees=all", "/v1/tenants/{}", "/v1/tenants/{number}", "/v1/tenants/{plain}", "/v1/tenants/b", "/v1/tenants/b%2Ftheirs",
     "/v1/tenants/a%2Fmine%2Fmain/../{}", "/v1/tenants//{}", "/v1/tenants/%00{}", "/v1/tenants/{}%00", "/v1/tenants/*", "/v1/tenants/", "/v1/tenants/-1", "/v1/tenants/+{number}",
@@ -166,7 +166,7 @@ TRIED = [(path, headers) for path in (
         ("X-Original-URL: /v1/tenants/{}", "X-Rewrite-URL: /v1/tenants/{}"), ("Last-Event-ID: 0",), ("Range: bytes=0-",), ("Origin: http://localhost",), ("Forwarded: for=127.0.0.1",))]
 
 
-def test_nothing_that_is_said_shows_anothers_tenant():
+def test_no_answer_shows_anothers_tenant():
     """A table of requests, each tried. A second Authorization does not count: the first is his own."""
     cluster = Cluster(team={pods("a")}, admin={NODE_RIGHT})
     with Page(cluster, believed="60m") as node:
@@ -278,7 +278,7 @@ def test_three_users_behind_one_server_leave_streams_for_a_fourth():
             stream.close()
 
 
-def test_where_all_streams_are_taken_who_has_none_gets_one_of_who_has_most():
+def test_where_all_streams_are_taken_a_user_with_none_gets_one_of_the_user_with_most():
     users = [f"user{i}" for i in range(9)]  # three have four, the others two
     cluster = Cluster(late={pods("a")}, **{user: {pods("a")} for user in users})
     with Page(cluster, believed="60m") as node:
@@ -300,7 +300,7 @@ def test_where_all_streams_are_taken_who_has_none_gets_one_of_who_has_most():
             readers = [threading.Thread(target=read, args=(i,)) for i in range(len(streams))]
             for reader in readers:
                 reader.start()
-            assert ended.get(timeout=PATIENCE) < 12, "it was one of those who had four"
+            assert ended.get(timeout=PATIENCE) < 12, "it was one of the users with four"
             assert node.said_by("late").status == 200  # there are seats for those
             assert ended.empty(), "another one had to end, too"
         for stream in streams:
@@ -312,7 +312,7 @@ def test_where_all_streams_are_taken_who_has_none_gets_one_of_who_has_most():
 
 
 def test_an_attacker_behind_the_same_server_keeps_nobody_out():
-    """The server in front says for whom it asks: what it adds is the last, in the header or in another one of that name."""
+    """The server in front names the client for which it asks: its addition is the last, in the header or in another one of that name."""
     cluster = Cluster(user0={pods("a")}, user1={pods("a")})
     with Page(cluster, believed="60m") as node:
         mine, _ = two(node)
@@ -415,7 +415,7 @@ def test_tokens_are_for_this_page_alone_where_that_is_wanted():
         assert node.said_by("late").status == 401
 
 
-def test_what_does_not_fit_together_is_said():
+def test_options_that_do_not_fit_together_are_refused():
     with tempfile.TemporaryDirectory() as folder:
         def refused(*options):
             done = subprocess.run([sys.argv[1], "--system", "--dir", folder, *options], capture_output=True, text=True, timeout=PATIENCE,

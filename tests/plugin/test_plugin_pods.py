@@ -124,7 +124,7 @@ def test_a_static_pod_is_known_by_the_uid_that_the_kubelet_has():
         node.await_share(shown.title(), memory="2GiB")
 
 
-def test_a_static_pod_keeps_its_share_when_what_shows_it_is_deleted():
+def test_a_static_pod_keeps_its_share_when_its_mirror_is_deleted():
     own = "11111111-1111-1111-1111-111111111111"
     marks = {"kubernetes.io/config.mirror": own}
     with Node() as node:
@@ -136,7 +136,7 @@ def test_a_static_pod_keeps_its_share_when_what_shows_it_is_deleted():
         folder = node.folder_of(shown.title())
 
         def deleted(pod):
-            # As its watch says it: another pod's end comes after it.
+            # By its watch: another pod's end comes after it.
             before = int(node.kubelet.ask("asked"))
             node.api.add("pods", "DELETED", {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}})
             until(lambda: int(node.kubelet.ask("asked")) > before)
@@ -206,7 +206,7 @@ def test_an_annotation_for_a_container_that_is_not_there_is_refused():
 
 
 def test_an_init_containers_own_annotation_is_refused():
-    """It would be the init container's at one start, and nobody's at the next: the kubelet says only whose slots it has."""
+    """It would be the init container's at one start, and nobody's at the next: the kubelet tells only whose slots they are."""
     names = {"containers": [{"name": "main"}], "initContainers": [{"name": "init"}, {"name": "side", "restartPolicy": "Always"}]}
     with Node(most={"memory": "100%"}) as node:
         pod = node.pod("a", marks={"init.mete.dev/memory": "1GiB"}, spec=names).admit(node.id(0))
@@ -220,7 +220,7 @@ def test_an_init_containers_own_annotation_is_refused():
         node.await_share(pod.title("side"), memory="512MiB")
 
 
-def test_a_mode_that_changes_takes_what_is_said_beside_it_along():
+def test_a_mode_that_changes_takes_the_annotations_beside_it_along():
     with Node(most={"guarantee": "60%"}) as node:
         pod = node.run("a", node.id(0), annotations={"weight": "30"})
         pod.annotate(mode="equal")
@@ -236,7 +236,7 @@ def test_a_mode_that_changes_takes_what_is_said_beside_it_along():
         node.await_share(pod.title(), guarantee="10%", cap="20%")
 
 
-def test_what_is_above_the_allowed_is_refused_and_said_once():
+def test_a_value_above_the_bound_is_refused_and_reported_once():
     with Node(share={"memory": "25%"}, most={"memory": "50%"}) as node:
         pod = node.run("a", node.id(0), annotations={"memory": "1GiB"})
         pod.annotate(memory="3GiB", weight="20")

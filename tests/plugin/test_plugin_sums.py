@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that are counted by amounts: meted picks their GPUs, and writes the node's sums. tests/plugin/node.py says with whom."""
+"""Pods that are counted by amounts: meted picks their GPUs, and writes the node's sums. tests/plugin/node.py describes the parties."""
 import random
 
 from counted import *
 from meted import run
 
-def test_a_pod_has_what_it_was_counted_for_on_the_gpu_that_meted_picks():
+def test_a_pod_has_its_counted_amounts_on_the_gpu_that_meted_picks():
     with amounts() as node:
         assert len(node.kubelet.await_devices(lambda now: len(now) == 20)) == 20
         await_sums(node, 8 * GIB, 2000)
@@ -27,7 +27,7 @@ def test_amounts_are_totals_over_the_gpus_of_a_container():
         node.await_share(pod.title(), memory=f"{3 * GIB // 2}B", guarantee="250/1000")
 
 
-def test_where_the_sum_fits_and_no_gpu_does_the_numbers_are_said_and_room_starts_it():
+def test_where_the_sum_fits_and_no_gpu_does_the_numbers_are_told_and_room_starts_it():
     with amounts() as node:
         first, second = (asks(node, name, container(memory="3Gi")).start() for name in ("first", "second"))
         third = asks(node, "third", container(memory="2Gi"))
@@ -40,7 +40,7 @@ def test_where_the_sum_fits_and_no_gpu_does_the_numbers_are_said_and_room_starts
         second.delete()
         node.kubelet.answer(again)
         assert devices_of(node, third) == [1] and devices_of(node, small) == [0]
-        # Room is kept for whom it was given to, though the kubelet asks later.
+        # Room is kept for the pod that it was given to, though the kubelet asks later.
         fourth = asks(node, "fourth", container(memory="3Gi"))
         assert "at most 2GiB" in fourth.refusal()
         third.delete()
@@ -75,7 +75,7 @@ def test_a_cordoned_gpu_counts_for_nobody_new():
         first = asks(node, "first", container(memory="1Gi", milli=100)).start()
         assert devices_of(node, first) == [0]
         cordon(node, 0)
-        await_sums(node, 5 * GIB, 1100)  # those of the other one, and of who is there
+        await_sums(node, 5 * GIB, 1100)  # those of the other one, and of the pods that are there
         second = asks(node, "second", container(memory="3Gi", milli=300)).start()
         assert devices_of(node, second) == [1] and devices_of(node, first) == [0]
         third = asks(node, "third", container(memory="2Gi"))
@@ -134,7 +134,7 @@ def test_a_pod_is_seated_whole_or_not_at_all():
         assert devices_of(node, fits, "a") == [1]
 
 
-def test_what_makes_no_sense_is_refused_with_a_sentence():
+def test_amounts_that_make_no_sense_are_refused_with_a_sentence():
     with amounts() as node:
         pod = asks(node, "bytes", container(memory="20"))
         assert pod.refusal() == ("container main: mete.dev/gpu-memory: '20' is less than a mebibyte of each GPU; accepted: an amount with its unit, "
@@ -147,7 +147,7 @@ def test_what_makes_no_sense_is_refused_with_a_sentence():
         assert "3 GPUs for one container, and this node shares out 2" in pod.refusal()
 
 
-def test_annotations_lower_what_was_counted_and_raise_nothing():
+def test_annotations_lower_counted_amounts_and_raise_nothing():
     with amounts(most={"memory": "100%", "guarantee": "100%"}) as node:
         pod = asks(node, "modest", container(memory="2Gi", milli=400), annotations={"memory": "1Gi", "guarantee": "10%", "weight": "50"}).start()
         node.await_share(pod.title(), memory="1Gi", guarantee="10%", weight="50")
@@ -174,7 +174,7 @@ def test_time_that_is_fixed_is_the_cap_too():
         node.await_share(pod.title(), guarantee="100/1000", cap="20%")
 
 
-def test_who_says_no_amount_is_counted_with_a_slot_in_the_sums_too():
+def test_a_pod_without_an_amount_is_counted_with_a_slot_in_the_sums_too():
     with amounts(devices="1xSIM,1xT4", share={"memory": "25%", "guarantee": "10%"}) as node:
         large = until(lambda: sums(node)[0]) - 4 * GIB
         await_sums(node, 4 * GIB + large, 2000)
@@ -188,7 +188,7 @@ def test_who_says_no_amount_is_counted_with_a_slot_in_the_sums_too():
         await_sums(node, large - large // 4 + GIB, 1500)
 
 
-def test_what_the_watch_is_slow_to_show_is_not_written_twice():
+def test_a_status_that_the_watch_is_slow_to_show_is_not_written_twice():
     with amounts(start=False, nodes=[{"labels": {"pool": "large"}, "slots": 20}]) as node:
         node.api.hold("nodes")
         node.api.set_node({})  # of before the sums, and shown after them
@@ -220,20 +220,20 @@ def test_sums_that_the_kubelet_has_taken_away_are_written_again_at_once():
         assert len(node.api.patches) == 5, node.api.patches
 
 
-def test_the_sums_never_fall_below_what_pods_here_have():
+def test_the_sums_never_fall_below_the_amounts_of_pods_here():
     with amounts() as node:
         for n in range(2):
             asks(node, f"p{n}", container(memory="3Gi", milli=700)).start()
         await_sums(node, 8 * GIB, 2000)
         launch(node, "xid=79@1", 0)
-        await_sums(node, 7 * GIB, 1700)  # what is left is what the other GPU has left
+        await_sums(node, 7 * GIB, 1700)  # the rest is the room that the other GPU has left
         assert "1GiB of 4GiB are left on this node's GPU" in asks(node, "more", container(memory="2Gi")).refusal()
         launch(node, "xid=79@1", 1)
         await_sums(node, 8 * GIB, 1400)  # a restarted kubelet would refuse pods that request more
         assert "no GPU of this node is in service" in asks(node, "late", container(memory="1Gi")).refusal()
 
 
-def test_what_runs_keeps_its_gpu_when_it_or_meted_starts_again():
+def test_a_running_pod_keeps_its_gpu_when_it_or_meted_starts_again():
     with amounts() as node:
         pods = [asks(node, f"p{n}", container(memory=f"{memory}Gi", milli=100)).start() for n, memory in enumerate((3, 2, 1, 1))]
         where = [devices_of(node, pod) for pod in pods]
@@ -264,7 +264,7 @@ def test_a_gpu_alone_must_have_been_counted():
         second.start()
 
 
-def test_who_was_refused_for_its_annotations_has_room_elsewhere_when_its_gpu_is_lost():
+def test_a_pod_refused_for_its_annotations_has_room_elsewhere_when_its_gpu_is_lost():
     with amounts() as node:
         pod = asks(node, "pod", container(memory="1Gi", milli=100), annotations={"weight": "heavy"})
         assert "mete.dev/weight: 'heavy'" in pod.refusal()
@@ -275,7 +275,7 @@ def test_who_was_refused_for_its_annotations_has_room_elsewhere_when_its_gpu_is_
         assert devices_of(node, other) == devices_of(node, pod.start()) == [1]
 
 
-def test_containers_from_when_slots_were_counted_keep_what_they_have():
+def test_containers_from_when_slots_were_counted_keep_their_share():
     with Node(devices="2xSIM", slots=4, share={"memory": "25%", "guarantee": "10%"}) as node:
         old = [node.run(f"old{n}", node.id(n, n // 2), spec={"containers": [container()]}) for n in range(3)]
         node.end()
@@ -323,7 +323,7 @@ def test_many_pods_that_come_go_and_wait_beside_deaths_of_meted_are_never_too_ma
                 if row.name in ended:
                     held[row.device] += row.limit
             assert all(has <= most for has, most in zip(held, total)), (held, node.tenants())
-        # In the end everybody has had room: who waits is let in as others go.
+        # In the end every pod has had room: a waiting one is let in as others go.
         while pods:
             runs = until(lambda: [pod for pod in pods if devices_of(node, pod)], lambda: node.log()[-3000:])
             for pod in pods:
@@ -347,7 +347,7 @@ def test_a_pod_that_is_deleted_while_it_waits_is_kept_by_nobody():
         assert "1GiB of 4GiB are left" in node.kubelet.refusal(kept)
         assert not node.kubelet.answered(waits)
         first.delete()
-        node.kubelet.answer(waits)  # the room is not kept for who leaves
+        node.kubelet.answer(waits)  # the room is not kept for a pod that leaves
 
 
 def test_a_node_without_an_api_server_cannot_count():

@@ -7,7 +7,7 @@ from counted import *
 from meted import run
 
 
-def test_annotations_that_change_while_a_pod_waits_are_what_it_waits_with():
+def test_annotations_that_change_while_a_pod_waits_hold_at_once():
     with amounts() as node:
         first = asks(node, "first", container(memory="1Gi")).start()
         whole = asks(node, "whole", container(memory="1Gi", milli=1000), annotations={"exclusive": "true"}).start()
@@ -69,7 +69,7 @@ def test_a_container_that_the_kubelet_gives_other_ids_is_counted_once():
 
 
 class Crowd:
-    """Pods of mixed sizes on a node of some GPUs, and what the law says of them after each event."""
+    """Pods of mixed sizes on a node of some GPUs, and their law after each event."""
 
     def __init__(self, node, gpus, choose):
         self.node, self.choose, self.pods, self.began = node, choose, {}, {}
@@ -95,7 +95,7 @@ class Crowd:
         cordon(self.node, gpu, int(gpu in self.closed))
 
     def held(self):
-        """What runs where: bytes and thousandths by GPU."""
+        """The running pods: bytes and thousandths by GPU."""
         rows = {row.name: [] for row in self.node.tenants()}
         for row in self.node.tenants():
             rows.setdefault(row.name, []).append(row.device)
@@ -108,8 +108,8 @@ class Crowd:
                 taken[gpu][1] += milli
         return {pod for pod in self.pods if rows.get(pod.title())}, taken
 
-    def who_waits_has_no_room(self):
-        """Every pod asks, as the kubelet would; whoever has not started fits nowhere."""
+    def waiting_pods_have_no_room(self):
+        """Every pod asks, as the kubelet would; one that has not started fits nowhere."""
         for pod in self.pods:
             if pod in self.began and self.node.kubelet.answered(self.began[pod]):
                 try:
@@ -151,12 +151,12 @@ def crowd_on(gpus, pods):
                 for _ in range(choose.randrange(1, 5)):
                     crowd.arrive(arrived)
                     arrived += 1
-            until(crowd.who_waits_has_no_room, lambda: f"{crowd.held()} {crowd.closed}\n{node.log()[-3000:]}")
+            until(crowd.waiting_pods_have_no_room, lambda: f"{crowd.held()} {crowd.closed}\n{node.log()[-3000:]}")
         for gpu in list(crowd.closed):
             crowd.closed.remove(gpu)
             cordon(node, gpu, 0)
         while crowd.pods:
-            until(crowd.who_waits_has_no_room, lambda: f"{crowd.held()} {crowd.closed}\n{node.log()[-3000:]}")
+            until(crowd.waiting_pods_have_no_room, lambda: f"{crowd.held()} {crowd.closed}\n{node.log()[-3000:]}")
             crowd.leave()
         node.await_empty()
 

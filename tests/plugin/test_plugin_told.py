@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What meted on a node says of itself: sums in the node's status, metrics, whether it is alive, and that it ends at once."""
+"""meted's reports of itself on a node: sums in the node's status, metrics, probes; and it ends at once."""
 import http.client
 import os
 import time
@@ -38,7 +38,7 @@ def test_the_sums_go_with_the_ids_that_need_them():
         until(lambda: node.api.node()["status"]["capacity"] == {"cpu": "2"}, lambda: node.api.node())
 
 
-def test_whether_it_is_alive_is_said_while_it_waits_for_labels():
+def test_probes_are_answered_while_it_waits_for_labels():
     port = free_port()
     node = Node(start=False, nodes=[{"labels": {"a": "b"}, "slots": 2}], metrics=f"127.0.0.1:{port}")
 
@@ -61,7 +61,7 @@ def test_whether_it_is_alive_is_said_while_it_waits_for_labels():
         node.close()
 
 
-def test_who_takes_the_sums_away_for_ever_is_not_fought_in_a_loop():
+def test_a_client_that_removes_the_sums_for_ever_is_not_fought_in_a_loop():
     with Node(ids="slot", start=False) as node:
         def taken_away(_):
             with node.api.lock:
@@ -93,7 +93,7 @@ def test_labels_that_another_program_writes_too_are_left_to_it():
         until(write_back, lambda: f"it never gave way: {labels()}")
         event = until(lambda: [one for one in node.api.events if one["reason"] == "NodeLabelsContested"], "no event says so")
         assert "mete leaves them to it" in event[0]["message"], event
-        # What else it writes of the node is written as before, and nothing of the labels.
+        # Its other writes to the node are as before, and there are none of the labels.
         node.api.set_node({product: "Another"})
         until(lambda: "mete.dev/gpu-milli" in node.api.node()["status"]["capacity"], "the sums were never written again")
         assert labels() == {product: "Another"} and len(re.findall("node.labels_contested", node.log())) == 1
@@ -120,7 +120,7 @@ def test_metrics_name_the_pods():
                 told.add(re.search(r'pod="(.*?)"', labels)[1])
         assert {"p0", "p1", "p2", "mete_plugin_bound_total", "mete_device_healthy", "mete_tenant_time_seconds_total",
                 "mete_tenant_time_entitled_seconds_total"} <= told, told
-        # What each does is a label: none has a process yet.
+        # Each tenant's state is a label: none has a process yet.
         assert re.findall(r'^mete_tenant_state\{.*pod="(p\d)".*,state="(.*)"\} 1$', text, re.M) == [(f"p{n}", "absent") for n in range(3)], text
         assert re.search(r"^mete_plugin_containers 3$", text, re.M) and re.search(r"^mete_plugin_registered 1$", text, re.M)
         client.request("GET", "/healthz")
@@ -128,7 +128,7 @@ def test_metrics_name_the_pods():
         assert pods
 
 
-def test_whoever_asks_for_metrics_often_costs_no_more():
+def test_frequent_requests_for_metrics_cost_no_more():
     port = free_port()
     with Node(metrics=f"127.0.0.1:{port}") as node:
         clients = [http.client.HTTPConnection("127.0.0.1", port) for _ in range(10)]
@@ -153,8 +153,8 @@ def test_whoever_asks_for_metrics_often_costs_no_more():
         until(lambda: (made() or 0) > told[-1])
 
 
-def test_whether_it_is_alive_is_said_at_an_address_of_its_own():
-    """Whoever keeps the metrics busy does not make the kubelet restart meted."""
+def test_probes_are_answered_at_an_address_of_their_own():
+    """A client that keeps the metrics busy does not make the kubelet restart meted."""
     with Node(start=False) as node:
         ports = [free_port(), free_port()]
         node.configure(metrics=f"127.0.0.1:{ports[0]}", health=f"127.0.0.1:{ports[1]}")

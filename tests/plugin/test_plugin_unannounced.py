@@ -44,7 +44,7 @@ def leave(program, group):
         os.rmdir(folder)
 
 
-def test_who_uses_a_device_unannounced_is_reported_or_killed():
+def test_a_process_that_uses_a_device_unannounced_is_reported_or_killed():
     of_the_share = {"share": {"unannounced": "report"}, "unannounced": "kill"}
     # As long as may be: figures that list them are cut before the verdict.
     long = {"memory": "0" * 58 + "10%", "weight": "0" * 58 + "50", "guarantee": "0" * 60 + "%", "cap": "0" * 58 + "50%"}
@@ -72,7 +72,7 @@ def test_who_uses_a_device_unannounced_is_reported_or_killed():
 
 
 def test_a_uid_of_a_static_pod_is_one():
-    """The kubelet makes it of 32 digits, without dashes: who is in such a pod is no less of a stranger."""
+    """The kubelet makes it of 32 digits, without dashes: a process in such a pod is no less of a stranger."""
     with Node(devices="1xSIM", unannounced="kill") as node:
         program, group = stranger_in(node, uuids.uuid4().hex)
         try:
@@ -123,7 +123,7 @@ def allocate(program, size):
     return program.stdout.readline()
 
 
-def test_who_announces_itself_and_brings_a_driver_is_held_to_its_limit():
+def test_a_process_that_announces_itself_and_brings_a_driver_is_held_to_its_limit():
     """mete's NVML makes it a guest, so that it is no stranger: what it has is measured."""
     port = free_port()
     with contextlib.ExitStack() as nodes:
@@ -149,7 +149,7 @@ def test_who_announces_itself_and_brings_a_driver_is_held_to_its_limit():
             assert re.search(r'^mete_tenant_over_limit\{.*pod="a".*\} 1$', client.getresponse().read().decode(), re.M)
 
 
-def test_who_has_what_a_higher_limit_granted_is_not_killed():
+def test_a_process_with_memory_granted_under_a_higher_limit_is_not_killed():
     """It is over its limit, which was lowered, and has nothing that it was not given."""
     with Node(devices="1xSIM", unannounced="kill", most={"memory": "100%"}) as node:
         pod = node.run("a", node.id(0), annotations={"memory": "3GiB"})
@@ -218,7 +218,7 @@ def test_a_crowd_of_other_processes_hides_nobody():
             os.close(theirs)
 
 
-def test_who_is_on_two_devices_is_judged_on_each():
+def test_a_process_on_two_devices_is_judged_on_each():
     """A pod's two containers may have different shares: the stricter one counts, whichever device it is on."""
     with Node() as node:
         pod = node.pod("a", marks={"strict.mete.dev/unannounced": "kill"}).admit(node.id(0), container="lax").admit(node.id(0, 1), container="strict")
@@ -230,7 +230,7 @@ def test_who_is_on_two_devices_is_judged_on_each():
             leave(program, group)
 
 
-def test_who_is_killed_is_the_nodes_to_say_and_a_pods_to_be_stricter_about():
+def test_a_node_sets_which_processes_are_killed_and_a_pod_may_be_stricter():
     with Node(unannounced="kill") as node:
         pod = node.pod("a", annotations={"unannounced": "report"}).admit(node.id(0))
         assert "mete.dev/unannounced: 'report' is laxer than this node allows" in pod.refusal()
@@ -239,7 +239,7 @@ def test_who_is_killed_is_the_nodes_to_say_and_a_pods_to_be_stricter_about():
         node.await_share(pod.title(), unannounced="report")
 
 
-def test_who_uses_a_device_that_is_not_shared_out_is_left_alone():
+def test_a_process_on_a_device_that_is_not_shared_is_left_alone():
     with Node(devices="3xSIM", unannounced="kill") as node:
         node.configure(devices=[{"match": node.uuid[0], "share": "none"}])
         node.kubelet.hear("listed 8")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who does not use Kubernetes has nothing of it in memory: neither our part nor the libraries that only it needs."""
+"""A meted without Kubernetes has nothing of it in memory: neither our part nor the libraries that only it needs."""
 from node import *
 from meted import run
 
@@ -29,8 +29,8 @@ def loaded(environment, *command):
     return {os.path.basename(name) for name in re.findall(r"file=(\S+) \[\d+\];  generating link map", text)}
 
 
-def test_where_it_is_used_all_of_it_is_loaded():
-    """Otherwise the names that are looked for here would be wrong."""
+def test_where_kubernetes_is_used_all_of_it_is_loaded():
+    """Otherwise the names that are searched here would be wrong."""
     with Node() as node:
         assert found_in(mapped(node.meted.process.pid)) == set(OF_KUBERNETES)
 

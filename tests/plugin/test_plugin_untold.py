@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""meted is killed when it has made a tenant and has not written down whose it is. The kubelet was told nothing, no container
-was started: the next meted gives the room to others at once. It waits for an hour for those who may come back, which nothing
-here is to need. tests/plugin/node.py says with whom."""
+"""meted is killed when it has made a tenant and has not written down whose it is. The kubelet was told nothing, no container was started: the next
+meted gives the room to others at once. It waits for an hour for guests that may come back, which nothing here is to need. tests/plugin/node.py
+describes the parties."""
 import re
 
 from counted import *
@@ -91,7 +91,7 @@ def test_a_claim_that_was_not_prepared_has_no_room():
         node.await_empty()  # its CDI file, too, if there was one by then
 
 
-def test_who_runs_without_a_record_has_until_he_ends():
+def test_a_container_that_runs_without_a_record_keeps_its_slot_until_it_ends():
     """The former container of the same ids: meted was killed when it was about to end the tenant."""
     with Node(devices="1xSIM", slots=2, options=HOUR) as node:
         pod = node.run("pod", node.id(0))

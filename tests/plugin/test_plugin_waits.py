@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Events of pods whose tenants wait for memory for long: what `mete why` says to who sees them alone, and when it is over."""
+"""Events of pods whose tenants wait for memory for long: the answer of `mete why` to a user who sees them alone, and the end of the wait."""
 import uuid as uuids
 
 from node import *
@@ -44,7 +44,7 @@ def test_a_pod_that_waits_for_memory_is_told_so_once_and_when_it_is_over():
         first, second = uids()
         (holder, has), (pod, asks) = joined(node, "secret", 0, first), joined(node, "a", 1, second)
         has.allocated(has.credit(5 * GIB // 2))
-        until(lambda: node.tenant(holder.title()).resident)  # `mete why` names it to who sees all
+        until(lambda: node.tenant(holder.title()).resident)  # `mete why` names it to a user who sees all
         number = asks.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
         event = told(node, "a", "GPUMemoryAwaited")
         row = node.tenant(pod.title())

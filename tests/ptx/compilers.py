@@ -16,7 +16,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 from runner import Skipped  # noqa: E402
 
-# One version of each: what they say of a text is a part of docs/ptx.md.
+# One version of each: their verdicts on a text are a part of docs/ptx.md.
 PTXAS = {"12": ["nvidia-cuda-nvcc-cu12==12.9.86"], "13": ["nvidia-cuda-nvcc==13.0.88"]}
 NVCC = ["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96"]
 FETCH_S = 600  # only a registry that does not answer takes so long

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the interpreter says to PTX texts: take CAPABILITY FILE...: a line each, "taken" or the
- * reason, which may be why a kernel cannot be launched. */
+/* The interpreter's verdicts on PTX texts: take CAPABILITY FILE...: a text line each, "taken" or
+ * the reason, which may be why a kernel cannot be launched. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -101,7 +101,7 @@ def cells(heading):
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines]
 
 
-def test_what_only_the_compiler_takes_is_refused_by_name():
+def test_instructions_that_only_the_compiler_takes_are_refused_by_name():
     ptxas = compilers.ptxas("13")
     with tempfile.TemporaryDirectory() as place:
         for instructions, why in cells("What only NVIDIA's compiler takes"):
@@ -122,7 +122,7 @@ PATTERNS = ("rows", "memory", "cvt", "atomics")  # whose texts are made of patte
 
 
 def generated(place):
-    """What the interpreter's tests load: name of the test -> texts that it takes."""
+    """The texts that the interpreter's tests load: name of the test -> texts that it takes."""
     made = {}
     for name in PATTERNS + ("mma", "warp", "link"):
         folder = Path(place) / name
@@ -150,7 +150,7 @@ def refused_of(ptxas, all_texts):
     return refused
 
 
-def test_what_only_the_interpreter_takes_is_listed():
+def test_instructions_that_only_the_interpreter_takes_are_listed():
     listed = {re.fullmatch(r"`([^`]+)`", words)[1].replace("\\|", "|"): 0 for words, why in cells("What only the interpreter takes") if why}
     with tempfile.TemporaryDirectory() as place:
         made = generated(place)

@@ -27,7 +27,7 @@ SOUND = {
 
 
 def said(planted, arrows=ARROWS):
-    """What the check says of a sound tree with these files put into it, or their text replaced."""
+    """The check's output for a sound tree with these files put into it, or their text replaced."""
     with tempfile.TemporaryDirectory() as root:
         for path, text in {**SOUND, "docs/ARCHITECTURE.md": f"```arrows{arrows}```\n", **planted}.items():
             os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process can do to a file that it may write: hold its lock for ever, or contend for it."""
+"""Acts of a process on a file that it may write: hold its lock for ever, or contend for it."""
 import ctypes
 import fcntl
 import mmap

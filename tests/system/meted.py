@@ -17,7 +17,7 @@ import time
 from runner import Skipped, needed, require, require_all, run, skip  # noqa: F401
 
 PR_SET_PDEATHSIG = 1
-# A child of a test that fails must not stay behind. (Who is to outlive its parent says so: outlives_its_parent().)
+# A child of a test that fails must not stay behind. (A child that is to outlive its parent calls outlives_its_parent().)
 os.register_at_fork(after_in_child=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -36,7 +36,7 @@ def read_messages():
 
 
 MESSAGES = read_messages()
-# What a tenant may be doing: names, by their numbers.
+# States of a tenant: names, by their numbers.
 DOING = re.findall(r'^DOING\(\w+, +"([\w-]+)"', open(os.path.join(ROOT, "core/doing.def")).read(), re.M)
 NAMES = {code: name for name, (code, _) in MESSAGES.items()}
 
@@ -102,7 +102,7 @@ class Refused(Exception):
 
 
 def store_bytes(pid):
-    """What meted's memory files have, by the kernel."""
+    """The sizes of meted's memory files, by the kernel."""
     sum = 0
     for fd in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -114,7 +114,7 @@ def store_bytes(pid):
 
 
 def until(what, otherwise="it never happened"):
-    """For what nobody tells us of: looks until what() is true, and returns what it was. Looks become rarer, up to 20 ms apart, the longer it
+    """For a state that nothing reports: asks until what() is true, and returns its value. Questions become rarer, up to 20 ms apart, the longer it
     takes, and those that take long themselves (a program that is started) up to 50 ms: others need the processors."""
     began = time.monotonic()
     while True:
@@ -133,7 +133,7 @@ def become(uid):
 
 
 def as_user(uid, action):
-    """What it returns there (an int), or an errno."""
+    """Its result there (an int), or an errno."""
     pid = os.fork()
     if pid == 0:
         status = 99
@@ -151,7 +151,7 @@ def as_user(uid, action):
 
 
 def outlives_its_parent(word):
-    """In a forked child: it lives on when its parent is killed, and says so to whoever asks; it ends with the asker."""
+    """In a forked child: it lives on when its parent is killed, and answers a process that asks; it ends with that process."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
     while word.recv(1):
         word.send(b"y")
@@ -348,7 +348,7 @@ class Guest(Connection):
         raise AssertionError(f"{granted} bytes were granted")
 
     def allocated(self, bytes, credit=0, device=0):
-        """What it says in its own page."""
+        """Its own page's figures."""
         struct.pack_into("<QQ", self.own, 64 + 32 * device, bytes, credit)
 
     def contexts(self, count, device=0, others=0):
@@ -376,7 +376,7 @@ class Guest(Connection):
                     generation=struct.unpack_from("<Q", self.tenant, 40)[0])
 
     def turns(self, device=0):
-        """What it is told of turns: struct wire_tenant_turns."""
+        """The figures of turns that it is told: struct wire_tenant_turns."""
         say, contended, flight, grace = struct.unpack_from("<IIQQ", self.tenant, 1344 + 32 * device)
         return dict(say=say, contended=contended, flight_ns=flight, grace_ns=grace)
 
@@ -446,8 +446,8 @@ class Daemon:
         notify.bind("")  # the kernel picks an abstract name
         notify.settimeout(PATIENCE)
         environment = dict(self.environment, NOTIFY_SOCKET="@" + notify.getsockname()[1:].decode())
-        # A user's meted leaves if nobody comes within its grace. Where nobody was before, that says nothing but how long
-        # a busy machine may take until we come.
+        # A user's meted leaves if nobody comes within its grace. Where nobody was before, that is only the time that a busy machine may take until we
+        # come.
         grace = () if os.path.exists(self.place + "/journal") else ("--grace", f"{PATIENCE}s")
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(

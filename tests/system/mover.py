@@ -18,7 +18,7 @@ class Block:
 
 
 class Mover(Guest):
-    """`obeys`: does what MOVE says, one step at each look; `log`, shared, has who moved which way."""
+    """`obeys`: carries out MOVE, one step at each turn; `log`, shared, has which guest moved which way."""
 
     def __init__(self, path, name="a", log=None, obeys=True, drains=True, state=True, **more):
         super().__init__(path, **more)
@@ -191,7 +191,7 @@ class Mover(Guest):
             return True
         order, done = self.order, self.done
         room = order["enter"] - done["entered"] - done["returned"]
-        # What leaves goes where its copy is, if it has one.
+        # A block that leaves goes where its copy is, if it has one.
         for block in sorted(self.blocks, key=lambda block: not block.segment):
             if block.here and done["left"] < order["leave"] and not self.full:
                 self.leaves(block)
@@ -212,7 +212,7 @@ class Mover(Guest):
 
 
 def play(movers, until_, otherwise=None):
-    """Lets them answer and move until until_() is true, looked at after each step."""
+    """Lets them answer and move until until_() is true, which is tested after each step."""
     deadline = time.monotonic() + PATIENCE
     while True:
         for mover in movers:

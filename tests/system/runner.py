@@ -10,7 +10,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import needed  # noqa: E402
 
 
-# What becomes of a test, as exit statuses.
+# A test's outcomes, as exit statuses.
 PASSED, FAILED, SKIPPED = 0, 1, 77
 
 
@@ -69,7 +69,7 @@ def judged(name, test):
 
 
 def in_a_child(name, test):
-    """Begins it in a process of its own; its pid, and the file that has what it says."""
+    """Begins it in a process of its own; its pid, and the file that has its output."""
     said = tempfile.TemporaryFile()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -104,7 +104,7 @@ def one_by_one(tests):
 
 
 def side_by_side(tests, most):
-    """So many at a time. What each says comes in one piece when it has ended, or when the program is told to end."""
+    """So many at a time. The output of each comes in one piece when it has ended, or when the program is told to end."""
     todo, running = list(tests), {}
 
     def on_term(*_):

@@ -20,7 +20,7 @@ enum { WORKERS = 6, DEVICES = 2, KILLS = 300, KILLS_BETWEEN = 25 };
 
 #define MIB (1ULL << 20)
 
-/* What a worker holds, said by itself; true while it stands still. */
+/* The memory that a worker holds, stated by itself; true while it stands still. */
 struct worker {
 	_Atomic uint32_t standing; /* the pause that it has seen */
 	uint64_t plain_bytes[DEVICES], managed_bytes[DEVICES];
@@ -168,7 +168,7 @@ static void expect_books_right(void)
 	}
 }
 
-TEST(whoever_is_killed_the_books_equal_what_the_living_hold)
+TEST(after_any_kill_the_books_equal_the_memory_of_the_living)
 {
 	unsigned kills = test_histories(KILLS);
 

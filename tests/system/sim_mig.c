@@ -123,7 +123,7 @@ static void hang(const char *uuid)
 	check(ticket.id != 0);
 }
 
-TEST(what_a_model_cannot_do_it_does_not_offer)
+TEST(a_model_offers_no_part_that_it_cannot_make)
 {
 	nvmlGpuInstanceProfileInfo_t info;
 	unsigned now, later;
@@ -223,7 +223,7 @@ TEST(a_part_is_a_device_of_its_own)
 	expect_eq(value, 1);
 	expect_eq(nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part, &found), NVML_SUCCESS);
 	expect(found == device);
-	/* What only a board has. */
+	/* Properties that only a board has. */
 	expect_eq(nvmlDeviceGetPowerUsage(part, &value), NVML_ERROR_INVALID_ARGUMENT);
 	expect_eq(nvmlDeviceGetMinorNumber(part, &value), NVML_ERROR_INVALID_ARGUMENT);
 	clear(device);
@@ -303,7 +303,7 @@ struct seen {
 
 #define ASK(name) ((api_fn_##name *)dlsym(library, #name))
 
-/* What a program is told with that CUDA_VISIBLE_DEVICES (NULL: none). */
+/* The devices that a program is told with that CUDA_VISIBLE_DEVICES (NULL: none). */
 static struct seen seen_with(const char *visible)
 {
 	struct seen seen = {0};

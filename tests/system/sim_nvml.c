@@ -61,7 +61,7 @@ TEST(every_name_of_the_header_is_exported)
 		expect(dlsym(RTLD_DEFAULT, nvml_symbol(&nvml_rows[i])) != NULL);
 }
 
-TEST(what_is_not_simulated_says_so)
+TEST(functions_that_are_not_simulated_say_so)
 {
 	nvmlReturn_t (*missing)(nvmlDevice_t) =
 		(nvmlReturn_t(*)(nvmlDevice_t))dlsym(RTLD_DEFAULT, "nvmlDeviceClearEccErrorCounts");
@@ -70,7 +70,7 @@ TEST(what_is_not_simulated_says_so)
 	expect_eq(missing(given()), NVML_ERROR_NOT_SUPPORTED);
 }
 
-TEST(memory_is_the_books_and_the_old_form_counts_what_is_reserved)
+TEST(memory_is_the_books_and_the_old_form_counts_reserved_memory)
 {
 	nvmlMemory_v2_t memory = {.version = NVML_STRUCT_VERSION(Memory, 2)};
 	nvmlDevice_t device = given();
@@ -188,7 +188,7 @@ TEST(exported_memory_is_its_makers_and_then_nobodys)
 	expect_eq(memory.used, 0);
 }
 
-TEST(devices_are_found_by_what_they_are_called)
+TEST(devices_are_found_by_all_of_their_names)
 {
 	nvmlDevice_t device = given(), found;
 	nvmlPciInfo_t pci;
@@ -341,7 +341,7 @@ static void *post(void *arg)
 	return NULL;
 }
 
-TEST(events_wake_those_who_wait_for_them)
+TEST(events_wake_threads_that_wait_for_them)
 {
 	nvmlDevice_t device = given(), other;
 	nvmlEventData_t data = {0};
@@ -406,7 +406,7 @@ TEST(samples_need_room_for_all_that_the_driver_keeps)
 	expect_eq(info.processSamplesCount, KEPT);
 }
 
-TEST(utilisation_has_who_and_when)
+TEST(utilisation_has_the_process_and_the_time)
 {
 	nvmlProcessUtilizationSample_t processes[KEPT];
 	nvmlDevice_t device = given();

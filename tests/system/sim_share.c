@@ -104,11 +104,12 @@ static void wait_until_heard_of(pid_t pid)
 
 struct outcome {
 	uint64_t busy_ns[2], passed_ns;
-	uint64_t unsure_ns; /* the processes came so late, and we looked at them so slowly */
+	uint64_t unsure_ns; /* the processes came so late, and we read their figures so slowly */
 	unsigned utilisation, processes;
 };
 
-/* What the simulated nvidia-smi prints: the first line's number, and how many lines there are. */
+/* The output of the simulated nvidia-smi: the number in its first text line, and how many of them
+ * there are. */
 static unsigned smi(const char *query, unsigned *ret_lines)
 {
 	char command[512], line[128];
@@ -127,7 +128,7 @@ static unsigned smi(const char *query, unsigned *ret_lines)
 	return value;
 }
 
-/* What both have been given up to now; returns when that was. */
+/* The time that both have been given up to now; returns when that was. */
 static uint64_t look(const pid_t pids[2], struct outcome *outcome)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -184,7 +185,7 @@ static bool halves(const struct outcome *outcome, uint64_t unsure_ns)
 		       95 * (PERIOD_MS * MS / 100);
 }
 
-/* Shares that are off as far as the host was late say nothing: again, slower. */
+/* Shares that are off as far as the host was late prove nothing: again, slower. */
 static void expect_halves(uint64_t first_ns, uint64_t second_ns, uint64_t expected_ns)
 {
 	static const char *const factors[] = {"1", "3", "8"};
@@ -229,13 +230,13 @@ TEST(a_process_alone_has_it_all)
 		wait_ms(10);
 		busy_ns = busy_of(pid) - first_ns;
 	} while (busy_ns < 300 * MS || busy_ns + 30 * MS < clock_now_ns() - last_ns);
-	/* From before our first look nothing but what was claimed after it. */
+	/* From before our first reading only time that was claimed after it. */
 	expect(busy_ns <= clock_now_ns() - start_ns + missed_of(pid) - missed_ns);
 	end(pid);
 	clean();
 }
 
-TEST(who_is_stopped_in_a_slice_stops_nobody)
+TEST(a_process_that_is_stopped_in_a_slice_stops_no_other)
 {
 	uint64_t first_ns, end_ns;
 	struct engine_ticket ticket;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that uses a simulated device, for tests of those who watch: sim_tenant BYTES. It holds
- * them and runs kernels of 5 ms one after the other; says so with a line; ends with its input.
+ * A process that uses a simulated device, for tests of its watchers: sim_tenant BYTES. It holds
+ * them and runs kernels of 5 ms one after the other; reports that with a text line; ends with its
+ * input.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@ class Load(Program):
         self.computes()
 
     def kernels(self):
-        """How many have ended: what it says next."""
+        """How many have ended: its next output."""
         assert select.select([self.process.stdout], [], [], PATIENCE)[0], f"{self.name} stands still"
         return int(self.process.stdout.readline().split("kernels=")[1])
 
@@ -68,8 +68,8 @@ def all_end(node, loads):
     node.is_clean()
 
 
-def test_an_unused_device_is_looked_at_again_when_somebody_computes():
-    for swap in ("auto", "off"):  # whose guests always say when they are idle, and whose are asked to
+def test_an_unused_device_is_sampled_again_when_somebody_computes():
+    for swap in ("auto", "off"):  # whose guests always report when they are idle, and whose are asked to
         with alike_node() as node:
             loads = pair(node, "--swap", swap)
             take_turns(node)
@@ -99,7 +99,7 @@ def test_a_meted_that_is_killed_begins_anew():
             all_end(node, loads)
 
 
-def test_who_is_suspended_comes_back_among_them():
+def test_a_suspended_tenant_comes_back_among_them():
     with alike_node() as node:
         loads = pair(node)
         take_turns(node)
@@ -124,7 +124,7 @@ def test_who_is_suspended_comes_back_among_them():
 def test_they_come_and_go_while_memory_does_not_fit():
     with alike_node() as node:
         loads = pair(node, memory=120)
-        # Sets follow one another, whatever the samples say.
+        # Sets follow one another, whatever the samples show.
         moving(node, 240 << 20)
         tell_all(loads)
         third = Load(node, "third", 1000, 100)
@@ -134,7 +134,7 @@ def test_they_come_and_go_while_memory_does_not_fit():
             load.computes()
         third.kill()
         loads[1].kill()
-        # Who is left has the device to itself.
+        # The tenant that is left has the device to itself.
         until(lambda: by_turns(node) == [False])
         all_end(node, loads[:1])
 

@@ -25,7 +25,7 @@ def test_a_guest_joins_and_is_granted_credit():
         assert meted.log().count("memory.refused") == 1, "the reason is logged once"
 
 
-def test_the_limit_holds_to_the_byte_and_what_is_left_is_granted():
+def test_the_limit_holds_to_the_byte_and_the_rest_is_granted():
     with Daemon("--context", "1K") as meted:
         admin = Admin(meted.place)
         guest = Guest(admin.tenant("1MiB").socket)
@@ -82,7 +82,7 @@ def test_a_guest_dies_although_its_child_keeps_the_connection_open():
         ours.close()
 
 
-def test_what_a_guest_held_is_returned_when_its_process_ends_not_its_connection():
+def test_a_guests_memory_is_returned_when_its_process_ends_not_its_connection():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
@@ -245,7 +245,7 @@ def test_room_is_waited_for_in_the_order_of_asking():
         assert second.answer(two).bytes == GIB
 
 
-def test_memory_freed_into_credit_reaches_who_waits():
+def test_memory_freed_into_credit_reaches_a_guest_that_waits():
     with Daemon() as meted:
         admin, makes, holder = full_device(meted, "60s")
         waiter = Guest(makes[1].socket)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One book per machine: the system's meted, three users of it with real uids, and root. None can change, see the sockets of,
-or end what is another's; what a user may have: test_meted_policy.py; who starves whom: test_meted_floods.py."""
+"""One book per machine: the system's meted, three users of it with real uids, and root. None can change or end another's tenant, or see its socket.
+What a user may have: test_meted_policy.py; whether one starves another: test_meted_floods.py."""
 from machine import *
 
 
@@ -20,7 +20,7 @@ def test_limits_hold_across_users_and_ps_shows_all():
         assert len(here.ps()["tenants"]) == len(held)
 
 
-def test_nobody_changes_or_ends_what_is_anothers():
+def test_nobody_changes_or_ends_anothers_tenant():
     with Machine() as here:
         here.held(ALICE, "--name", "train", "--memory", "1GiB")
         id = here.tenant("train")["tenant"]
@@ -38,7 +38,7 @@ def test_nobody_changes_or_ends_what_is_anothers():
         assert here.tenant("train")["limit_bytes"] == 256 * MIB
 
 
-def test_who_runs_within_anothers_tenant_keeps_it_and_does_not_change_it():
+def test_a_user_within_anothers_tenant_keeps_it_and_does_not_change_it():
     with Machine("default: {tenant: {memory: 10%}}\n"):
         root = Admin(PLACE)
         outer = root.tenant("128MiB", cap="10%")
@@ -55,7 +55,7 @@ def test_who_runs_within_anothers_tenant_keeps_it_and_does_not_change_it():
         assert root.tenant_row(outer.tenant).limit == 128 * MIB
 
 
-def test_who_does_not_know_anothers_tenant_is_not_told_its_socket():
+def test_a_user_that_does_not_know_anothers_tenant_is_not_told_its_socket():
     with Machine():
         root = Admin(PLACE)
         root.ask("tenant_keep", tenant=root.tenant("128MiB").tenant, pid=os.getpid())
@@ -72,7 +72,7 @@ def test_who_does_not_know_anothers_tenant_is_not_told_its_socket():
 
 
 def start_of(pid):
-    """In hundredths of a second since the machine started: with the number it is who a process is."""
+    """In hundredths of a second since the machine started: with the number it identifies a process."""
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rsplit(")", 1)[1].split()[19])
 
@@ -152,7 +152,7 @@ def test_root_is_bound_by_nothing():
         assert here.mete(0, "run", "--class", "interactive", "--guarantee", "50%", "true").returncode == 0
 
 
-def test_who_may_have_nothing_holds_no_device_and_root_takes_what_a_user_holds():
+def test_a_user_that_may_have_nothing_holds_no_device_and_root_takes_a_users():
     def pick(uid, hold=3600 * 10**9):
         return as_user(uid, lambda: Admin(PLACE).ask("device_reserve", device="0", hold=hold) and 0)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What meted executes for an event is of the event, not of the tenants: counted by callgrind, not timed."""
+"""meted's instructions for an event depend on the event, not on the tenants: counted by callgrind, not timed."""
 import re
 import shutil
 import struct

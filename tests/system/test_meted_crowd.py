@@ -21,12 +21,12 @@ def test_two_thousand_waiting_requests_of_one_tenant_leave_its_neighbour_a_place
         for guest in crowd:
             for _ in range(64):
                 guest.send("credit_ask", device=0, wait=1, bytes=MIB, want=MIB)
-        # 512 of them wait; who is not among those is told.
+        # 512 of them wait; the others are told.
         assert (told := crowd[-1].receive()).kind == "refused", told
         until(lambda: admin.tenant_row(hostile.tenant).waiting == 512)
         guest = Guest(made.socket)
         ids = [guest.send("credit_ask", device=0, wait=1, bytes=MIB, want=MIB) for _ in range(64)]
-        # Who says so much in a row is heard late.
+        # A guest that sends so much in a row is served late.
         until(lambda: admin.tenant_row(made.tenant).waiting == 64)
         for guest_of_crowd in crowd:
             guest_of_crowd.close()
@@ -43,11 +43,11 @@ def test_a_devices_room_is_shown_to_all_of_its_tenants():
         for guest in guests:
             while (shown := guest.shown())["room"] != 3 * GIB or shown["rivals"] != 99:
                 admins[0].list(1)  # those that were not told at once are told soon
-            # What the first one does not use, others may have: but to itself it is its own.
+            # Others may have the places that the first one does not use: but to itself they are its own.
             assert shown["lent_mib"] == (0 if guest is guests[0] else 1024)
 
 
-def test_a_thousand_tenants_come_back_with_what_was_changed_last_and_the_ended_ones_do_not():
+def test_a_thousand_tenants_come_back_with_their_last_share_and_ended_ones_do_not():
     with Daemon("--log-level", "warning") as meted:
         admins = [Admin(meted.place) for _ in range(16)]
         made = [admins[i // 64].tenant(f"{i + 100}MiB", name=f"number {i}") for i in range(1024)]
@@ -56,7 +56,7 @@ def test_a_thousand_tenants_come_back_with_what_was_changed_last_and_the_ended_o
             raise AssertionError("one more than there may be")
         except Refused as refusal:
             assert refusal.code == VALUE
-        admins.pop().close()  # the last 64 tenants end with who kept them
+        admins.pop().close()  # the last 64 tenants end with the processes that kept them
         for i in range(0, 960, 3):
             admins[0].set(made[i].tenant, "memory", "2GiB")
         while len([row for row in admins[0].list() if row.kind == "tenant_row"]) != 960:
@@ -75,12 +75,12 @@ def is_welcome(path):
         return False
 
 
-def test_who_takes_all_descriptors_is_told_and_the_admin_socket_is_still_answered():
+def test_a_user_that_takes_all_descriptors_is_told_and_the_admin_socket_is_still_answered():
     with Daemon(wrap=("prlimit", "--nofile=80:80")) as meted:
         admin = Admin(meted.place)
         made = [admin.tenant("1GiB") for _ in range(4)]
         knocking = [Connection(made[i % 4].socket) for i in range(80)]
-        # Who is let in hears nothing before it has said something; who is not is told at once.
+        # A guest that is let in hears nothing before it has sent something; one that is not is told at once.
         ready, _, _ = select.select([one.socket for one in knocking], [], [], PATIENCE)
         told = next(one for one in knocking if one.socket in ready).receive()
         assert (told.kind, told.code) == ("refused", FULL) and "descriptors" in told.reason, told
@@ -108,7 +108,7 @@ def test_who_takes_all_descriptors_is_told_and_the_admin_socket_is_still_answere
         until(lambda: is_welcome(made[0].socket), "nobody is let in although there is room again")
 
 
-def test_connections_that_say_nothing_are_a_few_of_a_tenant():
+def test_silent_connections_of_a_tenant_are_a_few():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, other = admin.tenant("1GiB"), admin.tenant("1GiB")
@@ -120,7 +120,7 @@ def test_connections_that_say_nothing_are_a_few_of_a_tenant():
         except Refused as refusal:
             assert refusal.code == FULL and "HELLO" in str(refusal)
         assert Guest(other.socket).credit(MIB) == MIB
-        # Who says it at last is heard.
+        # A connection that says HELLO at last is heard.
         assert silent[0].ask("hello", major=1).kind == "welcome"
         assert Guest(made.socket).credit(MIB) == MIB
 

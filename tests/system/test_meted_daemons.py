@@ -6,7 +6,7 @@ import contextlib
 from machine import *
 
 
-def test_what_an_ended_system_daemon_left_locks_nobody_out():
+def test_files_of_an_ended_system_daemon_lock_nobody_out():
     with Machine() as here:
         assert here.ps(ALICE)["tenants"] == []
         here.meted.kill()
@@ -29,7 +29,7 @@ def test_a_former_versions_daemon_that_runs_is_not_passed_by():
         says(here.mete(ALICE, "run", "true"), "belongs to a system meted that serves only root", status=125)
 
 
-def test_two_meteds_on_one_device_are_noticed_and_said_by_both():
+def test_two_meteds_on_one_device_are_noticed_and_reported_by_both():
     with Machine() as here:
         here.meted.process.terminate()
         here.meted.wait()
@@ -50,7 +50,7 @@ def test_two_meteds_on_one_device_are_noticed_and_said_by_both():
         here.meted = here.start_daemon()
 
 
-def test_who_connects_to_the_mark_without_an_end_is_let_in_now_and_then():
+def test_connections_to_the_mark_without_an_end_are_accepted_now_and_then():
     with Machine() as here:
         there = os.stat(here.environment["METE_SIM_DIR"])
         uuid = subprocess.run([BUILD + "/cli/mete", "pick"], env=here.environment, text=True, capture_output=True).stdout.strip()
@@ -67,7 +67,7 @@ def test_who_connects_to_the_mark_without_an_end_is_let_in_now_and_then():
         assert as_user(BOB, flood) == 0
         until(lambda: "device.unshared" in here.meted.log())
         assert here.meted.log().count("device.shared") < 50
-        # And whoever comes later is still seen.
+        # And a meted that comes later is still seen.
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.connect(f"\0mete/{uuid}/{there.st_dev:x}:{there.st_ino:x}")
             until(lambda: f"process {os.getpid()} (user root) holds the mark of GPU 0" in here.mete(ALICE, "ps").stderr)
@@ -75,7 +75,7 @@ def test_who_connects_to_the_mark_without_an_end_is_let_in_now_and_then():
             assert "end the process that is named" in advice and "run the system's meted" not in advice, advice
 
 
-def test_who_fakes_the_mark_of_a_device_keeps_nobody_from_anything():
+def test_a_faked_mark_of_a_device_keeps_nobody_from_anything():
     with Machine() as here:
         here.meted.process.terminate()
         here.meted.wait()
@@ -127,7 +127,7 @@ def test_a_restarted_system_meted_has_its_tenants_back_though_nobody_was_there_f
 
 
 SYSTEMCTL = """#!/bin/sh
-# What systemd says of the unit: the words it is asked are checked, its answer is a file.
+# systemd's answer about the unit: the words of the question are checked, the answer is a file.
 [ "$*" = "show meted.service -p ActiveState -p Job" ] || exit 1
 echo asked >>"$TMPDIR/asked"
 cat "$TMPDIR/unit"
@@ -135,7 +135,7 @@ cat "$TMPDIR/unit"
 
 
 class Systemd:
-    """systemd runs this machine, as far as `mete` can tell; it has a unit for meted, whose state a test says."""
+    """systemd runs this machine, as far as `mete` can tell; it has a unit for meted, whose state a test sets."""
 
     def __init__(self, here):
         self.folder = here.environment["TMPDIR"]
@@ -164,7 +164,7 @@ class Systemd:
             return 0
 
 
-def test_who_comes_while_the_systems_meted_restarts_waits_for_it_and_gets_none_of_their_own():
+def test_a_user_that_comes_while_the_systems_meted_restarts_waits_for_it():
     with Machine() as here, Systemd(here) as systemd:
         for state in (("ActiveState=activating", "Job=0"), ("ActiveState=inactive", "Job=12")):
             here.meted.kill()
@@ -190,7 +190,7 @@ def test_a_system_meted_that_was_stopped_for_good_is_not_waited_for():
         here.meted = here.start_daemon()
 
 
-def test_a_stopped_meted_is_said_by_each_verb_and_doctor_tells_what_to_do():
+def test_a_stopped_meted_is_reported_by_each_verb_and_doctor_gives_the_remedy():
     with Machine() as here:
         pid = here.meted.process.pid
         os.kill(pid, signal.SIGSTOP)
@@ -205,7 +205,7 @@ def test_a_stopped_meted_is_said_by_each_verb_and_doctor_tells_what_to_do():
         assert here.mete(ALICE, "ps").returncode == 0
 
 
-def test_a_driver_that_does_not_answer_is_said_by_each_verb():
+def test_a_driver_that_does_not_answer_is_reported_by_each_verb():
     with Machine() as here:
         here.meted.process.terminate()
         here.meted.wait()

@@ -52,7 +52,7 @@ def refusal(meted, mover):
 
 
 def note(meted, device="2"):
-    """What somebody is told who wants memory that moves there: on a part that has come."""
+    """The sentence for a tenant that wants memory that moves there: on a part that has come."""
     return meted.admin.tenant(name="told", memory="64MiB", swap="auto", device=device).note
 
 
@@ -95,8 +95,8 @@ def test_tenants_of_a_part_that_is_gone_that_are_killed_while_out_leave_their_st
         meted.ends()
 
 
-def test_who_waits_for_room_when_a_division_takes_its_part_is_answered():
-    """Nothing moves on a part that is gone: what is there stays, and who waits for it to leave hears why it will not."""
+def test_an_ask_that_waits_when_a_division_takes_its_part_is_answered():
+    """Nothing moves on a part that is gone: memory on it stays, and a suspend that waits for it to leave is told why it will not."""
     with parts() as meted:
         a = meted.mover("a", HELD, device="0")
         b = meted.mover("b", device="0")

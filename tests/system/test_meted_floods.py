@@ -43,7 +43,7 @@ def flood(here):
     os._exit(0)
 
 
-def test_connections_that_say_nothing_and_lists_without_an_end_leave_the_others_served():
+def test_silent_connections_and_endless_lists_leave_the_others_served():
     with Machine() as here:
         def call():
             silent = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What meted measures of its guests, and the gates that it closes."""
+"""Figures that meted measures of its guests, and the gates that it closes."""
 import tempfile
 
 from children import *
@@ -138,7 +138,7 @@ def test_a_close_that_waits_for_work_is_not_given_up():
         assert admin.answer(id).kind == "done"
 
 
-def test_a_guest_may_say_that_it_is_idle_or_wants_its_device():
+def test_a_guest_may_report_that_it_is_idle_or_wants_its_device():
     with Daemon() as meted:
         admin = Admin(meted.place)
         guest = Guest(admin.tenant("1GiB").socket)
@@ -219,7 +219,7 @@ def test_a_peak_goes_with_the_context_that_there_was_then():
             guest.send("residual_settle", device=0, contexts=1, bytes=100 * MIB)
             guest.credit(20 * MIB)
             assert admin.tenant_row(made.tenant).peak == 100 * MIB
-            # It allocates, frees, and its context is gone before anybody looks again.
+            # It allocates, frees, and its context is gone before anybody measures again.
             struct.pack_into("<Q", guest.own, 64 + 24, 20 * MIB)
             processes.seek(0)
             processes.truncate()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest may try, and that neither meted nor a neighbour is hurt by it."""
+"""Attempts of a guest, which hurt neither meted nor a neighbour."""
 import ctypes
 import fcntl
 import os
@@ -38,7 +38,7 @@ def expect_gone(connection):
         pass
 
 
-def test_garbage_closes_the_connection_with_a_line_in_the_log():
+def test_garbage_closes_the_connection_with_a_message_in_the_log():
     generator = random.Random(int(os.environ.get("METE_SEED", "1")))
     with Daemon() as meted:
         neighbour = Neighbour(meted)
@@ -72,7 +72,7 @@ def test_a_daemon_of_no_containers_hands_out_no_driver():
         assert Guest(made.socket).credit(MIB) == MIB
 
 
-def test_nothing_is_said_before_hello_or_twice_or_for_others():
+def test_no_message_is_taken_before_hello_or_twice_or_for_others():
     with Daemon() as meted:
         neighbour = Neighbour(meted)
         made = neighbour.admin.tenant("1GiB")
@@ -206,7 +206,7 @@ def test_a_flood_holds_up_nobody_else():
         neighbour.check()
 
 
-def test_who_does_not_read_is_closed_and_what_it_held_returned_when_it_ends():
+def test_a_guest_that_does_not_read_is_closed_and_its_memory_returned_when_it_ends():
     with Daemon() as meted:
         neighbour = Neighbour(meted)
         made = neighbour.admin.tenant("1GiB")
@@ -359,7 +359,7 @@ def test_an_admin_of_another_user_is_turned_away():
 
 
 def test_names_that_come_from_outside_are_plain_wherever_they_are_shown():
-    """What meted answers is decoded strictly by this test's own reader."""
+    """meted's answers are decoded strictly by this test's own reader."""
     odd, plain = b"\x1b[2J\xff\xe6\x97\xa5\n\xc2\x9bm\xe2\x80\xae.", "?[2J?\u65e5??m?."
     with Daemon("--log-level", "debug") as meted:
         admin = Admin(meted.place)
@@ -390,7 +390,7 @@ def test_names_that_come_from_outside_are_plain_wherever_they_are_shown():
             assert line.decode().isprintable(), line
 
 
-def test_who_leaves_in_the_middle_of_a_list_is_no_end_of_it():
+def test_a_tenant_that_leaves_in_the_middle_of_a_list_does_not_end_it():
     with Daemon() as meted:
         neighbour = Neighbour(meted)
         made = neighbour.admin.tenant("1GiB")
@@ -401,7 +401,7 @@ def test_who_leaves_in_the_middle_of_a_list_is_no_end_of_it():
             first.allocated(MIB)
             last.send("processes_ask", device=0)
             last.close()
-            # A list of the tenants that end with who asked for it.
+            # A list of the tenants that end with the process that asked for it.
             admin = Admin(meted.place)
             others = [admin.tenant("64MiB") for _ in range(3)]
             admin.send("list", tenant=others[0].tenant)

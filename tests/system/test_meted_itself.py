@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""meted itself: its options and folder, who keeps a tenant alive, and how it ends."""
+"""meted itself: its options and folder, the processes that keep a tenant alive, and how it ends."""
 import fcntl
 import os
 import pathlib
@@ -49,7 +49,7 @@ def test_bad_input_gets_one_sentence():
                 assert word in str(refusal), str(refusal)
 
 
-def test_options_that_are_not_understood_are_one_sentence():
+def test_unknown_options_are_refused_in_one_sentence():
     for options, word in [(["--colour"], "'--colour' is not an option"), (["junk"], "'junk' is not an option"),
                           (["--user", "--system"], "exclusive"), (["--dir"], "--dir needs a value"),
                           (["--dir", "relative"], "absolute"), (["--log-level", "loud"], "'loud'"),
@@ -99,7 +99,7 @@ def ready(later, times):
     until(lambda: later.log().count("daemon.ready") == times, lambda: later.log()[-2000:])
 
 
-def test_who_stands_by_takes_the_place_of_one_that_ends():
+def test_a_stand_by_takes_the_place_of_a_meted_that_ends():
     with a_system() as meted:
         with stand_by(meted) as later:
             ready(later, 1)
@@ -115,7 +115,7 @@ def test_who_stands_by_takes_the_place_of_one_that_ends():
                 assert not os.path.exists(last.place + "/stand-by.sock")
 
 
-def test_who_stands_by_ends_when_it_is_told_to_and_the_other_goes_on():
+def test_a_stand_by_ends_when_it_is_told_to_and_the_other_goes_on():
     with a_system() as meted:
         later = stand_by(meted)
         later.process.terminate()
@@ -135,7 +135,7 @@ def test_two_never_run_in_one_folder():
         assert Admin(meted.place).welcome.pid == meted.process.pid
 
 
-def test_what_children_of_a_killed_one_have_of_its_lock_is_waited_for():
+def test_a_lock_that_children_of_a_killed_meted_hold_is_waited_for():
     with Daemon() as meted:
         meted.kill()
         with open(meted.place + "/lock") as lock:
@@ -195,7 +195,7 @@ def test_a_process_may_keep_a_tenant_before_it_is_a_guest():
         assert not os.path.exists(made.socket)
         try:
             watcher.ask("tenant_keep", tenant=other.tenant, pid=program.pid)
-            raise AssertionError("somebody who is gone keeps it")
+            raise AssertionError("a process that is gone keeps it")
         except Refused as refusal:
             assert f"there is no process {program.pid}" in str(refusal), refusal
 
@@ -287,7 +287,7 @@ def test_a_signal_that_comes_while_it_ends_does_not_end_it_otherwise():
             assert not os.path.exists(mark), "SIGTERM has its default action again"
 
 
-def test_at_its_end_nobody_is_told_that_what_he_holds_is_free():
+def test_at_its_end_no_guest_is_told_that_its_memory_is_free():
     """Programs go on, by what they were last told: of their own memory, their siblings' and others' on the device."""
     with Daemon() as meted:
         admin = Admin(meted.place)

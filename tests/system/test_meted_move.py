@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that moves between tenants, as meted orders it: who leaves, who comes, suspend and park."""
+"""Memory that moves between tenants, as meted orders it: leaving, coming, suspend and park."""
 from mover import *
 
 
-def test_two_tenants_of_sixty_per_cent_exchange_what_lacks_and_both_run():
+def test_two_tenants_of_sixty_per_cent_exchange_the_missing_room_and_both_run():
     with Node() as meted:
         a = meted.mover("a", SET)
         b = meted.mover("b")
@@ -23,7 +23,7 @@ def test_two_tenants_of_sixty_per_cent_exchange_what_lacks_and_both_run():
         assert row.moved_out == a.log_sum("left") and row.moved_in == row.moved_out, row
         b.wants()
         meted.play(lambda: b.is_whole())
-        # What was copied once and is clean is not copied again.
+        # Memory that was copied once and is clean is not copied again.
         meted.play(lambda: a.is_whole())
         assert meted.row(a).saved or meted.row(b).saved
         meted.ends()
@@ -50,7 +50,7 @@ def test_without_a_store_nothing_moves():
             assert "--store 0" in str(refusal), refusal
 
 
-def test_who_is_idle_longest_leaves_first():
+def test_the_tenant_that_is_idle_longest_leaves_first():
     with Node() as meted:
         a, b, c = [meted.mover(name, 5 * CHUNK) for name in "abc"]
         b.idle()
@@ -58,7 +58,7 @@ def test_who_is_idle_longest_leaves_first():
         a.idle()
         meted.row(a)  # it was heard
         d = meted.mover("d")
-        # Who has paused for less than the shortest stay (20 ms, residency_usual) still counts as running.
+        # A tenant that has paused for less than the shortest stay (20 ms, residency_usual) still counts as running.
         time.sleep(0.04)
         d.allocate(3 * CHUNK)
         meted.play(lambda: not d.asked)
@@ -67,7 +67,7 @@ def test_who_is_idle_longest_leaves_first():
         meted.ends()
 
 
-def test_who_asks_for_memory_that_moves_waits_and_is_not_idle():
+def test_a_tenant_that_asks_for_memory_that_moves_waits_and_is_not_idle():
     """It has nothing on the device to compute: its thread is in the call."""
     with Node() as meted:
         a = meted.mover("a", 15 * CHUNK)
@@ -113,7 +113,7 @@ def test_suspend_frees_the_device_and_resume_brings_all_back():
         meted.ends()
 
 
-def test_who_was_coupled_once_is_not_called_so_where_its_gate_is_not_to_close():
+def test_a_tenant_that_was_coupled_is_not_called_so_where_its_gate_is_not_to_close():
     with Node() as meted:
         a = meted.mover("a", SET)
         a.drains = False
@@ -126,7 +126,7 @@ def test_who_was_coupled_once_is_not_called_so_where_its_gate_is_not_to_close():
         assert not meted.row(a).coupled, meted.row(a)
 
 
-def test_who_gets_no_processor_is_not_called_coupled_as_its_memory_is_to_leave():
+def test_a_tenant_without_a_processor_is_not_called_coupled_as_its_memory_is_to_leave():
     """Of two that do not drain, and have a thread at the gate, the one that was told first has no processor."""
     with others_spin(), Node() as meted:
         starved, other = meted.mover("starved", CHUNK, seat=Starved()), meted.mover("other", CHUNK)
@@ -151,7 +151,7 @@ def answered(admin):
     return bool(select.select([admin.socket], [], [], 0)[0])
 
 
-def test_who_suspends_is_answered_when_all_has_left():
+def test_mete_suspend_is_answered_when_all_memory_has_left():
     with Node() as meted:
         a = meted.mover("a", SET)
         a.obeys = False
@@ -169,7 +169,7 @@ def test_who_suspends_is_answered_when_all_has_left():
         meted.ends()
 
 
-def test_who_waits_for_what_leaves_hears_why_nothing_comes_of_it():
+def test_a_suspend_that_waits_is_told_why_it_fails():
     with Node() as meted:
         a = meted.mover("a", SET)
         a.obeys = False
@@ -177,7 +177,7 @@ def test_who_waits_for_what_leaves_hears_why_nothing_comes_of_it():
         first = suspends(meted, a, other)
         meted.play(lambda: meted.row(a).suspended)  # two connections are read in any order
         suspends(meted, a, third)
-        assert first().leaving == SET, "who came later waits in its place"
+        assert first().leaving == SET, "the later one waits in its place"
         third.close()
         answer = suspends(meted, a, other)
         meted.play(lambda: a.order["leave"])
@@ -192,7 +192,7 @@ def test_who_waits_for_what_leaves_hears_why_nothing_comes_of_it():
         assert done.kind == "done" and (done.moves, done.leaving, done.value) == (0, 0, 0), "it has died, and nothing of it is there"
 
 
-def test_who_swaps_not_is_not_suspended():
+def test_a_tenant_that_does_not_swap_is_not_suspended():
     with Node() as meted:
         made = meted.admin.tenant(name="a", memory="100%")
         try:
@@ -202,9 +202,8 @@ def test_who_swaps_not_is_not_suspended():
             assert "swap=off" in str(refusal), refusal
 
 
-def test_who_is_suspended_without_movable_memory_and_resumed_has_turns_again():
-    """It swaps only since its share was set, so that all it has stays on the device. Its threads keep wanting to run, and do not say
-    so again."""
+def test_a_tenant_suspended_without_movable_memory_and_resumed_has_turns_again():
+    """It swaps only since its share was set, so that all it has stays on the device. Its threads keep wanting to run, and do not report it again."""
     with Node() as meted:
         for waits in (False, True):
             made = meted.admin.tenant(name="a", memory="50%")
@@ -268,7 +267,7 @@ def test_full_stores_and_too_large_tenants_are_refused_with_a_sentence():
         meted.ends()
 
 
-def test_who_waits_for_more_than_the_device_has_by_now_is_answered():
+def test_an_ask_for_more_than_the_device_has_by_now_is_answered():
     with tempfile.NamedTemporaryFile("w") as processes:
         with Node(environment={"METE_STUB_PROCESSES": processes.name}) as meted:
             b = (meted.mover("a", SET), meted.mover("b"))[1]
@@ -287,7 +286,7 @@ def test_who_waits_for_more_than_the_device_has_by_now_is_answered():
             meted.ends()
 
 
-def test_unused_credit_is_recalled_for_who_is_out_and_lacks_the_room():
+def test_unused_credit_is_recalled_for_an_evicted_tenant_that_lacks_the_room():
     with tempfile.NamedTemporaryFile("w") as processes:
         with Node(environment={"METE_STUB_PROCESSES": processes.name}) as meted:
             made = meted.admin.tenant("200MiB")
@@ -299,7 +298,7 @@ def test_unused_credit_is_recalled_for_who_is_out_and_lacks_the_room():
             b.allocate(4 * CHUNK)
             meted.play(lambda: not b.asked)
             assert b.refusal is None and a.out()
-            # What a has fits no more: somebody else's context turns out to be larger.
+            # a's memory fits no more: another tenant's context turns out to be larger.
             other.contexts(1)
             for bytes in 110 * MIB, 111 * MIB:
                 processes.seek(0)
@@ -320,7 +319,7 @@ def test_unused_credit_is_recalled_for_who_is_out_and_lacks_the_room():
             meted.ends()
 
 
-def test_no_block_is_larger_than_the_operator_says():
+def test_no_block_is_larger_than_the_operators_bound():
     with Node("--block", "8MiB") as meted:
         a = meted.mover("a", SET)
         assert a.chunk == 8 * MIB and a.ask("segment_ask", device=0, bytes=8 * MIB).bytes == 8 * MIB

@@ -4,7 +4,7 @@
 from mover import *
 
 
-def test_who_ends_in_the_middle_of_leaving_makes_room():
+def test_a_guest_that_ends_in_the_middle_of_leaving_makes_room():
     with Node() as meted:
         a = meted.mover("a", SET)
         b = meted.mover("b")
@@ -17,7 +17,7 @@ def test_who_ends_in_the_middle_of_leaving_makes_room():
         meted.ends()
 
 
-def test_who_ends_in_the_middle_of_coming_leaves_nothing():
+def test_a_guest_that_ends_in_the_middle_of_coming_leaves_nothing():
     with Node() as meted:
         a = meted.mover("a", SET)
         b = meted.mover("b", SET)
@@ -49,7 +49,7 @@ def test_one_of_two_guests_of_a_tenant_ends_and_the_other_leaves_for_both():
         meted.ends()
 
 
-def test_what_cannot_move_finds_room_where_what_can_is_in_the_way():
+def test_unmovable_memory_finds_room_where_movable_memory_is_in_the_way():
     with Node() as meted:
         a, b = meted.mover("a", 7 * CHUNK), meted.mover("b", 7 * CHUNK)
         plain = Mover(meted.admin.tenant(name="plain", memory="100%").socket, "plain")
@@ -67,7 +67,7 @@ def test_what_cannot_move_finds_room_where_what_can_is_in_the_way():
         meted.ends()
 
 
-def test_what_cannot_move_is_refused_where_a_tenant_could_never_come_back_whole():
+def test_unmovable_memory_is_refused_where_a_tenant_could_never_come_back_whole():
     with Node() as meted:
         a, b = meted.mover("a", SET), meted.mover("b", SET)
         plain = Mover(meted.admin.tenant(name="plain", memory="100%").socket, "plain")
@@ -89,7 +89,7 @@ def test_what_cannot_move_is_refused_where_a_tenant_could_never_come_back_whole(
         meted.ends()
 
 
-def test_what_was_freed_in_the_store_is_given_back():
+def test_memory_that_was_freed_in_the_store_is_given_back():
     with Node() as meted:
         a = meted.mover("a", SET)
         b = meted.mover("b", SET)
@@ -128,7 +128,7 @@ def test_a_meted_that_is_killed_in_the_middle_of_a_handover_finds_all_as_it_was(
         meted.ends()
 
 
-def test_what_is_out_comes_back_though_its_share_says_swap_off_after_a_restart():
+def test_evicted_memory_comes_back_though_its_share_says_swap_off_after_a_restart():
     with Node("--grace", "60s") as meted:
         a = meted.mover("a", SET)
         b = meted.mover("b", SET)
@@ -160,7 +160,7 @@ def test_a_connection_that_breaks_in_the_middle_loses_nothing():
         meted.ends()
 
 
-def test_who_joins_behind_a_closed_gate_is_told_to_move_nothing_before_it_has_drained():
+def test_a_guest_that_joins_behind_a_closed_gate_drains_before_it_moves_memory():
     with Node() as meted:
         a = meted.mover("a", SET)
         b = meted.mover("b")
@@ -210,7 +210,7 @@ def test_no_gate_opens_while_memory_is_out_though_it_cannot_be_closed():
         meted.ends()
 
 
-def test_no_gate_opens_before_a_guest_has_said_what_it_has_out():
+def test_no_gate_opens_before_a_guest_has_reported_its_evicted_memory():
     with Node("--grace", "60s") as meted:
         a = meted.mover("a", SET)
         others = [meted.mover(name, SET) for name in "bc"]
@@ -218,7 +218,7 @@ def test_no_gate_opens_before_a_guest_has_said_what_it_has_out():
         meted.kill()
         meted.start()
         meted.admin = Admin(meted.place)
-        # It waits for what is being copied before it says anything, that it has drained as well.
+        # It waits for the copy under way before it answers anything, also that it has drained.
         a.drains = False
         a.again(a.made.socket, state=False).waits(1)
         for other in others:
@@ -238,7 +238,7 @@ def test_no_gate_opens_before_a_guest_has_said_what_it_has_out():
         meted.ends()
 
 
-def test_an_ask_is_not_refused_by_what_guests_have_not_said_yet():
+def test_an_ask_is_not_refused_before_guests_have_reported():
     with Node("--grace", "60s") as meted:
         a = meted.mover("a", SET)
         b = meted.mover("b")

@@ -4,7 +4,7 @@
 from machine import *
 
 
-def test_a_name_that_is_taken_gets_a_number_and_what_is_not_clear_is_refused_with_the_list():
+def test_a_taken_name_gets_a_number_and_an_ambiguous_one_is_refused_with_the_list():
     with Machine() as here:
         for wanted in ("train", "train", "train-2"):
             here.held(ALICE, "--name", wanted)

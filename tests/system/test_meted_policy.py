@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What /etc/mete/meted.yaml lets users have of the system's meted, and how it is read again."""
+"""/etc/mete/meted.yaml: what it lets users have of the system's meted, and how it is read again."""
 from machine import *
 
 
-def test_a_share_is_within_the_policy_and_the_sentence_has_its_line():
+def test_a_share_is_within_the_policy_and_the_sentence_has_its_line_number():
     with Machine(f"default:\n  tenant: {{memory: 25%, class: batch}}\n  sum: {{tenants: 2, weight: 150}}\n"
                  f"users:\n  {BOB}:\n    tenant: {{memory: 50%, guarantee: 20%}}\n    sum: {{guarantee: 30%}}\n") as here:
         says(here.mete(ALICE, "run", "--memory", "26%", "true"), "1.03GiB is more than a tenant of user", "may have: 1GiB", POLICY + ":2", status=125)
@@ -13,7 +13,7 @@ def test_a_share_is_within_the_policy_and_the_sentence_has_its_line():
         says(here.mete(ALICE, "run", "--guarantee", "1%", "true"), "guarantee: 1.0% is more than")
         here.held(ALICE, "--name", "one")
         here.held(ALICE, "--name", "two")
-        # What was not said is what may be had.
+        # Fields that were not stated are as the policy allows.
         assert here.tenant("one")["limit_bytes"] == GIB
         assert all(word in here.tenant("two")["share"] for word in ("weight=50", "class=batch")), here.tenant("two")
         says(here.mete(ALICE, "run", "true"), "has 2 tenants, and may have no more", POLICY + ":3")
@@ -25,7 +25,7 @@ def test_a_share_is_within_the_policy_and_the_sentence_has_its_line():
         assert here.mete(BOB, "run", "--guarantee", "10%", "true").returncode == 0
 
 
-def test_a_policy_that_says_nothing_of_it_lets_everybody_pick_all_devices():
+def test_a_policy_without_devices_lets_everybody_pick_all_of_them():
     with Machine("default:\n  tenant: {memory: 50%}\n", METE_SIM_DEVICES="2xSIM") as here:
         assert len(here.mete(ALICE, "pick", "--limit", "all").stdout.split(",")) == 2
         here.write("default:\n  sum: {devices: 1}\n")
@@ -90,7 +90,7 @@ def test_a_policy_bounds_what_mig_makes_while_meted_runs():
         assert "daemon.again" not in here.meted.log() and "device.gone" in here.meted.log()
 
 
-def test_what_a_users_tenants_leave_to_one_another_counts_for_the_user():
+def test_memory_that_a_users_tenants_leave_to_one_another_counts_for_the_user():
     """Tenants export 64 MiB to another one of their user, and end; without their user's book it would have the whole device."""
     hostile = ["/usr/bin/python3", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli/hostile.py")]
     with Machine("default:\n  sum: {memory: 512MiB}\n") as here:
@@ -209,7 +209,7 @@ def test_a_users_sum_holds_after_a_restart_before_anybody_asks_for_a_tenant():
             os.waitpid(pid, 0)
 
 
-def test_a_policy_that_an_editor_has_put_aside_stands_until_somebody_says_otherwise():
+def test_a_policy_that_an_editor_has_put_aside_stands_until_it_is_replaced():
     with Machine("default: none\n") as here:
         def aside(count):
             os.rename(POLICY, POLICY + "~")
@@ -231,7 +231,7 @@ def test_a_policy_that_an_editor_has_put_aside_stands_until_somebody_says_otherw
         says(here.mete(ALICE, "run", "true"), "only root is served")
 
 
-def test_who_is_in_more_groups_than_are_looked_at_is_not_in_none():
+def test_a_user_in_more_groups_than_are_read_is_not_in_none():
     def in_groups(*groups):
         def ask():
             Admin(PLACE).tenant("64MiB")

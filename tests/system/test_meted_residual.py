@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver holds beside what was allocated, and who is charged for it: with meted alone, on a stub that says what
-the driver would. test_meted_residual.py METED STUB_FOLDER
+"""Memory that a driver holds beyond what was allocated, and the tenant that is charged for it: with meted alone, on a stub that answers as the driver
+would. test_meted_residual.py METED STUB_FOLDER
 """
 import contextlib
 import tempfile
@@ -10,7 +10,7 @@ from meted import *
 
 
 class Driver:
-    """What the management library says of processes."""
+    """The management library's figures of processes."""
 
     def __init__(self):
         self.file = tempfile.NamedTemporaryFile("w")
@@ -48,7 +48,7 @@ def measured(admin, made, residual):
 
 
 def price(guest):
-    """What it is told that a context takes; it makes none."""
+    """The price of a context that it is told; it makes none."""
     value = guest.ask("residual_ask", device=0, bytes=0).value
     guest.send("residual_settle", device=0, contexts=0, bytes=value)
     return value
@@ -61,7 +61,7 @@ def test_a_module_does_not_make_anybodys_context_dearer():
         assert price(neighbour) == price(guest) == 64 * MIB
 
 
-def test_a_price_is_what_two_tenants_agree_upon_and_falls_as_well_as_rises():
+def test_two_tenants_agree_upon_a_price_and_it_falls_as_well_as_rises():
     with a_node("1GiB", "1GiB", "1GiB") as (driver, meted, admin, (one, two, third), tenants):
         has_context(driver, one, 500 * MIB)
         measured(admin, tenants[0], 500 * MIB)
@@ -69,7 +69,7 @@ def test_a_price_is_what_two_tenants_agree_upon_and_falls_as_well_as_rises():
         has_context(driver, two, 300 * MIB)
         measured(admin, tenants[1], 300 * MIB)
         assert price(third) == 300 * MIB
-        # What it had itself is what it expects; less than is expected of an unknown driver nobody does.
+        # A tenant expects what it had itself; nobody expects less than of an unknown driver.
         assert price(one) == 500 * MIB
         for guest, made, used in ((one, tenants[0], 100 * MIB), (two, tenants[1], 10 * MIB)):
             driver.says(guest, used)
@@ -93,7 +93,7 @@ def test_a_page_that_claims_nothing_takes_no_room_from_the_neighbours():
         assert one.refused(1) == LIMIT
 
 
-def test_what_passed_a_guest_by_is_in_the_book_though_nobody_asks():
+def test_memory_that_passed_a_guest_by_is_in_the_book_though_nobody_asks():
     with a_node("1GiB", "1GiB") as (driver, meted, admin, (guest, neighbour), tenants):
         assert neighbour.credit(MIB) == MIB
         assert guest.credit(100 * MIB) == 100 * MIB
@@ -105,7 +105,7 @@ def test_what_passed_a_guest_by_is_in_the_book_though_nobody_asks():
         until(lambda: guest.shown()["used"] == 100 * MIB)
 
 
-def test_who_asks_is_answered_from_figures_that_are_not_old():
+def test_an_ask_is_answered_from_figures_that_are_not_old():
     with a_node("1GiB") as (driver, meted, admin, (guest,), tenants):
         assert guest.credit(100 * MIB) == 100 * MIB
         guest.allocated(100 * MIB)
@@ -118,10 +118,10 @@ def test_who_asks_is_answered_from_figures_that_are_not_old():
             except Refused as refusal:
                 return refusal.code == LIMIT
 
-        until(refused)  # alone, and nobody looks at the book
+        until(refused)  # alone, and nobody reads the book
 
 
-def test_what_was_reported_is_measured_before_more_is_granted():
+def test_reported_memory_is_measured_before_more_is_granted():
     """To the process that reported it, and to another one of its tenant."""
     for round in range(8):
         with a_node("1GiB") as (driver, meted, admin, (guest,), (made,)):
@@ -141,7 +141,7 @@ def test_what_was_reported_is_measured_before_more_is_granted():
                 assert refusal.code == LIMIT
 
 
-def test_unused_credit_is_recalled_from_who_has_more_than_it_may():
+def test_unused_credit_is_recalled_from_a_tenant_over_its_limit():
     with a_node("1GiB", "1GiB") as (driver, meted, admin, (guest, neighbour), tenants):
         assert neighbour.credit(MIB) == MIB
         assert guest.credit(300 * MIB) == 300 * MIB
@@ -153,7 +153,7 @@ def test_unused_credit_is_recalled_from_who_has_more_than_it_may():
         assert guest.refused(1) == LIMIT
 
 
-def test_who_comes_back_after_its_limit_was_lowered_has_what_it_has():
+def test_a_guest_that_comes_back_after_its_limit_was_lowered_keeps_its_memory():
     with a_node("1GiB") as (driver, meted, admin, (guest,), (made,)):
         assert guest.credit(800 * MIB) == 800 * MIB
         guest.allocated(800 * MIB)

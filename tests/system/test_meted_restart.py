@@ -14,7 +14,7 @@ LONG = f"{PATIENCE}s"  # a grace that does not end while we are kept from the pr
 
 
 def come_back(before, socket_path, allocated, credit, contexts=0, void=False):
-    """What the process of guest `before` does when meted was restarted: joins again and states what it holds."""
+    """As the process of guest `before` after a restart of meted: joins again and states its memory."""
     guest = Guest(socket_path, seat=before.seat)
     guest.allocated(allocated, credit=credit)
     try:
@@ -51,7 +51,7 @@ def test_a_killed_daemon_comes_back_with_its_tenants_and_limits():
         assert admin.tenant("1GiB").tenant == 3
 
 
-def test_the_book_equals_the_inventories_after_a_restart_and_what_was_promised_to_others_waits():
+def test_the_book_equals_the_inventories_after_a_restart_and_keeps_promises_to_others():
     with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made, other = admin.tenant("4GiB"), admin.tenant("4GiB")
@@ -88,7 +88,7 @@ def test_the_book_equals_the_inventories_after_a_restart_and_what_was_promised_t
         os.waitpid(pid, 0)
 
 
-def test_who_has_room_of_its_own_does_not_wait_for_those_who_are_expected():
+def test_a_guest_with_room_of_its_own_does_not_wait_for_expected_ones():
     with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made, other = admin.tenant("2GiB"), admin.tenant("2GiB")
@@ -151,7 +151,7 @@ sys.stdin.read()
 '''
 
 
-def test_who_became_another_program_is_waited_for_after_a_restart():
+def test_a_guest_that_became_another_program_is_waited_for_after_a_restart():
     with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
@@ -229,7 +229,7 @@ def test_its_guests_keep_a_tenant_alive_after_a_restart_and_the_daemon_ends_with
         assert "daemon.unneeded" in meted.log()
 
 
-def test_who_comes_back_in_time_keeps_a_tenant_alive_likewise():
+def test_a_guest_that_comes_back_in_time_keeps_a_tenant_alive_likewise():
     with Daemon("--grace", "1s") as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
@@ -276,7 +276,7 @@ def test_a_socket_is_never_missing_while_meted_is_replaced():
         assert guest.credit(MIB) == MIB
 
 
-def test_who_came_back_and_is_idle_is_not_waited_for():
+def test_a_guest_that_came_back_and_is_idle_is_not_waited_for():
     with Daemon("--grace", "1h") as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")
@@ -284,12 +284,12 @@ def test_who_came_back_and_is_idle_is_not_waited_for():
         idle.credit(MIB)
         meted.kill()
         meted.start()
-        idle = come_back(idle, made.socket, MIB, 0)  # and does not say a word after that
+        idle = come_back(idle, made.socket, MIB, 0)  # and sends nothing after that
         sibling = come_back(sibling, made.socket, 0, 0)
         assert sibling.credit(MIB) == MIB
 
 
-def test_who_does_not_come_back_is_in_the_book_with_what_can_be_measured():
+def test_a_guest_that_does_not_come_back_is_in_the_book_as_measured():
     with tempfile.NamedTemporaryFile("w") as processes, \
             Daemon("--grace", "1s", environment={"METE_STUB_PROCESSES": processes.name}) as meted:
         admin = Admin(meted.place)
@@ -335,7 +335,7 @@ def test_a_torn_journal_is_read_as_far_as_it_is_whole():
             meted.kill()
 
 
-def test_a_full_disk_is_one_line_and_everything_goes_on():
+def test_a_full_disk_is_logged_once_and_everything_goes_on():
     # Pages need 4096 bytes: with this limit they can be made, and the journal cannot grow for long.
     with Daemon("--log-level", "warning", wrap=("prlimit", "--fsize=8192:unlimited")) as meted:
         admin = Admin(meted.place)

@@ -32,7 +32,7 @@ def test_a_neighbours_segment_comes_whatever_a_tenant_does_to_its_own_file_and_m
                 terminate(meted)
 
 
-def test_who_holds_its_own_files_lock_is_refused_with_a_sentence_and_comes_back():
+def test_a_tenant_that_holds_its_own_files_lock_is_refused_with_a_sentence_and_comes_back():
     if not can_hold():
         raise Skipped("the kernel lets nobody handle page faults; run it as root")
     with Node() as meted:
@@ -64,7 +64,7 @@ def test_a_tenant_that_has_left_while_its_files_lock_is_held_counts_until_it_is_
             meted.admin.close()
             meted.admin = Admin(meted.place)
             until(lambda: "store.held" in meted.log())
-            # Who comes and goes meanwhile finds the rest of the store: it moves there and back.
+            # A tenant that comes and goes meanwhile finds the rest of the store: it moves there and back.
             b.allocate(SET)
             meted.play(lambda: not b.asked)
             c = meted.mover("c")
@@ -100,14 +100,14 @@ def test_a_meted_that_is_killed_while_a_worker_hangs_is_followed_by_another():
         meted.ends()
 
 
-def test_what_is_in_a_former_meteds_file_takes_no_more_than_its_devices_part():
+def test_memory_in_a_former_meteds_file_takes_no_more_than_its_devices_part():
     with Node("--grace", "60s", store="1GiB", environment={"METE_STUB_DEVICES": "2"}) as meted:
         a = meted.mover("a", 15 * CHUNK, device="0")
         b = meted.mover("b", 8 * CHUNK, device="1")
         meted.kill()
         meted.start()
         meted.admin = Admin(meted.place)
-        for block in a.blocks:  # as it says
+        for block in a.blocks:  # as it claims
             block.here = False
         a.again(a.made.socket)
         b.again(b.made.socket)

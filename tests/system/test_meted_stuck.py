@@ -4,7 +4,7 @@
 from mover import *
 
 
-def test_neither_budget_nor_quota_is_exceeded_whatever_is_asked_for():
+def test_no_request_exceeds_the_budget_or_the_quota():
     with Node("--quota", "128MiB", store="256MiB") as meted:
         movers = [meted.mover(name, 4 * CHUNK) for name in "abc"]
         had = {mover.name: 0 for mover in movers}
@@ -20,13 +20,13 @@ def test_neither_budget_nor_quota_is_exceeded_whatever_is_asked_for():
         for mover in movers[1:]:
             try:
                 mover.ask("segment_return", device=0, offset=4 << 30, bytes=2 * MIB)
-                raise AssertionError("it gave back what it has not")
+                raise AssertionError("it gave back segments that it has not")
             except Refused as refusal:
                 assert refusal.code == UNKNOWN
         meted.ends()
 
 
-def test_who_has_little_that_can_move_gets_little_of_the_store():
+def test_a_tenant_with_little_movable_memory_gets_little_of_the_store():
     with Node(store="256MiB") as meted:
         a = meted.mover("a", 3 * MIB)
         for bytes, comes in ((CHUNK, False), (2 * MIB, True), (2 * MIB, True), (1, False)):
@@ -35,14 +35,14 @@ def test_who_has_little_that_can_move_gets_little_of_the_store():
                 assert comes, bytes
             except Refused as refusal:
                 assert not comes and "3MiB that can move" in str(refusal), refusal
-        # What it allocates then, it may bring along.
+        # Memory that it allocates then, it may bring along.
         a.allocate(CHUNK)
         meted.play(lambda: not a.asked)
         a.ask("segment_ask", device=0, bytes=CHUNK)
         meted.ends()
 
 
-def test_who_was_refused_a_segment_is_told_to_go_on_when_others_gave_some_back():
+def test_a_guest_that_was_refused_a_segment_goes_on_when_others_gave_some_back():
     with Node(store="256MiB") as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
         segments = [a.ask("segment_ask", device=0, bytes=CHUNK) for _ in range(4)]
@@ -59,7 +59,7 @@ def test_who_was_refused_a_segment_is_told_to_go_on_when_others_gave_some_back()
         meted.ends()
 
 
-def test_who_keeps_what_it_was_to_give_back_is_not_counted_on():
+def test_a_guest_that_does_not_give_back_segments_is_not_counted_on():
     with Node(store="512MiB") as meted:
         keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
         for block in keeper.blocks:
@@ -83,7 +83,7 @@ def test_who_keeps_what_it_was_to_give_back_is_not_counted_on():
         meted.ends()
 
 
-def test_who_finds_the_store_full_is_not_called_stuck_and_who_keeps_it_full_is_named():
+def test_a_tenant_that_finds_the_store_full_is_not_stuck_and_its_filler_is_named():
     with Node(store="640MiB") as meted:
         keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
         for block in keeper.blocks:
@@ -122,7 +122,7 @@ def hoards(keeper):
     return ""
 
 
-def test_who_keeps_the_store_full_is_in_nobodys_way_on_another_device():
+def test_a_tenant_that_keeps_the_store_full_is_in_nobodys_way_on_another_device():
     with Node(store="1GiB", environment={"METE_STUB_DEVICES": "2"}) as meted:
         keeper = meted.mover("keeper", 15 * CHUNK, device="0")
         a = meted.mover("a", SET, device="1")
@@ -142,7 +142,7 @@ def test_who_keeps_the_store_full_is_in_nobodys_way_on_another_device():
         meted.ends()
 
 
-def test_who_says_that_it_gave_back_what_it_keeps_is_a_liar():
+def test_a_guest_that_claims_to_have_given_back_segments_it_keeps_is_a_liar():
     with Node(store="256MiB") as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
         for _ in range(4):
@@ -162,7 +162,7 @@ def test_who_says_that_it_gave_back_what_it_keeps_is_a_liar():
         meted.ends()
 
 
-def test_what_a_new_guest_claims_to_hold_is_nobodys():
+def test_segments_that_a_new_guest_claims_to_hold_are_nobodys():
     for said in (dict(allocated=GIB, movable=GIB), dict(out=1 << 40), dict(credit=GIB), dict(contexts=1000), dict(allocated=1 << 63, credit=1 << 63, out=1 << 63)):
         with Node(store="512MiB") as meted:
             made = meted.tenant("liar")
@@ -182,7 +182,7 @@ def test_what_a_new_guest_claims_to_hold_is_nobodys():
             meted.ends()
 
 
-def test_what_is_stated_again_and_again_counts_once():
+def test_memory_that_is_stated_again_and_again_counts_once():
     with Node("--grace", "60s", store="512MiB") as meted:
         a, b = meted.mover("a", SET), meted.mover("b", SET)
         assert a.out()
@@ -221,7 +221,7 @@ def test_a_liars_connection_ends_and_the_others_go_on():
             assert not b.refusal
 
 
-def test_who_does_not_move_is_said_to_be_stuck_and_comes_back():
+def test_a_tenant_that_does_not_move_is_called_stuck_and_comes_back():
     with Node() as meted:
         a = meted.mover("a", SET)
         a.idle()
@@ -242,7 +242,7 @@ def test_who_does_not_move_is_said_to_be_stuck_and_comes_back():
 
 
 def dribbles(mover):
-    """It leaves page by page, as it is told: a page at each look."""
+    """It leaves page by page, as it is told: a page at each turn."""
     while mover.heard:
         mover.hears(mover.heard.pop(0))
     if mover.order["generation"] != mover.generation:
@@ -263,28 +263,28 @@ def is_told_of_one_that_is_stuck(way):
         b.allocate(SET)
         meted.play(lambda: (way(a), not b.asked)[1])
         assert "tenant 1 (a), which has" in b.refusal.reason and "stuck" in b.refusal.reason, b.refusal
-        # What fits beside it is still granted.
+        # An ask that fits beside it is still granted.
         b.refusal = None
         b.allocate(4 * CHUNK)
         meted.play(lambda: not b.asked)
         assert not b.refusal, b.refusal
 
 
-def test_who_waits_for_one_that_does_not_drain_is_told_so():
+def test_a_tenant_that_waits_for_one_that_does_not_drain_is_told_so():
     is_told_of_one_that_is_stuck(lambda a: setattr(a, "drains", False))
 
 
-def test_who_waits_for_one_that_is_stuck_is_told_so():
+def test_a_tenant_that_waits_for_a_stuck_one_is_told_so():
     is_told_of_one_that_is_stuck(lambda a: None)
 
 
-def test_who_waits_for_one_that_is_all_but_stuck_is_told_so():
+def test_a_tenant_that_waits_for_one_that_is_all_but_stuck_is_told_so():
     """It moves a page now and then."""
     is_told_of_one_that_is_stuck(dribbles)
 
 
-def test_who_only_waits_for_its_memory_is_told_who_does_not_make_room():
-    """By a message for its standard error, and in its row. Who fits beside what stays runs."""
+def test_a_tenant_that_waits_for_its_memory_is_told_which_one_makes_no_room():
+    """By a message for its standard error, and in its row. A tenant that fits beside the memory that stays runs."""
     with Node() as meted:
         a, b, c = meted.mover("a", SET), meted.mover("b", SET), meted.mover("c")
         b.idle()
@@ -308,7 +308,7 @@ def test_who_only_waits_for_its_memory_is_told_who_does_not_make_room():
         meted.ends()
 
 
-def test_who_has_no_processor_is_not_stuck_when_who_is_stopped_is():
+def test_a_guest_without_a_processor_is_not_stuck_when_a_stopped_one_is():
     """Neither moves what it was told to. Decision 151."""
     with others_spin(), Node() as meted:
         starved, stopped = meted.mover("starved", 7 * CHUNK, seat=Starved()), meted.mover("stopped", 7 * CHUNK)

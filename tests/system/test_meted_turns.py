@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns as guests see them: whose gate is open when, and what becomes of those who do not drain."""
+"""Turns as guests see them: which gates are open when, and what becomes of tenants that do not drain."""
 import select
 import struct
 
@@ -35,7 +35,7 @@ class Player(Guest):
 
 
 def play(players, until_):
-    """Lets them answer until until_() is true, looked at after each message."""
+    """Lets them answer until until_() is true, which is tested after each message."""
     for player in players:
         while player.heard:
             player.hears(player.heard.pop(0))
@@ -69,8 +69,8 @@ def test_tenants_of_different_weights_run_one_at_a_time():
             return [admin.tenant_row(one.tenant) for one in made]
 
         def alone_until(turns):
-            # a's word is read first: who opens in between has seen the other closed.
-            # Where a player's word comes late, on a busy machine, it may be taken for one who waits for the other.
+            # a's word is read first: if b's gate opens in between, a's was seen closed. Where a player's word comes late, on a busy machine, it may
+            # be taken for one that awaits the other.
             assert sum(player.runs() for player in players) <= 1 or "tenant.awaits" in meted.log(), [player.shown() for player in players]
             return all(player.opened >= turns for player in players)
 
@@ -86,7 +86,7 @@ def test_tenants_of_different_weights_run_one_at_a_time():
         assert all(player.turns()["say"] == 1 and player.turns()["flight_ns"] > 0 for player in players)
 
 
-def test_who_is_silent_leaves_the_device_to_the_other():
+def test_a_silent_tenant_leaves_the_device_to_the_other():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made = [admin.tenant(name=name, weight=weight) for name, weight in (("a", "1"), ("b", "10000"))]
@@ -137,7 +137,7 @@ def test_a_share_is_changed_live():
             assert refusal.code == VALUE, refusal
 
 
-def test_who_dies_in_its_turn_leaves_the_device_to_the_others():
+def test_a_tenant_that_dies_in_its_turn_leaves_the_device_to_the_others():
     with Daemon() as meted:
         admin = Admin(meted.place)
         stays = Player(admin.tenant(name="stays", weight="300").socket)
@@ -159,7 +159,7 @@ def hanging(admin, escalate):
     return made, hangs, other
 
 
-def test_who_does_not_drain_is_reported_and_the_others_run():
+def test_a_tenant_that_does_not_drain_is_reported_and_the_others_run():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, hangs, other = hanging(admin, "")
@@ -175,7 +175,7 @@ def test_who_does_not_drain_is_reported_and_the_others_run():
         assert admin.tenant_row(made.tenant).turn != HANGS
 
 
-def test_of_who_does_not_drain_as_it_is_stopped_that_is_said():
+def test_a_stopped_tenant_that_does_not_drain_is_reported_as_stopped():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, hangs, other = hanging(admin, "")
@@ -186,7 +186,7 @@ def test_of_who_does_not_drain_as_it_is_stopped_that_is_said():
         hangs.drain()
 
 
-def test_what_each_does_is_said_while_they_take_turns():
+def test_the_state_of_each_is_shown_while_they_take_turns():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made = [admin.tenant(name=name, weight=weight) for name, weight in (("a", "100"), ("b", "300"))]
@@ -199,7 +199,7 @@ def test_what_each_does_is_said_while_they_take_turns():
         play(players, lambda: doing() == {"computes", "idle"})
 
 
-def test_who_does_not_drain_is_killed_where_its_share_says_so():
+def test_a_tenant_that_does_not_drain_is_killed_where_its_share_says_so():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, hangs, other = hanging(admin, "kill")
@@ -209,7 +209,7 @@ def test_who_does_not_drain_is_killed_where_its_share_says_so():
         play([other], other.runs)
 
 
-def test_who_does_not_drain_is_suspended_until_its_share_is_set():
+def test_a_tenant_that_does_not_drain_is_suspended_until_its_share_is_set():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, hangs, other = hanging(admin, "suspend")
@@ -224,7 +224,7 @@ def test_who_does_not_drain_is_suspended_until_its_share_is_set():
         play([hangs, other], lambda: hangs.opened > opened)
 
 
-def test_who_waits_for_a_thread_of_its_own_at_the_gate_is_coupled_and_not_killed():
+def test_a_tenant_that_waits_for_its_own_thread_at_the_gate_is_coupled_and_not_killed():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, hangs, other = hanging(admin, "kill")
@@ -238,7 +238,7 @@ def test_who_waits_for_a_thread_of_its_own_at_the_gate_is_coupled_and_not_killed
         assert "tenant.killed" not in meted.log() and "tenant.hangs" not in meted.log()
 
 
-def test_who_says_for_ever_that_a_thread_stands_at_its_gate_runs_beside_the_others():
+def test_a_tenant_whose_thread_stands_at_its_gate_for_ever_runs_beside_the_others():
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, liar, other = hanging(admin, "kill")
@@ -262,8 +262,8 @@ def test_who_says_for_ever_that_a_thread_stands_at_its_gate_runs_beside_the_othe
         play([liar, other, third], lambda: liar.opened > opened + 2 and other.opened > more + 2)
 
 
-def test_who_hangs_until_a_thread_comes_to_its_gate_is_let_in():
-    """It says nothing more: its thread was busy when the gate closed."""
+def test_a_tenant_that_hangs_until_a_thread_comes_to_its_gate_is_let_in():
+    """It reports nothing more: its thread was busy when the gate closed."""
     with Daemon() as meted:
         admin = Admin(meted.place)
         made, hangs, other = hanging(admin, "report")

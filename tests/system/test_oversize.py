@@ -23,7 +23,7 @@ def waits(node, *arguments, options=MANAGED, name="large"):
 
 
 def go_on(waiting):
-    """Until it has ended; is_right() reads what else it says."""
+    """Until it has ended; is_right() reads the rest of its output."""
     waiting.process.stdin.write("\n\n")
     waiting.process.stdin.flush()
     waiting.is_right()
@@ -87,8 +87,8 @@ def test_a_program_that_fits_has_no_managed_memory():
         node.is_clean()
 
 
-def test_what_is_freed_is_given_back_to_whom_it_came_from():
-    """Whoever holds nothing any more is charged nothing: twice, in one process."""
+def test_freed_memory_is_given_back_to_its_source():
+    """A program that holds nothing any more is charged nothing: twice, in one process."""
     source = """
 must(cuda.cuMemFree_v2(allocate(2 << 20)[1]))  # what moves memory is there from the first block on
 size, before = 60 << 20, free()
@@ -235,7 +235,7 @@ def test_many_threads_whose_meted_is_killed_are_right():
 
 
 def test_others_beside_it_are_right():
-    """It pages; whoever fits beside it takes turns with it, and whoever does not is refused, or waits until it has ended."""
+    """It pages; a program that fits beside it takes turns with it, and one that does not is refused, or waits until it has ended."""
     with Node() as node:
         large = waits(node, *LARGE)
         beside = program(node, "train", "steps=5", options=("--wait", "1m"), name="beside")
@@ -256,7 +256,7 @@ def test_it_needs_the_whole_device():
         node.is_clean()
 
 
-def test_what_the_host_has_is_promised_once_not_for_each_device():
+def test_the_hosts_memory_is_promised_once_not_for_each_device():
     source = """
 available = next(int(line.split()[1]) << 10 for line in open("/proc/meminfo") if line.startswith("MemAvailable:"))
 first = allocate(available * 7 // 10)[0]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""meted's page on its Unix socket: figures as JSON, the stream of what changes, and who sees what.
+"""meted's page on its Unix socket: figures as JSON, the stream of changes, and what each user sees.
 
 argv[3]: the build's folder. Only root can play another user.
 """
@@ -27,7 +27,7 @@ class Shown(Daemon):
 
 
 def as_others(uid, action):
-    """What it returns there: a text."""
+    """Its result there: a text."""
     read, write = os.pipe()
 
     def act():
@@ -77,7 +77,7 @@ def same_shape(a, b):
     return type(a) is type(b)
 
 
-def test_the_node_is_what_mete_ps_prints():
+def test_the_node_equals_the_output_of_mete_ps():
     with tempfile.TemporaryDirectory() as folder:
         with Shown(place=folder + "/mete") as meted:
             admin = Admin(meted.place)
@@ -120,7 +120,7 @@ def test_a_tenant_and_a_device_by_name_and_number():
         for name in ("a%2Fb%20c", "a/b%20c", str(made.tenant)):
             answer = meted.ask(f"/v1/tenants/{name}")
             assert answer.status == 200 and [row["tenant"] for row in answer.json["tenants"]] == [made.tenant], answer.body
-            # What `mete why` says of it.
+            # The answer of `mete why` about it.
             assert answer.json["why"] == [{"tenant": made.tenant, "device": 0, "waits": False, "sentences": ["No process of it uses the GPU."]}], answer.body
         for name in ("nobody", "", "99"):
             assert meted.ask(f"/v1/tenants/{name}").status == 404, name
@@ -158,7 +158,7 @@ def test_nothing_can_be_changed():
             assert meted.ask("/v1/node", verb=verb).status == 405, verb
 
 
-def test_the_stream_says_all_and_then_what_changes():
+def test_the_stream_sends_all_and_then_changes():
     with Shown() as meted:
         stays, admin = Admin(meted.place), Admin(meted.place)
         first = stays.tenant("1GiB", name="first")
@@ -184,7 +184,7 @@ def test_the_stream_says_all_and_then_what_changes():
 
 
 def test_a_device_that_mig_takes_leaves_the_stream_and_another_comes():
-    """meted sees it, and whoever looks, without a restart."""
+    """meted sees it, and so does the page, without a restart."""
     stub, sys.argv[2] = sys.argv[2], BUILD + "/sim/lib"
     try:
         with Shown(role="--system", environment={"METE_SIM_DEVICES": "1xH100", "METE_SIM_PARTS": "0:3g.40gb"}) as meted, web.Stream(meted.page) as stream:
@@ -201,7 +201,7 @@ def test_a_device_that_mig_takes_leaves_the_stream_and_another_comes():
         sys.argv[2] = stub
 
 
-def test_what_the_changes_add_up_to_is_what_there_is():
+def test_the_changes_add_up_to_the_whole():
     with Shown() as meted:
         admin = Admin(meted.place)
         made = [admin.tenant("64MiB", name=f"t{i}") for i in range(6)]
@@ -224,7 +224,7 @@ def test_what_the_changes_add_up_to_is_what_there_is():
 
             different = []
 
-            # Both may be a second apart: as many looks as that takes.
+            # Both may be a second apart: as many readings as that takes.
             def same():
                 watched.step()
                 node = {(row["tenant"], row["device"]): without_ages(row) for row in meted.ask("/v1/node").json["tenants"]}
@@ -241,14 +241,14 @@ def test_what_the_changes_add_up_to_is_what_there_is():
 sizes = iter(range(70, 10000))
 
 
-def test_who_does_not_read_misses_changes_and_then_gets_all():
+def test_a_client_that_does_not_read_misses_changes_and_then_gets_all():
     """It holds up nobody, and nothing lines up for it: what it reads afterwards is all there is by then."""
     with Shown() as meted:
         admins = [Admin(meted.place) for _ in range(4)]  # one may keep 64 tenants
         made = [(admin, admin.tenant("64MiB", name=f"{n}-{i}-" + "x" * 200)) for n, admin in enumerate(admins) for i in range(62)]
         slow, quick = web.Watched(web.Stream(meted.page)), web.Watched(web.Stream(meted.page))
         quick.step()
-        for step in range(2):  # the first state alone is more than a socket holds; who reads nothing for 20 s is left
+        for step in range(2):  # the first state alone is more than a socket holds; a client that reads nothing for 20 s is dropped
             for admin, one in made:
                 admin.set(one.tenant, "weight", str(100 + step))
             quick.until(lambda w: all(row["fields"]["weight"] == str(100 + step) for row in w.tenants.values()))
@@ -260,7 +260,7 @@ def test_who_does_not_read_misses_changes_and_then_gets_all():
             watched.stream.close()
 
 
-def test_a_users_meted_stays_while_somebody_looks():
+def test_a_users_meted_stays_while_the_page_is_open():
     """It leaves with its last tenant, unless a page is open; and then a while after that is closed, as a page that is loaded again is away for a moment."""
     with Shown() as meted:
         admin = Admin(meted.place)
@@ -300,7 +300,7 @@ def test_a_user_has_his_number_of_viewers_and_takes_nobody_elses():
         until(again, "who left still has a place")
 
 
-# What somebody may try to see another's tenant: a path, and headers.
+# Attempts to see another's tenant: a path, and headers.
 TRIES = [(path, headers) for path in (
     "/v1/node", "/v1/node?user=root", "/v1/node?all=1", "/v1/tenants/secret", "/v1/tenants/SECRET", "/v1/tenants/%73ecret", "/v1/tenants/{id}", "/v1/tenants/{id}?",
     "/v1/tenants/", "/v1/tenants/*", "/v1/tenants/0", "/v1/tenants/-1", "/v1/tenants/own/../secret", "/v1/tenants/own%00secret", "/v1/devices/0",
@@ -310,7 +310,7 @@ TRIES = [(path, headers) for path in (
                     ("Cookie: uid=0; user=root",), ("X-Original-URL: /v1/tenants/secret", "X-Rewrite-URL: /v1/tenants/secret"))]
 
 
-def test_who_may_see_one_tenant_sees_no_other_by_any_request():
+def test_a_user_that_may_see_one_tenant_sees_no_other_by_any_request():
     if os.geteuid() != 0:
         raise Skipped("only root can play another user")
     with Shown(role="--system") as meted:
@@ -369,7 +369,7 @@ def test_who_may_see_one_tenant_sees_no_other_by_any_request():
             end_of(held)
 
 
-def test_why_one_waits_names_nobody_that_one_does_not_see():
+def test_the_reason_of_a_wait_names_no_tenant_that_the_user_does_not_see():
     if os.geteuid() != 0:
         raise Skipped("only root can play another user")
     with Shown(role="--system") as meted:

@@ -23,7 +23,7 @@ def page(tenants, devices, *options, guests=12):
     with Daemon("--page", f"{HOST}:{port}", *(options or ("--page-open",)), environment={"METE_STUB_DEVICES": str(devices + 1)}) as meted:
         crowd = Crowd(meted, tenants, devices, guests)
         browser = the_browser
-        browser.said()  # what it said of an earlier page
+        browser.said()  # its messages about an earlier page
         browser.size("normal")
         browser.url = f"http://{HOST}:{port}/"
         browser.open(browser.url)
@@ -71,7 +71,7 @@ def test_every_view_fits_every_width_and_passes_the_audit():
                     browser.size(width, theme)
                     found += too_wide(browser, f"{name}, {width}")
                     if width == "small":
-                        continue  # what the audit looks at is as on a phone
+                        continue  # the audit sees the page as on a phone
                     said = browser.driver.execute_async_script(f"axe.run(document, {RULES}).then(arguments[0], (error) => arguments[0]({{violations: [], error: String(error)}}))")
                     found += [f"{name}, {width}, {theme}: {rule['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
                               for rule in said["violations"] for node in rule["nodes"][:3]]
@@ -151,7 +151,8 @@ def test_no_device_and_64_devices():
 
 
 def test_a_meted_that_begins_anew_is_followed():
-    """Under an open page: nothing stands there twice, nothing is drawn of the time in which nobody said anything, and who has an old number has no old history."""
+    """Under an open page: nothing stands there twice, nothing is drawn of the time without figures, and a tenant with an old number has no old
+    history."""
     with page(6, 1) as (meted, crowd, browser):
         browser.wait(LIVE)
         browser.view(f"#/tenant/{crowd.made[0][1].tenant}/0")
@@ -183,7 +184,7 @@ def test_a_meted_that_begins_anew_is_followed():
         admin.close()
 
 
-def test_a_connection_that_says_nothing_is_made_anew():
+def test_a_silent_connection_is_made_anew():
     """A meted that is stopped, or a network that is gone without a word."""
     with page(1, 1) as (meted, crowd, browser):
         # Its patience is shortened, which nobody else has.
@@ -239,7 +240,7 @@ def test_each_control_is_reached_by_keyboard_and_can_be_seen():
         browser.keys(Keys.HOME)
 
 
-def test_what_meted_says_is_shown_as_it_changes():
+def test_the_page_follows_meteds_changes():
     with page(5, 2) as (meted, crowd, browser):
         browser.wait(LIVE)
         assert browser.run("return document.querySelectorAll('.cards .value')[1].textContent") == "3"
@@ -247,7 +248,7 @@ def test_what_meted_says_is_shown_as_it_changes():
         browser.wait("document.querySelector('.line[data-kind=waits] .why')?.textContent.startsWith('waits for 3.00 GiB for ')")
         browser.run("document.querySelector('.line[data-kind=waits] a').click()")
         browser.wait("document.querySelector('h1')?.textContent === 'one-that-waits' && document.querySelector('.sentence').textContent.startsWith('waits for')")
-        # Who has what it waits for, and what helps.
+        # Which tenant has what it waits for, and what helps.
         for sentence in ("a-big-one \\(tenant \\d+\\) holds .* of it, which cannot leave\\.", "It goes on once others free so much, or end\\."):
             browser.wait(f"[...document.querySelectorAll('.reasons:not([hidden]) li')].some((li) => /^{sentence}$/.test(li.textContent))")
         guests[0].close()
@@ -272,7 +273,7 @@ def test_on_paper_all_rows_stand_on_white_and_nothing_is_to_be_clicked():
         assert browser.driver.execute_cdp_cmd("Page.printToPDF", {})["data"]
         assert browser.run("return window.printed") == 60
         browser.wait(f"{rows} === {before}")
-        # What Chromium would put on paper, on the screen.
+        # The printed page, on the screen.
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
         browser.run("dispatchEvent(new Event('beforeprint'))")
         places = browser.run("return [...document.querySelectorAll('.rows .row:not([hidden])')].map((row) => [row.getBoundingClientRect().top, row.getBoundingClientRect().bottom])")

@@ -30,7 +30,7 @@ class Served(Daemon):
         return found[0] if found else None
 
 
-def test_prometheus_reads_what_a_node_would_say():
+def test_prometheus_reads_the_figures_of_a_node():
     with Served() as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB", name='a/"b\\c"')
@@ -56,7 +56,7 @@ def test_prometheus_reads_what_a_node_would_say():
         admin.close()
 
 
-def test_it_says_nothing_else_and_changes_nothing():
+def test_it_serves_nothing_else_and_changes_nothing():
     with Served() as meted:
         assert web.ask(meted.at, "/healthz").body == "ok\n"
         for path in ("/", "/v1/node", "/v1/events", "/metrics/", "/metrics/x"):
@@ -66,7 +66,7 @@ def test_it_says_nothing_else_and_changes_nothing():
         assert set(statuses) <= {200, 503} and statuses[0] == 200
 
 
-def test_where_it_cannot_be_is_said():
+def test_an_address_that_cannot_be_served_is_named():
     def refused(*options):
         with tempfile.TemporaryDirectory() as place:
             done = subprocess.run([sys.argv[1], "--system", "--dir", place, "--driver", sys.argv[2], *options], capture_output=True, text=True, timeout=PATIENCE)

@@ -20,7 +20,7 @@ class Token:
         os.chmod(self.path, mode)
 
 
-def test_what_is_not_safe_is_not_shown():
+def test_the_page_is_not_shown_where_that_is_not_safe():
     for address in ("127.0.0.1:0", ":0", "[::1]:0", "0.0.0.0:0"):
         assert "whoever reaches this address would see all tenants; accepted: --page-token FILE" in refused("--page", address), address
     for address in (":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0"):
@@ -37,7 +37,7 @@ def test_what_is_not_safe_is_not_shown():
 
 
 PATHS = ("/v1/node", "/v1/events", "/v1/tenants/secret", "/v1/devices/0", "/v1/nothing", "/anything")
-# Ways to say something that is not the token; none may be taken for it.
+# Ways to send something that is not the token; none may be taken for it.
 WITHOUT = ((), ("Authorization: Bearer",), ("Authorization: Bearer ",), ("Authorization: Bearer " + TOKEN[:-1],), ("Authorization: Bearer " + TOKEN + "x",),
            ("Authorization: Bearer " + TOKEN.upper(),), (f"Authorization: Basic {TOKEN}",), (f"Authorization: {TOKEN}",), (f"Cookie: token={TOKEN}",), (f"X-Token: {TOKEN}",),
            ("Authorization: Bearer " + TOKEN + TOKEN,), (f"Proxy-Authorization: Bearer {TOKEN}",))

@@ -53,7 +53,7 @@ class Secure(Daemon):
         return web.ask(self.at, path, host=host, headers=headers)
 
     def plain(self, data):
-        """What comes back, until it is closed."""
+        """The bytes that come back, until it is closed."""
         with web.connect((HOST, self.port)) as made:
             made.sendall(data)
             return web.hear_out(made)
@@ -130,7 +130,7 @@ def test_a_handshake_that_never_ends_keeps_nobody_waiting():
             held += [web.connect((HOST, meted.port)) for _ in range(6)]
             for one in held[-6:]:
                 one.sendall(whole[:size])
-        # Who holds as many as a host may makes room for himself.
+        # A client that holds as many as a host may makes room for itself.
         assert meted.ask().status == 200
         for one in held:  # each has its time
             try:
@@ -142,7 +142,7 @@ def test_a_handshake_that_never_ends_keeps_nobody_waiting():
         assert meted.ask().status == 200
 
 
-def test_who_waits_within_a_handshake_keeps_no_core_busy():
+def test_a_client_that_waits_within_a_handshake_keeps_no_core_busy():
     with Secure(Files()) as meted:
         def switches():
             return sum(int(count) for thread in os.listdir(f"/proc/{meted.process.pid}/task")
@@ -153,12 +153,12 @@ def test_who_waits_within_a_handshake_keeps_no_core_busy():
             assert silent.recv(1)  # its part of the handshake
             before = switches()
             time.sleep(2)
-            # A look each 10 ms, at most. It was one each 1 to 2 ms.
+            # A check each 10 ms, at most. It was one each 1 to 2 ms.
             assert switches() - before < 600
             assert meted.ask().status == 200
 
 
-def test_a_client_cannot_choose_what_is_dear():
+def test_a_client_cannot_choose_expensive_algorithms():
     files = Files()
     files.make(kind=("rsa:2048",))
     with Secure(files) as meted:
@@ -170,7 +170,7 @@ def test_a_client_cannot_choose_what_is_dear():
             assert said.returncode == 0, (options, said)
 
 
-def test_what_is_no_tls_ends_its_connection_and_nothing_else():
+def test_bytes_that_are_no_tls_end_their_connection_and_nothing_else():
     with Secure(Files()) as meted:
         said = meted.plain(web.request("/v1/node", headers=BEARER))
         assert said.startswith(b"HTTP/1.1 400 ") and said.endswith(b"this address speaks TLS: use https://\n"), said
@@ -181,7 +181,7 @@ def test_what_is_no_tls_ends_its_connection_and_nothing_else():
         assert meted.ask().status == 200
 
 
-def test_who_asks_for_handshakes_without_end_is_refused():
+def test_a_client_that_asks_for_handshakes_without_end_is_refused():
     with Secure(Files()) as meted:
         whole = hello(meted)
 
@@ -206,7 +206,7 @@ def test_who_asks_for_handshakes_without_end_is_refused():
         until(lambda: try_status(meted) == 200, "nobody is served any more")
 
 
-def test_who_was_answered_before_is_served_while_strangers_from_many_addresses_use_up_all_handshakes():
+def test_a_known_client_is_served_while_strangers_from_many_addresses_use_up_all_handshakes():
     with Secure(Files()) as meted:
         whole, over, refused = hello(meted), threading.Event(), threading.Event()
         assert meted.ask().status == 200
@@ -243,7 +243,7 @@ def try_status(meted):
         return 0
 
 
-def test_what_cannot_be_used_is_said():
+def test_options_of_tls_that_cannot_be_used_are_refused():
     files, other = Files(), Files()
     page = ("--page", f"{HOST}:0")
     assert "whoever reaches this address would see all tenants" in refused(*page, *files.options()), "TLS is no token"

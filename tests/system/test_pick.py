@@ -19,7 +19,7 @@ def uuid(n):
 
 
 def environment(place, **settings):
-    """The CLI looks for a user's meted in $XDG_RUNTIME_DIR/mete."""
+    """The CLI finds a user's meted in $XDG_RUNTIME_DIR/mete."""
     runtime = os.path.dirname(place) if place else "/nonexistent"
     return {"PATH": os.environ["PATH"], "METE_DRIVER": sys.argv[2], "METE_STUB_DEVICES": Meted.devices,
             "XDG_RUNTIME_DIR": runtime, **settings}
@@ -84,7 +84,7 @@ def test_without_meted_nvml_alone_decides():
         assert printed(place, **loads) == uuid(1)
 
 
-def test_nothing_free_is_said_and_tried_again():
+def test_a_lack_of_free_gpus_is_reported_and_tried_again():
     with tempfile.TemporaryDirectory() as folder:
         done = pick(nowhere(folder), "--attempts", "3", "--interval", "10ms", METE_STUB_LOADS="90,90,90,90")
         assert done.returncode == 1 and done.stderr == "mete pick: none of 4 GPUs is as free as requested\n", done
@@ -187,7 +187,7 @@ def program_on(meted, *options):
     return program
 
 
-def test_a_restarted_meted_knows_who_has_what():
+def test_a_restarted_meted_knows_which_caller_has_which_gpu():
     with Meted(3) as meted:
         program = program_on(meted)
         assert printed(meted.place, "--hold", "10m") == uuid(1)
@@ -204,7 +204,7 @@ def test_a_restarted_meted_knows_who_has_what():
         until(lambda: pick(meted.place, "--exclude", "1,2", "--hold", "1ms").returncode == 0)
 
 
-def test_what_was_given_back_is_free_after_a_restart():
+def test_a_gpu_that_was_given_back_is_free_after_a_restart():
     with Meted(1) as meted:
         # The holder is this process, so it is not its end that sets the GPU free.
         holder = Admin(meted.place)
@@ -215,7 +215,7 @@ def test_what_was_given_back_is_free_after_a_restart():
         assert printed(meted.place) == uuid(0)
 
 
-def test_who_ended_while_meted_was_away_has_nothing():
+def test_a_caller_that_ended_while_meted_was_away_has_nothing():
     with Meted(2) as meted:
         program = program_on(meted)
         printed(meted.place, "--hold", "50ms")
@@ -229,7 +229,7 @@ def test_who_ended_while_meted_was_away_has_nothing():
         assert done.returncode == 0, done
 
 
-def test_a_process_number_that_came_back_is_not_who_had_the_gpu():
+def test_a_process_with_a_reused_number_does_not_have_the_gpu():
     with Meted(1) as meted:
         program = program_on(meted)
         meted.kill()
@@ -290,7 +290,7 @@ def test_programs_share_no_gpu_though_no_meted_ran():
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(place))
             return started, started.stdout.readline().strip()
 
-        # At once, and one after the other; whoever is first starts meted, and it stays as long as anybody has a GPU.
+        # At once, and one after the other; the first caller starts meted, and it stays as long as any caller has a GPU.
         racers = [subprocess.Popen([METE, "pick", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; read line; true"], text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(place)) for _ in range(2)]
         got = [racer.stdout.readline().strip() for racer in racers]

@@ -83,7 +83,7 @@ def main():
                 sum(size["milli"] for size in run["sizes"].values()), run
         plot = xml.dom.minidom.parse(os.path.join(lives, "default-stranded.svg"))
         assert len(plot.getElementsByTagName("polyline")) == 2
-        # What cannot be written is said before the work, not after.
+        # A file that cannot be written is reported before the work, not after.
         done = replay("--placement", "-q", "-o", os.path.join(folder, "openb_pod_list_default.csv"), folder)
         assert done.returncode == 1 and "openb_pod_list_default.csv: Not a directory" in done.stderr, done
 

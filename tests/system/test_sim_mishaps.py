@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-# Does what each letter says and prints the answers: a allocate, k launch and wait, n NVML's ECC count.
+# Carries out each letter and prints the answers: a allocate, k launch and wait, n NVML's ECC count.
 PROGRAM = r'''
 import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")

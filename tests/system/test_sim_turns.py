@@ -13,8 +13,8 @@ import tempfile
 KERNELS = 100  # of one program: 2 s for both
 PERIOD_NS = 167e6  # of a sample of the utilisation
 
-# Kernels of 10 ms, always some ahead of the device, until its input ends. Says "ready" after the first
-# ones, and after so many more as a line of its input asks for; and how often nothing was ahead.
+# Kernels of 10 ms, always some ahead of the device, until its input ends. Prints "ready" after the first ones, and after so many more as a text line
+# of its input asks for; and how often nothing was ahead.
 PROGRAM = r'''
 import ctypes, select, sys
 BATCH, AHEAD = 4, 4

@@ -88,7 +88,7 @@ class Node(Daemon):
         self.admin = Admin(self.place)  # it stays while somebody is connected
 
     def ask(self):
-        """What `mete ps --json` says; None: nobody answers."""
+        """The output of `mete ps --json`; None: nobody answers."""
         ran = subprocess.run([BUILD + "/cli/mete", "ps", "--json"], env=self.environment, capture_output=True, text=True)
         said = json.loads(ran.stdout) if ran.returncode == 0 else {}
         return said if said.get("meted") else None
@@ -244,7 +244,7 @@ class Toucher(Program):
         self.hears("touched")
 
 
-def test_who_only_touches_its_memory_gets_it_back():
+def test_a_program_that_only_touches_its_memory_gets_it_back():
     with Node() as node:
         first, second = Toucher(node, "first"), Toucher(node, "second")
         for _ in range(3):
@@ -256,19 +256,19 @@ def test_who_only_touches_its_memory_gets_it_back():
         node.is_clean()
 
 
-def test_ps_tells_who_waits_for_its_memory_from_who_does_not_want_it():
+def test_ps_tells_a_wait_for_memory_from_memory_that_is_not_wanted():
     def state(name):
         return next(line for line in node.said("ps").splitlines() if name in line)
 
     with Node() as node:
         first, second = Toucher(node, "first"), Toucher(node, "second")
         until(lambda: re.search(r"idle, [\d.]+ [GM]iB in the host's memory", state("first")), lambda: state("first"))
-        # Nobody who is stopped leaves.
+        # No process that is stopped leaves.
         pid = node.row("second")["processes"][0]["pid"]
         os.kill(pid, signal.SIGSTOP)
         first.process.stdin.write("\n")
         until(lambda: "waits for its memory" in state("first"), lambda: state("first"))
-        # Nor does it ask for anything: it is told nonetheless for whom it waits, and so is its user.
+        # Nor does it ask for anything: it is told nonetheless for which tenant it waits, and so is its user.
         stuck = rf"tenant {node.row('second')['tenant']} \(second\)"
         until(lambda: re.search(rf"waits for its memory for \S+ m?s: {stuck} does not make room", state("first")), lambda: state("first"))
         assert node.row("first")["behind"] == node.row("second")["tenant"] and not node.row("second")["behind"]
@@ -281,7 +281,7 @@ def test_ps_tells_who_waits_for_its_memory_from_who_does_not_want_it():
         node.is_clean()
 
 
-def test_who_is_killed_in_the_middle_leaves_nothing_and_disturbs_nobody():
+def test_a_guest_that_is_killed_in_the_middle_leaves_nothing_and_disturbs_nobody():
     with Node() as node:
         programs = start(node, LONG, TRAIN, TRAIN)
         moving(node, DEVICE << 19)
@@ -289,7 +289,7 @@ def test_who_is_killed_in_the_middle_leaves_nothing_and_disturbs_nobody():
         all_right(node, programs[1:])
 
 
-def test_who_is_stopped_in_the_middle_goes_on_where_it_was():
+def test_a_guest_that_is_stopped_in_the_middle_goes_on_where_it_was():
     with Node() as node:
         # From then on nothing of it can leave, nor what it has freed and keeps: even so there is room for one of the others, and for what
         # cannot move of all four. (With 76 MiB of ballast there was not always, and an ask was refused.)
@@ -306,13 +306,13 @@ def test_who_is_stopped_in_the_middle_goes_on_where_it_was():
         all_right(node, programs[:1])
 
 
-def test_who_is_suspended_frees_the_device_and_is_right_after_it_was_resumed():
+def test_a_suspended_program_frees_the_device_and_is_right_after_it_was_resumed():
     with Node() as node:
         away, = start(node, LONG + ("stdin=1",))
         away.hears("train: half way")
         assert node.row(away.name)["movable_bytes"] >= 96 << 20
         other = Program(node, "other", TRAIN)
-        away.process.stdin.write("\n")  # it goes on, but does not end before we say so
+        away.process.stdin.write("\n")  # it goes on, but does not end before we tell it to
         node.mete("suspend", away.name)
         until(lambda: node.row(away.name)["movable_bytes"] == 0 and node.row(away.name)["out_bytes"] >= 96 << 20)
         assert node.row(away.name)["suspended"]
@@ -324,7 +324,7 @@ def test_who_is_suspended_frees_the_device_and_is_right_after_it_was_resumed():
         all_right(node, [away])
 
 
-def test_who_moves_only_since_its_share_was_set_computes_again_when_it_is_resumed():
+def test_a_program_made_movable_by_its_share_computes_again_when_it_is_resumed():
     steady = ("steady", "memory=64M", "kernel_us=500", "ahead=4", "seconds=36000", "report_ms=3600000", "stdin=1")
     with Node() as node:
         programs = [Program(node, "other", steady, "--memory", "90M", "--weight", "200"), Program(node, "away", steady, "--memory", "90M")]
@@ -343,7 +343,7 @@ def test_who_moves_only_since_its_share_was_set_computes_again_when_it_is_resume
             assert program.process.returncode == 0, (out, error)
 
 
-def test_who_swaps_no_longer_gets_back_what_was_out_before_a_restart():
+def test_a_program_that_swaps_no_longer_gets_back_memory_evicted_before_a_restart():
     for options in (), ("--weight", "200"):
         with Node("--grace", "2s") as node:
             away = Program(node, "away", LONG + ("stdin=1",), *options)
@@ -359,7 +359,7 @@ def test_who_swaps_no_longer_gets_back_what_was_out_before_a_restart():
             all_right(node, [away, other])
 
 
-def test_who_swaps_no_longer_makes_room_with_what_could_move_before():
+def test_a_program_that_swaps_no_longer_makes_room_with_memory_movable_before():
     with Node() as node:
         first = Program(node, "first", LONG + ("stdin=1",))
         first.hears("train: half way")
@@ -381,7 +381,7 @@ def test_a_meted_that_is_killed_in_the_middle_is_replaced_and_nobody_notices():
         all_right(node, programs)
 
 
-def test_whatever_happens_at_random():
+def test_random_histories():
     seed = int(os.environ.get("METE_SEED", time.time_ns() % 1000000))
     print(f"METE_SEED={seed}")
     generator = random.Random(seed)
@@ -419,7 +419,7 @@ def test_whatever_happens_at_random():
             all_right(node, programs)
 
 
-def test_a_program_without_a_limit_moves_and_one_with_a_limit_only_if_it_is_asked_to():
+def test_a_program_without_a_limit_moves_and_one_with_a_limit_only_on_request():
     with Node() as node:
         shares = {"free": (), "limited": ("--memory", "64M"), "both": ("--memory", "64M", "--swap", "auto"), "neither": ("--swap", "off")}
         for name, options in shares.items():
@@ -431,7 +431,7 @@ def test_a_program_without_a_limit_moves_and_one_with_a_limit_only_if_it_is_aske
 
 
 def is_told_why(node, bit, words, *options):
-    """Programs run as they would without mete, and `mete ps` says why nothing of them can move."""
+    """Programs run as they would without mete, and `mete ps` gives the reason why none of their memory can move."""
     program = Program(node, "first", ("train", "steps=1000000", "ballast=40M"), *options)
     until(lambda: (row := node.row("first")) and row["unmovable_why"] & bit and row["allocated_bytes"] > 40 * MIB)
     assert node.row("first")["movable_bytes"] == 0
@@ -440,12 +440,12 @@ def is_told_why(node, bit, words, *options):
     program.kill()
 
 
-def test_without_a_store_programs_run_as_ever_and_ps_says_why_nothing_moves():
+def test_without_a_store_programs_run_as_ever_and_ps_tells_why_nothing_moves():
     with Node(store="0") as node:
         is_told_why(node, 1024, "cannot move: this meted has no store")
 
 
-def test_a_store_in_which_nothing_has_room_is_named_to_who_asks_for_memory_that_moves():
+def test_a_store_without_room_is_named_to_a_program_that_asks_for_movable_memory():
     for store, words in ("256MiB", "too small for anything to move: it has 256MiB for each device, and needs more than 256MiB"), ("0", "--store 0"), ("512MiB", ""):
         with Node(store=store) as node:
             command = [BUILD + "/cli/mete", "run", "--memory", "64M", "--swap", "auto", "--", "true"]
@@ -453,7 +453,7 @@ def test_a_store_in_which_nothing_has_room_is_named_to_who_asks_for_memory_that_
             assert words in told and ("swap=auto" in told) == bool(words), (store, told)
 
 
-def test_on_several_devices_programs_run_as_ever_and_ps_says_why_nothing_moves():
+def test_on_several_devices_programs_run_as_ever_and_ps_tells_why_nothing_moves():
     with Node(METE_SIM_DEVICES="2xSIM") as node:
         is_told_why(node, 256, "cannot move: the tenant has several devices", "--device", "0,1")
 

@@ -129,7 +129,7 @@ def test_a_primary_context_that_ends_again_and_again():
 def test_eight_that_hold_four_times_the_device():
     with Node() as node:
         programs = start(node, *[("train", f"steps={10 + i}", "ballast=92M") for i in range(8)])
-        # What they hold at a time, as the machine is busy or not, is not for a test to say: each waits for its first turn.
+        # A test cannot set what they hold at a time, as the machine is busy or not: each waits for its first turn.
         all_right(node, programs)
 
 

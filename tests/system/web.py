@@ -33,7 +33,7 @@ def request(path, host="localhost", headers=(), verb="GET", close=True):
 
 
 def hear_out(made):
-    """What comes until the peer closes, or resets."""
+    """The bytes that come until the peer closes, or resets."""
     said = b""
     try:
         while data := made.recv(1 << 16):
@@ -102,7 +102,7 @@ class Stream:
 
 
 class Watched:
-    """What a viewer knows after each event: rows by name, as the page keeps them."""
+    """A viewer's state after each event: rows by name, as the page keeps them."""
 
     def __init__(self, stream):
         self.stream, self.tenants, self.devices, self.states = stream, {}, {}, 0

@@ -15,7 +15,7 @@ enum { TENANTS = 4, HISTORIES = 100, TURN_MS = 8, LATE_MOST = 12, CALLS = 4000 }
 struct tenant {
 	struct alike_seat seat;
 	bool there, busy;
-	bool mute;			     /* its guests never say that they are idle */
+	bool mute;			     /* its guests never report that they are idle */
 	unsigned round_ms;		     /* for which it runs while the device is open */
 	unsigned work_ms, rest_ms, phase_ms; /* rest_ms 0: it always wants the device */
 	unsigned hollow_ms; /* of 10, in which its host does not get ready what it wants to run */
@@ -27,7 +27,7 @@ static struct {
 	struct tenant tenants[TENANTS];
 	unsigned count, period_ms, running, left_ms;
 	uint64_t now, sample_ns, answer_ns;
-	bool blind, heard; /* heard: its guests were asked to say when they are idle */
+	bool blind, heard; /* heard: its guests were asked to report when they are idle */
 	/* What happened. */
 	uint64_t heard_ms, looks, open_ms, governed_ms, governed_first, opened_since,
 		open_longest_ms, changes;
@@ -56,7 +56,7 @@ static inline bool wants(const struct tenant *t)
 	return !t->rest_ms || at % (t->work_ms + t->rest_ms) < t->work_ms;
 }
 
-/* They say it while they are asked to. They begin as if they wanted the device. */
+/* They report it while they are asked to. They begin as if they wanted the device. */
 static inline void set_busy(void)
 {
 	bool listens = alike_listens(&m.alike), begins = listens && !m.heard;

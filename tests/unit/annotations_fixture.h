@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the tests of annotations: a pod that says something, on a node that allows something. */
+/* For the tests of annotations: a pod with annotations, on a node with bounds. */
 #pragma once
 
 #include "plugin/config/annotations.h"

@@ -13,7 +13,7 @@ enum {
 	HISTORIES = 40,
 	CHUNK = 16,
 	CAPACITY = 20 * CHUNK,
-	SETTLED_MS = 300000 /* five sets of 30 s, and what they wait for each other */
+	SETTLED_MS = 300000 /* five sets of 30 s, and their waits for each other */
 };
 
 struct guest {
@@ -81,7 +81,7 @@ static inline void drain(struct guest *g)
 	apply(g);
 }
 
-/* ---- what the machines say ------------------------------------------------------------------- */
+/* ---- the machines' actions ------------------------------------------------------------------- */
 
 static inline void obey_turns(const struct turns_action *a)
 {
@@ -118,7 +118,7 @@ static inline void obey(const struct residency_action *a)
 	g->credit += a->verb == RESIDENCY_CREDIT ? a->bytes : 0;
 	g->drop += a->verb == RESIDENCY_DROP ? a->bytes : 0;
 	g->stop |= a->verb == RESIDENCY_STOP;
-	/* Law 5: nothing of who has a turn leaves. */
+	/* Law 5: no memory of a tenant that has a turn leaves. */
 	expect(a->verb != RESIDENCY_EVICT || g->gate == GATE_SHUT_OFF);
 	if (a->verb == RESIDENCY_GRANT) {
 		g->here += a->bytes;

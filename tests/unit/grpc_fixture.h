@@ -17,10 +17,10 @@ static struct {
 	struct grpc_server *server;
 	struct grpc_client *client;
 	char folder[64], path[96];
-	/* What the server's methods saw. */
+	/* Seen by the server's methods. */
 	struct grpc_call *open[ASKS]; /* calls of /t/Wait that are not over */
 	unsigned called, gone, opened, closed;
-	/* What the client's answers were. */
+	/* The client's answers. */
 	unsigned answered, ok;
 	enum grpc_status status;
 	char message[GRPC_MESSAGE_MAX + 1];
@@ -102,8 +102,8 @@ static unused struct grpc_asked *ask(const char *path, const char *request, uint
 	return asked;
 }
 
-/* All that can happen by itself has happened: everybody is in this thread, so that what was sent is
- * there at once. */
+/* All that can happen by itself has happened: both ends are in this thread, so that a message is
+ * there as soon as it is sent. */
 static unused void settle(void)
 {
 	for (int i = 0; i < 8; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of a connection, frame by frame and without a library: what no decent one sends. */
+/* The other end of a connection, frame by frame and without a library: it sends frames that no
+ * decent peer sends. */
 #pragma once
 
 #include "tests/unit/grpc_fixture.h"
@@ -18,7 +19,7 @@ enum {
 };
 enum { END_STREAM = 1, ACK = 1, END_HEADERS = 4 };
 
-/* What is to be sent, and what came. */
+/* The bytes to be sent, and those that came. */
 static struct {
 	int fd;
 	uint8_t out[1 << 20], in[1 << 20];
@@ -105,7 +106,7 @@ static void look(void)
 	raw.over |= raw.in_size < sizeof(raw.in);
 }
 
-/* Sends what was put, and looks at what comes back, until both are at rest. */
+/* Sends the frames that were put, and reads those that come back, until both are at rest. */
 static unused void say(void)
 {
 	size_t sent = 0, before;
@@ -165,7 +166,7 @@ static unused int64_t last_number(unsigned type, size_t offset)
 }
 
 /* Whether the text is among what came; our own server's fields are short enough to come plain or
- * Huffman coded, so that only DATA can be looked for. */
+ * Huffman coded, so that only DATA can be searched for. */
 static unused bool came(const char *text)
 {
 	return memmem(raw.in, raw.in_size, text, strlen(text)) != NULL;

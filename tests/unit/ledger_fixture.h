@@ -43,7 +43,7 @@ static inline void ask(struct ledger_holder *who, uint64_t id, uint64_t bytes, u
 	expect_eq(ledger_ask(l, who, &request, now), 0);
 }
 
-/* What holders say is always up to date here. */
+/* Holders' reports are always up to date here. */
 static inline int next_action(uint64_t now)
 {
 	int any;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guests of test_ledger_always.c, what the ledger must say of them, and the laws. */
+/* The guests of test_ledger_always.c, the ledger's right figures for them, and the laws. */
 #pragma once
 
 #include "core/ledger/ledger.h"
@@ -31,7 +31,7 @@ struct guest {
 	struct ledger_holder *holder; /* NULL: not there */
 	unsigned account;
 	uint64_t granted, allocated, evicted, residual;
-	uint64_t used; /* says the driver */
+	uint64_t used; /* by the driver */
 	struct model_ask asks[ASKS];
 	int recalled; /* a recall to answer */
 	uint64_t recall_until;
@@ -128,7 +128,7 @@ static inline uint64_t booked_on(unsigned device)
 	return sum;
 }
 
-/* What it gave back of what was more than its limit it does not count for again. */
+/* Memory beyond its limit that it has given back does not count for it again. */
 static inline void track(void)
 {
 	for (unsigned i = 0; i < ACCOUNTS; i++) {
@@ -211,7 +211,7 @@ static inline uint64_t account_room(const struct account *a)
 	return used < a->limit ? a->limit - used : 0;
 }
 
-/* Law 14: its answer is only known after a look that is owed. */
+/* Law 14: its answer is only known after a measurement that is owed. */
 static inline int awaits_owed(const struct guest *g, const struct model_ask *ask)
 {
 	return account_of(g)->unsettled == LEDGER_OWED && m.looks < ask->looks + LEDGER_LOOKS;
@@ -330,7 +330,7 @@ static inline void on_recall(const struct ledger_action *action)
 	struct guest *g = guest_of(action);
 
 	expect(!g->recall_until); /* it has answered the one before, or asked */
-	/* It may have used meanwhile what it had when it was looked at. */
+	/* It may have used its credit since that was counted. */
 	expect(action->bytes > 0 && action->bytes <= g->granted);
 	g->recalled = 1;
 	g->recall_until = m.now + RECALL_NS;
@@ -353,8 +353,8 @@ static inline void report_all(void)
 	}
 }
 
-/* Nobody but who is asked for. */
-static inline void on_look(const struct ledger_action *action)
+/* Only the accounts that are asked for. */
+static inline void on_refresh(const struct ledger_action *action)
 {
 	for (int i = 0; i < GUESTS; i++) {
 		struct guest *g = &m.guests[i];
@@ -397,12 +397,12 @@ static inline void pump(void)
 			on_recall(&action);
 			break;
 		case LEDGER_REFRESH:
-			on_look(&action);
+			on_refresh(&action);
 			break;
 		}
 	}
 	deadline = ledger_deadline(m.l, m.now);
-	/* Whoever still waits has a time at which it is looked at again; else no timer runs. */
+	/* Each ask that still waits has a time at which it is decided again; else no timer runs. */
 	if (any_ask(0) && (any_expected() || any_ask(1)))
 		expect(!deadline || deadline > m.now);
 	else if (any_ask(0))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For random histories: core/turns and core/residency of one device, on a clock that the history
- * moves. What the machines order, a history's own guests obey.
+ * moves. A history's own guests obey the machines' orders.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct machines {
 	uint64_t now;
 };
 
-/* Who obeys what they order. */
+/* The guests that obey their orders. */
 struct machines_guests {
 	void (*turn)(const struct turns_action *action);
 	void (*move)(const struct residency_action *action);
@@ -43,7 +43,7 @@ static inline struct residency_tuning machines_tuning(uint64_t chunk_bytes)
 	return tuning;
 }
 
-/* Whatever is ordered is obeyed; an order for core/turns goes first. */
+/* Every order is obeyed; an order of core/turns goes first. */
 static inline void machines_pump(struct machines *m, const struct machines_guests *guests)
 {
 	struct turns_action turn;

@@ -42,7 +42,7 @@ extern struct parts *parts;
 
 /* meted starts, and finds that on its record. */
 void around_begin(enum config_mig mig, const char *recorded);
-/* And the first look. */
+/* And the first check. */
 void around_start(void);
 void around_end(void);
 /* The path of meted's record. */

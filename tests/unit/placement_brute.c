@@ -3,7 +3,7 @@
 #include "tests/test.h"
 #include "tests/unit/placement_world.h"
 
-/* What the pod would hold of a GPU; false: its containers are in each other's way there. */
+/* The pod's part of a GPU; false: its containers are in each other's way there. */
 static bool would_hold(const struct pod *pod, int gpu, struct load *ret_load)
 {
 	const struct placement_request *request = &pod->request;
@@ -82,7 +82,7 @@ static bool gpu_holds(const struct pod *pod, int gpu)
 		there.memory[c] += more.memory[c];
 		there.compute[c] += more.compute[c];
 	}
-	/* Of other classes, what was promised before stays promised. */
+	/* Room that was promised to other classes before stays promised. */
 	return (!more.memory[pod->request.class] ||
 		oracle_room(it->memory_bytes, there.memory, true, pod->request.class) >= 0) &&
 	       (!more.compute[pod->request.class] ||

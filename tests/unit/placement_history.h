@@ -143,8 +143,8 @@ static inline void pass(void)
 	}
 }
 
-/* A node without pods leaves, and another one comes in its place; in between, it may be looked at
- * what that means for others. */
+/* A node without pods leaves, and another one comes in its place; in between, the effect on others
+ * may be asked for. */
 static inline void replace_node(uint32_t n)
 {
 	struct placement_request request = world_request(2);
@@ -165,8 +165,8 @@ static inline void replace_node(uint32_t n)
 		expect_eq(placement_explain(world.p, &request, n, &refusal), 0);
 }
 
-/* A node becomes another one under its pods; or it does not, as GPUs that are in use are not said
- * to be gone. */
+/* A node becomes another one under its pods; or it does not, as GPUs that are in use are not
+ * reported as gone. */
 static inline void change_node(uint32_t n)
 {
 	struct placement_node now = world_node(), told;

@@ -20,7 +20,7 @@ uint32_t oracle_slices(const struct placement_device *gpu, uint16_t name, uint8_
 	return it && start < 4 && it->starts >> start & 1 ? ((1u << it->size) - 1) << start : 0;
 }
 
-/* What the pod holds of one GPU: the most of any phase; its MIG instances all the time. */
+/* The pod's part of one GPU: the most of any phase; its MIG instances all the time. */
 static struct load pod_load(const struct pod *pod, int gpu)
 {
 	const struct placement_device *it = &world.node[pod->node].device[gpu];
@@ -133,7 +133,7 @@ static int64_t beyond(int64_t room)
 	return room < 0 ? -room : 0;
 }
 
-/* Is more promised of the GPU than there is? It is said by how much. */
+/* Is more promised of the GPU than there is? By how much? */
 static bool gpu_is_over(uint32_t n, int g, const struct placement_left *left, int class)
 {
 	const struct placement_device *it = &world.node[n].device[g];
@@ -356,7 +356,7 @@ void expect_a_binding_reason(uint32_t node, const struct placement_request *requ
 		if (oracle_fits(node, request, 1u << r))
 			alone |= 1u << r;
 	expect(!alone || (alone >> refusal.reason & 1));
-	/* What is said of the node is true of it: GPUs that are not there are said to be missing.
+	/* The reasons given for a node are true of it: GPUs that are not there are called missing.
 	 */
 	if (refusal.reason <= PLACEMENT_NO_MODEL)
 		expect(oracle_node(node, request) >> refusal.reason & 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small random cluster for the laws of core/placement/placement.h: what it consists of, whom it
- * is asked for, and an oracle. That keeps its own list of pods and works everything out anew, by
- * trying all sets of GPUs; it shares no code with the machine.
+ * A small random cluster for the laws of core/placement/placement.h: its nodes, the pods that come,
+ * and an oracle. The oracle keeps its own list of pods and works everything out anew, by trying all
+ * sets of GPUs; it shares no code with the machine.
  */
 #pragma once
 
@@ -46,12 +46,12 @@ void world_given(void);
 struct placement *world_fresh(void *memory, size_t size);
 
 struct placement_node world_node(void);
-/* Draws how much may be promised to whom. */
+/* Draws how much may be promised to which class. */
 void world_factors(void);
 struct placement_request world_request(int most_containers);
 bool world_chance(int percent);
 
-/* What a GPU has promised to the pods that are there. */
+/* The amounts that a GPU has promised to the pods that are there. */
 struct load {
 	uint64_t memory[PLACEMENT_CLASSES], compute[PLACEMENT_CLASSES];
 	uint32_t tenants, exclusive, pods, slices, instances[PROFILES];
@@ -61,15 +61,15 @@ struct load {
 
 /* The oracle, in placement_oracle.c. */
 struct load oracle_load(uint32_t node, int gpu);
-/* What is left of `capacity` for a class. */
+/* The rest of `capacity` for a class. */
 int64_t oracle_room(uint64_t capacity, const uint64_t *used, bool memory, int class);
 /* Does a container run in a phase: beside init container `phase`, or (-1) after all of them? */
 bool oracle_runs(const struct placement_request *request, int container, int phase);
-/* What of the node, and not of its GPUs, is in the way, as bits. */
+/* The amounts of the node, and not of its GPUs, that are in the way, as bits. */
 uint32_t oracle_node(uint32_t node, const struct placement_request *request);
 /* The slices of an instance on a GPU; 0: no such one is offered there. */
 uint32_t oracle_slices(const struct placement_device *gpu, uint16_t name, uint8_t start);
-/* But on nodes that changed: what is beyond there is shown as such. */
+/* But on nodes that changed: there, the excess is shown as such. */
 void expect_nothing_promised_twice(void);
 void expect_a_binding_reason(uint32_t node, const struct placement_request *request);
 

@@ -59,7 +59,7 @@ static inline uint64_t sum_out(const struct guest *g)
 	return sum;
 }
 
-/* Copies of what is on the device, until it has no more than `most` in the store. */
+/* Copies of resident blocks, until it has no more than `most` in the store. */
 static inline void forget_copies(struct guest *g, uint64_t most)
 {
 	for (int i = 0; i < BLOCKS && sum_of(g, false) > most; i++) {
@@ -104,7 +104,7 @@ static inline void allocated(struct guest *g, uint64_t bytes)
 		residency_free(&g->member, bytes, 0, w.m.now);
 }
 
-/* ---- what the machines say ------------------------------------------------------------------- */
+/* ---- the machines' actions ------------------------------------------------------------------- */
 
 static inline void obey_turns(const struct turns_action *a)
 {

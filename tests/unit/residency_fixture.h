@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the examples of core/residency: a device and four tenants, whose guests do at once what they
- * are told. */
+/* For the examples of core/residency: a device and four tenants, whose guests obey at once. */
 #pragma once
 
 #include "core/residency/residency.h"
@@ -118,7 +117,8 @@ static inline void idles(int i)
 	pump();
 }
 
-/* A chunk of what is ordered leaves, and what is credited comes. Returns true if anything moved. */
+/* A chunk of the ordered memory leaves, and credited memory comes. Returns true if anything moved.
+ */
 static inline bool move_chunk(int i)
 {
 	uint64_t out = w.evict[i] < 64 * MIB ? w.evict[i] : 64 * MIB;
@@ -148,7 +148,7 @@ static inline void move_all(void)
 }
 
 /* Member 0, of 5 GiB, is told to leave for the first time: 1 GiB and more. */
-static inline void given_who_must_leave(void)
+static inline void given_a_tenant_that_must_leave(void)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);

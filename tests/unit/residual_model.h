@@ -13,7 +13,7 @@ enum {
 	PRICE = 64,
 };
 
-/* What was reserved for one context. */
+/* The reservation for one context. */
 enum stage { NONE = 0, WAITS, THERE, TOLD };
 
 struct context {
@@ -31,7 +31,7 @@ static struct {
 	struct context contexts[CONTEXTS];
 	uint64_t in_driver; /* of a move under way: the driver has it, the page not yet */
 	uint64_t changes;
-	struct residual_moment lie; /* what its page says, where it is not honest */
+	struct residual_moment lie; /* its page's claims, where it is not honest */
 	/* The measurement under way. */
 	int under_way, changed; /* since it began */
 	uint64_t used, most_granted, known_before, settled_before;
@@ -171,7 +171,7 @@ static inline void begin_measuring(void)
 	expect_eq(residual_step(&m.r, &event), 0);
 }
 
-/* Law 3: what was told before it began, and nothing else. */
+/* Law 3: all that was reported before it began, and nothing else. */
 static inline void replace_reserved(void)
 {
 	for (int i = 0; i < CONTEXTS; i++) {

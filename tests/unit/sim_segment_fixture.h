@@ -31,7 +31,7 @@ static inline void clean(void)
 	sim_folder_remove();
 }
 
-/* A child that does `what` and then waits to be killed. It says when it is done. */
+/* A child that does `what` and then waits to be killed. It reports when it is done. */
 struct child {
 	pid_t pid;
 	int done; /* reads one byte: what its last call answered */

@@ -9,7 +9,7 @@
 
 /* ---- laws ------------------------------------------------------------------------------------ */
 
-TEST(law_1_who_is_as_good_as_alike_never_takes_turns)
+TEST(law_1_nearly_alike_tenants_never_take_turns)
 {
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		begin(some_tenants(), test_random_below(4) ? 166 : 1000);
@@ -21,7 +21,7 @@ TEST(law_1_who_is_as_good_as_alike_never_takes_turns)
 	}
 }
 
-TEST(law_1_who_rests_is_not_short_of_what_it_does_not_want)
+TEST(law_1_a_tenant_that_rests_is_not_short_of_time)
 {
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		begin(some_tenants(), test_random_below(4) ? 166 : 1000);
@@ -35,7 +35,7 @@ TEST(law_1_who_rests_is_not_short_of_what_it_does_not_want)
 	}
 }
 
-TEST(law_1_who_is_slow_by_itself_is_not_short_of_what_nobody_has)
+TEST(law_1_a_tenant_that_is_slow_by_itself_is_not_short_of_time)
 {
 	for (unsigned i = 0; i < HISTORIES / 4; i++) {
 		begin(some_tenants(), 166);
@@ -47,7 +47,7 @@ TEST(law_1_who_is_slow_by_itself_is_not_short_of_what_nobody_has)
 	}
 }
 
-TEST(law_2_who_is_short_soon_takes_turns)
+TEST(law_2_tenants_of_which_one_is_short_soon_take_turns)
 {
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		begin(some_tenants(), 166);
@@ -60,7 +60,7 @@ TEST(law_2_who_is_short_soon_takes_turns)
 	}
 }
 
-TEST(law_2_who_is_short_by_little_takes_turns_later)
+TEST(law_2_tenants_of_which_one_is_a_little_short_take_turns_later)
 {
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		begin(some_tenants(), 166);
@@ -81,7 +81,7 @@ TEST(law_2_even_if_samples_are_of_a_second)
 	expect(m.governed_first != 0);
 }
 
-TEST(law_2_who_wakes_up_beside_a_greedy_one_does_not_wait_for_a_patient_machine)
+TEST(law_2_a_tenant_that_wakes_up_beside_a_greedy_one_soon_has_turns)
 {
 	begin(2, 166);
 	m.tenants[0].round_ms = 10;
@@ -114,7 +114,7 @@ TEST(law_2_kernels_that_become_long_beside_an_idle_tenant_are_compared_at_once)
 	}
 }
 
-TEST(law_2_who_looked_the_same_when_it_rested_waits_for_20_s_at_most)
+TEST(law_2_a_tenant_that_had_as_little_while_it_rested_waits_20_s_at_most)
 {
 	for (unsigned i = 0; i < HISTORIES / 10; i++) {
 		begin(2, 166);
@@ -137,7 +137,7 @@ static void all_rest(void)
 	}
 }
 
-TEST(law_3_an_open_device_is_looked_at_once_a_second_and_an_unused_one_not_at_all)
+TEST(law_3_an_open_device_is_sampled_once_a_second_and_an_unused_one_never)
 {
 	begin(3, 166);
 	pass(60000);
@@ -153,7 +153,7 @@ TEST(law_3_an_open_device_is_looked_at_once_a_second_and_an_unused_one_not_at_al
 	expect(alike_sleeps(&m.alike));
 }
 
-TEST(law_3_the_first_who_wants_an_unused_device_has_it_looked_at)
+TEST(law_3_the_first_tenant_that_wants_an_unused_device_has_it_sampled)
 {
 	for (unsigned i = 0; i < HISTORIES / 10; i++) {
 		begin(some_tenants(), 166);
@@ -168,7 +168,7 @@ TEST(law_3_the_first_who_wants_an_unused_device_has_it_looked_at)
 	}
 }
 
-TEST(law_3_who_does_not_say_that_it_is_idle_is_seldom_asked)
+TEST(law_3_a_tenant_that_never_reports_that_it_is_idle_is_seldom_asked)
 {
 	begin(2, 166);
 	m.tenants[1].mute = true;
@@ -184,7 +184,7 @@ TEST(law_3_who_does_not_say_that_it_is_idle_is_seldom_asked)
 	expect(alike_sleeps(&m.alike));
 }
 
-TEST(law_3_who_comes_to_an_unused_device_has_it_looked_at)
+TEST(law_3_a_tenant_that_comes_to_an_unused_device_has_it_sampled)
 {
 	begin(3, 166);
 	all_rest();
@@ -205,7 +205,7 @@ TEST(law_3_who_comes_to_an_unused_device_has_it_looked_at)
 	expect(alike_deadline(&m.alike) == UINT64_MAX);
 }
 
-TEST(law_4_what_stays_unfair_is_open_for_moments)
+TEST(law_4_a_device_that_stays_unfair_is_open_for_moments)
 {
 	uint64_t before;
 
@@ -273,7 +273,7 @@ TEST(law_6_whatever_they_do_their_mode_changes_twice_in_ten_seconds_at_most)
 	expect(changes > 0);
 }
 
-TEST(who_has_become_alike_takes_no_turns_any_more)
+TEST(tenants_that_have_become_alike_take_no_turns_any_more)
 {
 	for (unsigned i = 0; i < HISTORIES / 10; i++) {
 		begin(some_tenants(), 166);
@@ -310,7 +310,7 @@ TEST(law_5_a_driver_that_tells_no_more_leaves_the_device_open)
 	expect(!alike_governs(&m.alike));
 }
 
-TEST(law_5_who_is_left_alone_is_not_looked_at)
+TEST(law_5_a_device_with_one_tenant_left_is_not_sampled)
 {
 	begin(2, 166);
 	m.tenants[0].round_ms = 30;
@@ -321,7 +321,7 @@ TEST(law_5_who_is_left_alone_is_not_looked_at)
 	expect(alike_deadline(&m.alike) == UINT64_MAX);
 }
 
-TEST(what_was_found_is_kept_while_their_shares_decide)
+TEST(a_finding_is_kept_while_the_shares_decide)
 {
 	begin(2, 166);
 	m.tenants[0].round_ms = 30;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose ids the kubelet's record has, where the API server knows of all pods. */
+/* The pods whose ids the kubelet's record has, where the API server knows of all pods. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -72,7 +72,7 @@ static void write_old(const char *path)
 	close(fd);
 }
 
-TEST(who_takes_away_what_is_idle_is_told_of_static_pods_without_a_mirror)
+TEST(static_pods_without_a_mirror_are_known_before_idle_devices_are_taken)
 {
 	static struct host_device device[] = {
 		{.uuid = "runs"}, {.uuid = "ended"}, {.uuid = "deleted"}, {.uuid = "static"}};

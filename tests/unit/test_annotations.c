@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What annotations mean. */
+/* The meaning of annotations. */
 #include "tests/unit/annotations_fixture.h"
 
 TEST(without_annotations_a_container_has_its_portion)
@@ -71,7 +71,7 @@ TEST(a_container_goes_before_its_pod)
 	expect_str(share.texts[PORTION_memory], "25%");
 }
 
-TEST(what_is_not_known_in_our_domain_is_refused_with_the_nearest)
+TEST(an_unknown_annotation_of_our_domain_is_refused_with_the_nearest_one)
 {
 	begin();
 	try("mete.dev/memroy", "1Gi");
@@ -201,7 +201,7 @@ TEST(two_words_for_one_thing_are_refused_unless_one_is_for_the_container)
 	expect_refused("mete.dev/on_daemon_loss: this appears twice; accepted: once");
 }
 
-TEST(who_waits_waits_as_long_as_the_slot_or_a_minute)
+TEST(a_wait_lasts_as_long_as_the_slots_or_a_minute)
 {
 	begin();
 	try("mete.dev/on-full", "wait");

@@ -2,7 +2,7 @@
 /* How much annotations may ask for. */
 #include "tests/unit/annotations_fixture.h"
 
-TEST(more_than_the_portion_is_refused_with_what_is_allowed)
+TEST(more_than_the_portion_is_refused_with_the_bound)
 {
 	static const struct {
 		const char *key, *value, *sentence;
@@ -48,7 +48,7 @@ TEST(more_than_the_portion_is_refused_with_what_is_allowed)
 	expect_accepted();
 }
 
-TEST(what_keeps_the_node_safe_cannot_be_made_laxer)
+TEST(settings_that_keep_the_node_safe_cannot_be_made_laxer)
 {
 	begin();
 	portion.texts[PORTION_escalate] = "suspend";
@@ -126,7 +126,7 @@ TEST(most_allows_more_than_the_portion_and_never_less)
 		"80GiB");
 }
 
-TEST(a_class_and_a_wait_are_free_where_nobody_says_one)
+TEST(a_class_and_a_wait_are_free_where_none_is_set)
 {
 	begin();
 	say("mete.dev/class", "interactive");
@@ -150,7 +150,7 @@ TEST(a_class_and_a_wait_are_free_where_nobody_says_one)
 		"standard");
 }
 
-TEST(a_guarantee_is_what_others_leave_and_never_less_than_the_slots)
+TEST(a_guarantee_is_the_part_that_others_leave_and_never_less_than_the_slots)
 {
 	begin();
 	most.texts[PORTION_guarantee] = "60%";
@@ -180,7 +180,7 @@ TEST(a_guarantee_is_what_others_leave_and_never_less_than_the_slots)
 		       "guaranteed; accepted: a guarantee up to 10.0%");
 }
 
-TEST(memory_is_what_others_leave_and_never_less_than_the_slots)
+TEST(memory_is_the_part_that_others_leave_and_never_less_than_the_slots)
 {
 	begin();
 	input.device_bytes = 16ull << 30;
@@ -205,7 +205,7 @@ TEST(memory_is_what_others_leave_and_never_less_than_the_slots)
 		       "accepted: memory up to 4GiB");
 }
 
-TEST(who_may_not_have_all_the_memory_may_not_be_alone)
+TEST(a_container_that_may_not_have_all_the_memory_may_not_be_alone)
 {
 	begin();
 	try("mete.dev/exclusive", "true");
@@ -220,7 +220,7 @@ TEST(who_may_not_have_all_the_memory_may_not_be_alone)
 	expect(share.exclusive);
 }
 
-TEST(what_only_the_scheduler_can_do_is_refused_without_it)
+TEST(requests_to_the_scheduler_are_refused_without_it)
 {
 	begin();
 	try("mete.dev/gpu-uuid", "GPU-1");
@@ -270,7 +270,7 @@ TEST(a_guarantee_above_the_cap_is_refused)
 	expect_str(share.texts[PORTION_cap], "70%");
 }
 
-TEST(who_runs_is_lowered_to_what_is_allowed_now)
+TEST(a_running_container_is_lowered_to_the_bounds_in_force)
 {
 	begin();
 	input.lower = true;
@@ -292,7 +292,7 @@ TEST(who_runs_is_lowered_to_what_is_allowed_now)
 	expect_eq(annotations_share(&input, &share, &why), -EINVAL);
 }
 
-TEST(managed_memory_is_for_who_has_all_of_a_gpu)
+TEST(managed_memory_is_for_containers_that_have_a_whole_gpu)
 {
 	begin();
 	most.texts[PORTION_oversize] = "managed";

@@ -76,7 +76,7 @@ TEST(empty_values_and_null_are_as_if_they_were_not_there)
 	api_kubeconfig_done(&config);
 }
 
-TEST(a_mistake_is_a_sentence_with_its_line)
+TEST(a_mistake_is_a_sentence_with_its_line_number)
 {
 	static const struct {
 		const char *text, *sentence;
@@ -110,7 +110,7 @@ TEST(a_mistake_is_a_sentence_with_its_line)
 }
 
 /* libyaml alone takes quadratic time for this. */
-TEST(what_is_nested_deeply_is_refused_early)
+TEST(deep_nesting_is_refused_early)
 {
 	static char deep[API_KUBECONFIG_MAX];
 

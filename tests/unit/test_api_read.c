@@ -47,7 +47,7 @@ TEST(events_say_what_happened_and_where_the_watch_stands)
 	api_event_done(&event);
 }
 
-TEST(what_is_no_event_is_refused)
+TEST(text_that_is_no_event_is_refused)
 {
 	static const char *const lines[] = {
 		"",
@@ -89,7 +89,7 @@ TEST(a_page_has_items_a_version_and_perhaps_a_next_one)
 	api_page_done(&page);
 }
 
-TEST(what_is_no_page_is_refused)
+TEST(text_that_is_no_page_is_refused)
 {
 	static char long_token[API_CONTINUE_MAX + 200];
 	static const char *const texts[] = {
@@ -146,7 +146,7 @@ TEST(a_refusal_is_a_sentence_fit_to_be_shown)
 	expect_str(said("nonsense").text, "the API server answered 500 to GET /x");
 }
 
-TEST(codes_that_are_none_are_zero)
+TEST(text_that_is_no_code_is_zero)
 {
 	static const struct {
 		const char *text;

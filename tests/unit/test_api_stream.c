@@ -34,7 +34,7 @@ static void expect_none(void)
 	expect_eq(api_stream_line(&stream, &line, &size), 0);
 }
 
-TEST(lines_come_out_as_they_went_in_however_they_were_split)
+TEST(texts_come_out_as_they_went_in_however_they_were_split)
 {
 	static const char text[] = "one\ntwo\r\n\n\r\nthree\n";
 
@@ -54,7 +54,7 @@ TEST(lines_come_out_as_they_went_in_however_they_were_split)
 	given(0, 0);
 }
 
-TEST(what_is_not_complete_waits)
+TEST(an_incomplete_text_line_waits)
 {
 	given(100, 100);
 	expect_none();
@@ -69,7 +69,7 @@ TEST(what_is_not_complete_waits)
 	given(0, 0);
 }
 
-TEST(a_line_that_is_too_long_is_refused_complete_or_not)
+TEST(a_text_line_that_is_too_long_is_refused_complete_or_not)
 {
 	const char *line;
 	size_t size;
@@ -102,7 +102,7 @@ TEST(nothing_is_kept_beyond_the_bound)
 	given(0, 0);
 }
 
-TEST(a_cleared_stream_is_empty_and_gives_back_what_is_much)
+TEST(a_cleared_stream_is_empty_and_gives_back_a_large_buffer)
 {
 	static char much[1 << 20];
 	size_t size;
@@ -121,8 +121,8 @@ TEST(a_cleared_stream_is_empty_and_gives_back_what_is_much)
 	given(0, 0);
 }
 
-/* Each byte is looked at once: a large event comes in thousands of pieces. */
-TEST(a_long_line_is_not_looked_through_from_its_start_each_time)
+/* Each byte is read once: a large event comes in thousands of pieces. */
+TEST(a_long_text_line_is_not_searched_from_its_start_each_time)
 {
 	given(1 << 20, 0);
 	for (size_t i = 0; i < 1000; i++) {

@@ -85,7 +85,7 @@ static uint64_t some_bytes(void)
 				    : 1 + test_random_below(BLOCKS_SMALL);
 }
 
-TEST(the_charge_is_what_the_driver_holds_and_a_fit_is_foretold)
+TEST(the_charge_equals_the_drivers_memory_and_a_fit_is_foretold)
 {
 	static struct live live[LIVE];
 	uint32_t charged = 0;
@@ -188,7 +188,7 @@ TEST(an_address_that_comes_back_before_the_free_has_returned_is_another_allocati
 	expect_eq(drop_at(address_of(0, 0)), BLOCKS_EMPTY);
 }
 
-TEST(what_a_thread_is_about_to_free_is_no_gap_yet)
+TEST(memory_that_a_thread_is_about_to_free_is_no_gap_yet)
 {
 	const uint64_t half = 512 << 10;
 	struct block *block;
@@ -206,7 +206,7 @@ TEST(what_a_thread_is_about_to_free_is_no_gap_yet)
 	expect(blocks_fit(0, 1, 3 * half) && !blocks_fit(0, 1, 3 * half + 512));
 }
 
-TEST(what_is_had_again_before_it_is_said_to_be_free_is_not_there_twice)
+TEST(memory_that_is_had_again_before_its_free_is_reported_is_counted_once)
 {
 	const uint64_t half = BLOCKS_BYTES / 2;
 	struct block *block;
@@ -226,7 +226,7 @@ TEST(what_is_had_again_before_it_is_said_to_be_free_is_not_there_twice)
 	expect(!blocks_fit(0, 1, 513) && !blocks_fit_likely(0, 1, 513));
 }
 
-TEST(what_the_driver_did_not_free_is_known_again)
+TEST(memory_that_the_driver_did_not_free_is_known_again)
 {
 	struct block *block;
 	unsigned units;
@@ -282,8 +282,8 @@ static void put_in(uint64_t context, uint64_t address, int wanted)
 		expect(!blocks_paid(block));
 }
 
-/* The driver was quicker than who destroyed the first context. */
-TEST(what_went_with_a_context_is_not_what_the_next_one_has_at_its_addresses)
+/* The driver was quicker than the thread that destroyed the first context. */
+TEST(memory_that_went_with_a_context_is_not_the_next_ones_at_its_addresses)
 {
 	const uint64_t leaving = BLOCKS_LEAVING | 7, handle = 0x1000;
 	unsigned units;
@@ -304,7 +304,7 @@ TEST(what_went_with_a_context_is_not_what_the_next_one_has_at_its_addresses)
 	expect_eq(gone_blocks, 1);
 }
 
-TEST(what_was_not_destroyed_after_all_is_as_it_was)
+TEST(a_context_that_was_not_destroyed_after_all_is_as_it_was)
 {
 	const uint64_t leaving = BLOCKS_LEAVING | 8, handle = 0x1000;
 
@@ -336,7 +336,7 @@ TEST(a_block_belongs_to_the_context_that_the_driver_gave_it_to)
 	expect_eq(gone_blocks, 1);
 }
 
-/* A thread is about to say that it freed the last one when another has its block already. */
+/* A thread is about to report that it freed the last one when another has its block already. */
 TEST(a_block_that_another_device_has_now_is_charged_to_that)
 {
 	struct block *old, *new;
@@ -355,9 +355,9 @@ TEST(a_block_that_another_device_has_now_is_charged_to_that)
 	expect_eq(blocks_freed(new, address_of(0, 0), units), BLOCKS_EMPTY);
 }
 
-/* A thread is about to say that it freed the last one when another context has had its block, and
- * is gone, too. */
-TEST(a_block_that_went_with_a_context_is_not_given_back_again_by_who_freed_in_it_before)
+/* A thread is about to report that it freed the last one when another context has had its block,
+ * and is gone, too. */
+TEST(a_block_that_went_with_a_context_is_not_given_back_again_by_an_earlier_free)
 {
 	struct block *old, *new;
 	unsigned units, more;
@@ -382,7 +382,7 @@ TEST(a_block_that_went_with_a_context_is_not_given_back_again_by_who_freed_in_it
 	expect_eq(gone_blocks, 1);
 }
 
-TEST(what_the_driver_did_not_free_went_with_its_context)
+TEST(memory_that_the_driver_did_not_free_went_with_its_context)
 {
 	struct block *block, *next;
 	unsigned units;

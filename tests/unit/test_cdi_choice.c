@@ -9,7 +9,7 @@ static const char ask[] =
 	"version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  enable_cdi = true\n";
 static const char deny[] = "enable_cdi=false\n# enable_cdi = true\n";
 
-TEST(who_has_cdi_is_told_by_versions_and_by_containerds_file)
+TEST(runtimes_with_cdi_are_known_by_version_and_by_containerds_file)
 {
 	static const struct {
 		struct cdi_facts facts;

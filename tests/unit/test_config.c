@@ -191,7 +191,7 @@ TEST(the_first_rule_that_matches_counts)
 	expect_eq(slots, 5);
 }
 
-TEST(what_all_uuids_begin_with_matches_none)
+TEST(the_beginning_of_all_uuids_matches_none)
 {
 	owned(config_free) struct config *config =
 		parse("mete: {devices: [{match: GPU-, slots: 2}, {match: G, slots: 3}, "

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVIDIA's keys mean, beside `mete` and without it. */
+/* The meaning of NVIDIA's keys, beside `mete` and without it. */
 #include "plugin/config/config.h"
 
 #include "tests/test.h"
 #include "tests/unit/config_parse.h"
 
-TEST(nvidias_keys_are_accepted_and_what_is_ignored_is_said)
+TEST(nvidias_keys_are_accepted_and_ignored_ones_are_named)
 {
 	owned(config_free) struct config *config =
 		parse("version: v1\nflags:\n  migStrategy: none\n  failOnInitError: false\n"
@@ -56,7 +56,7 @@ TEST(slots_go_before_replicas_and_mps_is_refused)
 		"accepted: a whole number from 2 to 1000");
 }
 
-TEST(what_fails_at_the_start_is_waited_for_where_the_file_says_so)
+TEST(failures_at_the_start_are_waited_out_where_the_file_says_so)
 {
 	static const struct {
 		const char *text;
@@ -110,7 +110,7 @@ TEST(without_mete_the_file_means_what_it_means_to_nvidias_plugin)
 	}
 }
 
-TEST(without_mete_what_is_ignored_is_said_key_by_key)
+TEST(without_mete_ignored_keys_are_named_one_by_one)
 {
 	owned(config_free) struct config *config =
 		parse("version: v1\nflags:\n  migStrategie: single\n  mpsRoot: /x\n  mpsroot: ''\n"
@@ -196,7 +196,7 @@ TEST(control_daemons_of_mps_are_of_gpus_or_of_containers)
 	}
 }
 
-TEST(without_mete_what_cannot_be_done_is_refused)
+TEST(without_mete_impossible_settings_are_refused)
 {
 	expect_refused(
 		"sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}",

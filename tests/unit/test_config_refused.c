@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a configuration is refused for, and with which sentence; what is no YAML, or made to take
+/* Configurations that are refused, and with which sentence; texts that are no YAML, or made to take
  * long. */
 #include "plugin/config/config.h"
 
@@ -60,7 +60,7 @@ TEST(a_key_that_comes_twice_is_refused)
 		       "f:4: mete.profiles[1]: there is already a profile 'a'");
 }
 
-TEST(a_value_that_is_not_accepted_is_refused_with_what_is)
+TEST(a_value_that_is_not_accepted_is_refused_with_the_accepted_ones)
 {
 	static const struct {
 		const char *text, *sentence;
@@ -133,7 +133,7 @@ TEST(a_value_that_is_not_accepted_is_refused_with_what_is)
 	"kubelet-folder: /23456789012345678901234567890123456789012345678901234567890123456789012" \
 	"3"
 
-TEST(without_mete_a_value_that_is_not_accepted_is_refused_with_what_is)
+TEST(without_mete_a_value_that_is_not_accepted_is_refused_with_the_accepted_ones)
 {
 	expect_refused("flags: {mpsRoot: /run/mps}\nsharing:\n  mps:\n    daemonPer: pod\n"
 		       "    resources: [{name: nvidia.com/gpu, replicas: 4}]\n",
@@ -227,7 +227,7 @@ TEST(warnings_are_bounded_and_the_last_says_so)
 	expect_str(config->warning[15], "f:17: there are more warnings from here on");
 }
 
-TEST(what_is_no_yaml_is_refused_with_its_line)
+TEST(text_that_is_no_yaml_is_refused_with_its_line_number)
 {
 	expect_refused("mete:\n\tslots: 3\n",
 		       "f:2: the line begins with a tab; accepted: spaces only");
@@ -260,7 +260,7 @@ TEST(what_is_no_yaml_is_refused_with_its_line)
 	config_free(parse("mete:\r  slots: !!str 3\r"));
 }
 
-TEST(aliases_share_what_they_stand_for_and_never_themselves)
+TEST(aliases_share_a_value_and_never_contain_themselves)
 {
 	owned(config_free) struct config *config =
 		parse("mete:\n  share: &a {memory: 10%}\n  most: *a\n"
@@ -272,7 +272,7 @@ TEST(aliases_share_what_they_stand_for_and_never_themselves)
 	expect_refused("mete:\n  share: *b\n", "f:2: no anchor '&b' comes before this");
 }
 
-TEST(what_is_nested_as_deep_as_is_allowed_is_read)
+TEST(nesting_as_deep_as_is_allowed_is_read)
 {
 	config_free(parse("x: [[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]\n"));
 	expect_refused("x: [[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]\n",
@@ -280,7 +280,7 @@ TEST(what_is_nested_as_deep_as_is_allowed_is_read)
 }
 
 /* Each of these is as large as a file may be. */
-TEST(what_is_made_to_take_long_ends_early)
+TEST(a_file_that_is_made_to_take_long_is_given_up_early)
 {
 	static const struct {
 		const char *pattern, *said;

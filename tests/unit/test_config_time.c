@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a profile begins and ends, against looking at each minute (each second, where clocks are
+/* When a profile begins and ends, against a test of each minute (each second, where clocks are
  * put). */
 #include <stdlib.h>
 #include <time.h>
@@ -186,7 +186,7 @@ TEST(a_night_is_as_long_as_the_clocks_make_it)
 	expect_eq(config_next_change(config, &now), 30);
 }
 
-TEST(what_begins_within_the_hour_that_is_left_out_waits_a_week)
+TEST(a_profile_that_begins_within_the_hour_that_is_left_out_waits_a_week)
 {
 	owned(config_free) struct config *config =
 		make("mete: {profiles: [{name: early, days: sun, from: '02:00', to: '03:00', "
@@ -199,7 +199,7 @@ TEST(what_begins_within_the_hour_that_is_left_out_waits_a_week)
 	expect_eq(config_next_change(config, &now), 14 * 24 * 3600 - 2 * 3600);
 }
 
-TEST(what_is_always_or_never_does_not_change)
+TEST(a_profile_that_always_or_never_holds_does_not_change)
 {
 	owned(config_free) struct config *always = make(
 		"mete: {profiles: [{name: a, from: '05:00', to: '05:00', share: {weight: 1}}]}");

@@ -66,7 +66,7 @@ TEST(a_life_is_a_function_of_its_seed)
 	replay_trace_done(&trace);
 }
 
-TEST(who_leaves_makes_room_for_the_next)
+TEST(a_pod_that_leaves_makes_room_for_the_next)
 {
 	static const char ones[] = "cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,64,1,1000\n";
 	struct replay_trace trace = trace_of(ones);
@@ -147,7 +147,7 @@ TEST(recorded_lifetimes_are_those_of_the_list)
 	replay_trace_done(&trace);
 }
 
-TEST(only_foresight_looks_at_when_pods_say_they_leave)
+TEST(only_foresight_reads_when_pods_say_that_they_leave)
 {
 	struct replay_trace trace = trace_of(ones_and_eights);
 	struct departures_run fgd = run_of("fgd", 900), foresight = run_of("foresight", 900);

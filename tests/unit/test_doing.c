@@ -22,7 +22,7 @@ static const char *of(const struct doing_facts *facts)
 	return doing_name(doing_of(facts));
 }
 
-TEST(who_waits_for_a_turn_is_not_idle)
+TEST(a_tenant_that_waits_for_a_turn_is_not_idle)
 {
 	struct doing_facts facts = a_tenant(why(GATE_TURN));
 
@@ -37,7 +37,7 @@ TEST(who_waits_for_a_turn_is_not_idle)
 	expect_str(of(&facts), "waits-for-turn");
 }
 
-TEST(who_waits_for_memory_is_not_idle)
+TEST(a_tenant_that_waits_for_memory_is_not_idle)
 {
 	struct doing_facts facts = a_tenant(why(GATE_MEMORY));
 
@@ -58,7 +58,7 @@ TEST(who_waits_for_memory_is_not_idle)
 	expect_str(of(&facts), "waits-for-room");
 }
 
-TEST(who_wants_nothing_is_idle_wherever_its_memory_is)
+TEST(a_tenant_that_wants_nothing_is_idle_wherever_its_memory_is)
 {
 	struct doing_facts facts = a_tenant(why(GATE_SILENT));
 
@@ -98,7 +98,7 @@ TEST(a_long_kernel_does_not_hang)
 	expect_str(of(&facts), "hangs");
 }
 
-TEST(who_has_had_longer_kernels_is_given_longer)
+TEST(a_tenant_that_has_had_longer_kernels_is_given_longer)
 {
 	struct doing_facts facts = a_tenant(why(GATE_HUNG));
 
@@ -112,7 +112,7 @@ TEST(who_has_had_longer_kernels_is_given_longer)
 	expect_str(of(&facts), "long-kernel");
 }
 
-TEST(what_explains_that_work_does_not_end_is_said_instead)
+TEST(a_reason_why_work_does_not_end_is_given_instead)
 {
 	struct doing_facts facts = a_tenant(why(GATE_HUNG));
 
@@ -128,7 +128,7 @@ TEST(what_explains_that_work_does_not_end_is_said_instead)
 	expect_str(of(&facts), "suspended-by-share");
 }
 
-TEST(what_somebody_decided_comes_before_what_it_wants)
+TEST(a_suspended_or_absent_tenant_is_called_so_though_it_asks)
 {
 	struct doing_facts facts = a_tenant(why(GATE_SUSPENDED) | why(GATE_OUT));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What annotations make of a prepared claim's share. */
+/* Annotations that change a prepared claim's share. */
 #include "plugin/config/portion.h"
 #include "plugin/dra/claim.h"
 #include "tests/test.h"
@@ -49,7 +49,7 @@ static void expect_refused(const struct claim *claim, const char *key, const cha
 		test_fail(__FILE__, __LINE__, "%s=%s: %s", key, value, why.text);
 }
 
-TEST(what_was_not_counted_changes_within_what_is_allowed)
+TEST(amounts_that_were_not_counted_change_within_the_bounds)
 {
 	const struct claim claim = claim_of(NULL);
 
@@ -66,7 +66,7 @@ TEST(what_was_not_counted_changes_within_what_is_allowed)
 	expect_text(&claim, "other.dev/weight", "1", PORTION_weight, "300");
 }
 
-TEST(what_was_counted_stays)
+TEST(counted_amounts_stay)
 {
 	const struct claim claim = claim_of(NULL);
 
@@ -85,7 +85,7 @@ TEST(what_was_counted_stays)
 		       "5GiB is more than the claim consumes, 4GiB");
 }
 
-TEST(more_memory_than_consumed_is_for_who_can_give_it_back)
+TEST(more_memory_than_consumed_is_for_tenants_that_can_give_it_back)
 {
 	const struct claim claim = claim_of("auto");
 

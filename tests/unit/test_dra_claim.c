@@ -99,7 +99,7 @@ static struct share share_of(const struct claim *claim)
 	return share;
 }
 
-TEST(what_was_counted_is_the_limit_and_the_guarantee)
+TEST(counted_amounts_are_the_limit_and_the_guarantee)
 {
 	owned(claim_free) struct claim *claim = NULL;
 	struct share share;
@@ -210,7 +210,7 @@ TEST(a_claim_may_not_raise_what_its_class_has_set)
 	    "accepted: a class up to batch");
 }
 
-TEST(a_claim_may_ask_for_what_the_node_allows_and_a_class_for_anything)
+TEST(a_claim_keeps_to_the_nodes_bounds_and_a_class_need_not)
 {
 	owned(claim_free) struct claim *claim = NULL;
 
@@ -259,7 +259,7 @@ TEST(each_mistake_in_the_parameters_is_one_sentence)
 	}
 }
 
-TEST(whose_mistake_it_is_stands_first)
+TEST(a_sentence_begins_with_the_author_of_the_mistake)
 {
 	begin();
 	bad(quarter, CONFIG("FromClass", "", "'weight':0"),
@@ -369,7 +369,7 @@ TEST(swap_is_required_where_more_is_given_out_than_there_is)
 	"{'request':'" request "','driver':'gpu.mete.dev','pool':'n-mete','device':'" device       \
 	"','adminAccess':true}"
 
-TEST(who_looks_by_admin_access_has_next_to_no_share)
+TEST(a_claim_with_admin_access_has_next_to_no_share)
 {
 	owned(claim_free) struct claim *claim = NULL;
 	struct share share;
@@ -388,7 +388,7 @@ TEST(who_looks_by_admin_access_has_next_to_no_share)
 	    "weight: a claim with adminAccess looks at devices");
 }
 
-TEST(what_cannot_be_a_share_is_refused)
+TEST(parameters_that_make_no_share_are_refused)
 {
 	begin();
 	bad("{'request':'g','driver':'gpu.mete.dev','pool':'n-mete','device':'" GPU_A "'}", "",
@@ -400,7 +400,7 @@ TEST(what_cannot_be_a_share_is_refused)
 	bad(quarter, CONFIG("FromClaim", "", "'exclusive':'true'"), "exclusive");
 }
 
-TEST(a_claim_is_the_one_that_is_meant_and_is_allocated)
+TEST(a_claim_has_the_right_uid_and_is_allocated)
 {
 	owned(cJSON_Delete) cJSON *tree = NULL;
 	struct fault why;

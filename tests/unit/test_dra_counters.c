@@ -110,7 +110,7 @@ TEST(a_part_of_an_instances_processors_does_not_keep_others_from_its_memory)
 		    "{\"value\":\"1\"}}}]");
 }
 
-TEST(what_the_driver_does_not_tell_is_not_counted)
+TEST(counters_that_the_driver_does_not_tell_are_left_out)
 {
 	struct slices_device d[] = {part(0, 0, 4, 3), part(1, 0, 4, 3), part(2, 0, 0, 0)};
 	owned(cJSON_Delete) cJSON *list = NULL;
@@ -145,7 +145,7 @@ TEST(a_place_consumes_engines_and_says_how_many_the_gpu_has)
 	d[1].slices.engines[MIG_ENGINE_COPY] = 1;
 	d[1].slices.gpu_engines[MIG_ENGINE_COPY] = 8;
 	list = slices_describe(&pool, d, ARRAY_SIZE(d));
-	/* What a part that is there has of them is not known. */
+	/* The counters that an existing part consumes are not known. */
 	expect_json(consumed(list, 0),
 		    "[{\"counterSet\":\"gpu-0\",\"counters\":{\"compute-slices\":{\"value\":\"1\"},"
 		    "\"memory-slice-0\":{\"value\":\"1\"}}}]");

@@ -87,7 +87,7 @@ static void reopen(struct journal *journal, const char *folder)
 	*seen = '\0';
 }
 
-TEST(where_files_without_a_record_may_be_is_written_once_and_known_to_the_next)
+TEST(the_folder_of_files_without_a_record_is_written_once_and_known_to_the_next_meted)
 {
 	char folder[] = "/tmp/mete-XXXXXX", path[60];
 	struct journal journal;
@@ -131,7 +131,7 @@ TEST(devices_are_found_by_name_wherever_they_are_now)
 	expect_eq(gone->missings, 1);
 }
 
-TEST(a_record_says_what_is_in_force_and_that_it_is_being_changed)
+TEST(a_record_has_the_share_in_force_and_that_it_is_being_changed)
 {
 	owned(journal_free) struct journal_claim *entry = made(), *read = NULL, *old = NULL;
 	owned(free) char *text = NULL, *older = NULL;
@@ -173,7 +173,7 @@ TEST(members_that_are_not_known_do_no_harm)
 	expect_eq(read->tenant, 7);
 }
 
-TEST(what_is_no_record_is_refused)
+TEST(text_that_is_no_record_is_refused)
 {
 	owned(journal_free) struct journal_claim *entry = made();
 	owned(free) char *text = journal_describe(entry, "b", &host);

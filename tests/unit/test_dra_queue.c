@@ -20,7 +20,7 @@ static void begin(size_t count, size_t namespaces)
 		queue_add(&queue, &queued[i], names[i % namespaces], (100 + i) * SECOND);
 }
 
-/* What the batch has. */
+/* The batch's claims. */
 static void expect_batch(const struct queue_batch *found, size_t first, size_t step, size_t count)
 {
 	size_t i = first;
@@ -77,7 +77,7 @@ TEST(a_few_requests_are_under_way_at_a_time)
 	expect_batch(&batch[QUEUE_READS], QUEUE_READS, 1, 1);
 }
 
-TEST(what_a_list_lacks_is_read_alone_and_before_those_that_came_later)
+TEST(a_claim_that_a_list_lacks_is_read_alone_and_before_later_ones)
 {
 	begin(6, 1);
 	expect(queue_next(&queue, &batch[0]));
@@ -109,7 +109,7 @@ TEST(a_list_has_no_more_than_a_bound)
 	expect(!queue_next(&queue, &batch[2]));
 }
 
-TEST(one_that_nobody_wants_any_more_is_passed_over)
+TEST(a_claim_that_is_not_wanted_any_more_is_passed_over)
 {
 	struct queued never = {.alone = false};
 

@@ -78,7 +78,7 @@ TEST(a_device_has_nvidias_attributes)
 	expect_eq(cJSON_GetNumberValue(at(all, "resource.kubernetes.io/numaNode int")), 0);
 }
 
-TEST(what_is_unknown_of_a_device_is_left_out)
+TEST(unknown_properties_of_a_device_are_left_out)
 {
 	struct slices_device d = usual();
 	owned(cJSON_Delete) cJSON *list = NULL;
@@ -135,7 +135,7 @@ TEST(every_bound_of_a_request_is_a_multiple_of_its_step)
 	}
 }
 
-TEST(one_claim_can_have_no_more_than_there_is_however_much_is_promised)
+TEST(one_claim_can_have_no_more_than_the_device_however_much_is_promised)
 {
 	struct slices_device d = usual();
 	owned(cJSON_Delete) cJSON *list = NULL;
@@ -223,7 +223,7 @@ TEST(a_tainted_device_says_why)
 	expect_str(text_at(list, "0 spec devices 0 taints 0 effect"), "NoExecute");
 }
 
-TEST(a_cordoned_device_says_so_beside_what_else_is_wrong)
+TEST(a_cordoned_device_says_so_beside_its_other_taints)
 {
 	struct slices_device d = usual();
 	owned(cJSON_Delete) cJSON *list = NULL;
@@ -297,7 +297,7 @@ TEST(an_architecture_has_the_name_that_nvidia_gives_it)
 	expect_str(slices_architecture(0, 0), "");
 }
 
-TEST(an_amount_is_what_the_api_server_makes_of_it)
+TEST(an_amount_is_written_as_the_api_server_writes_it)
 {
 	static const struct {
 		const char *text;
@@ -332,7 +332,7 @@ TEST(an_amount_is_what_the_api_server_makes_of_it)
 	}
 }
 
-TEST(what_is_no_amount_is_refused)
+TEST(text_that_is_no_amount_is_refused)
 {
 	static const char *const texts[] = {
 		"",	"-1",	  "Gi",	 "1 Gi", "1gi",

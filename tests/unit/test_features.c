@@ -167,7 +167,7 @@ TEST(mixed_gives_each_kind_of_parts_labels_of_its_own)
 		   "nvidia.com/mig-1g.5gb.me.engines.ofa=0\n");
 }
 
-TEST(what_is_not_known_has_no_label_or_says_so)
+TEST(an_unknown_property_has_no_label_or_says_so)
 {
 	const struct features bare = {.driver = "",
 				      .machine = "",

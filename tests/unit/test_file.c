@@ -62,7 +62,7 @@ TEST(a_failure_leaves_the_old_content)
 	rmdir(folder);
 }
 
-TEST(a_file_is_read_up_to_what_is_allowed)
+TEST(a_file_is_read_up_to_the_bound)
 {
 	owned(free) char *text = NULL, *big = malloc(100000);
 	size_t size;
@@ -80,7 +80,7 @@ TEST(a_file_is_read_up_to_what_is_allowed)
 	expect_eq(file_slurp(path, 10, &big, &size), -ENOENT);
 }
 
-TEST(bytes_are_said_in_the_largest_unit)
+TEST(bytes_are_written_in_the_largest_unit)
 {
 	expect_str(text_bytes(0).text, "0B");
 	expect_str(text_bytes(1023).text, "1023B");

@@ -114,7 +114,8 @@ static void begin(void)
 	machines_begin(&w.m, &tuning, CAPACITY, (uint64_t)4 * TENANTS * CAPACITY);
 }
 
-/* meted is killed: what it knew is gone, but for the shares, and who is suspended. */
+/* meted is killed: all that it knew is gone, but for the shares, and which tenants are suspended.
+ */
 static void restart(void)
 {
 	w.restarts++;
@@ -203,8 +204,8 @@ static bool is_batch(const struct guest *g)
 	return g->tenant.share.class == SHARE_BATCH;
 }
 
-/* Does each get to compute, except for who yields, and does so to the end? `alone`: those of class
- * batch have the device to themselves, as soon as the others have found their gates open. */
+/* Does each tenant that does not yield get to compute, and do so to the end? `alone`: those of
+ * class batch have the device to themselves, as soon as the others have found their gates open. */
 static bool all_compute(const unsigned *before, bool alone)
 {
 	bool all = false;
@@ -316,7 +317,7 @@ static void pass(unsigned ms)
 	}
 }
 
-TEST(who_is_suspended_and_resumed_computes_again_though_nothing_of_it_moves)
+TEST(a_suspended_tenant_that_is_resumed_computes_again_though_none_of_its_memory_moves)
 {
 	struct guest *g = given(true);
 	unsigned before;

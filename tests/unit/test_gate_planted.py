@@ -12,7 +12,7 @@ PLANTED = [
     (None, "\tif (facts->shut)\n\t\treasons |= bit(GATE_SHUT);\n", "", "the test verb closes nothing"),
     (None, "\tif (facts->unheard)\n\t\treasons |= bit(GATE_UNHEARD);\n", "", "a gate opens before it is known what is out"),
     (None, "\tif (facts->seat && !facts->seat->told_open)", "\tif (facts->seat && facts->seat->tenant->state == TURNS_LINED)", "a gate opens beside another one"),
-    (None, "\tif (m && m->suspended)\n\t\treturn GATE_SUSPENDED;\n", "", "who is suspended is said to wait for its memory"),
+    (None, "\tif (m && m->suspended)\n\t\treturn GATE_SUSPENDED;\n", "", "a suspended tenant is shown as waiting for its memory"),
     (None, "\treturn owes ? GATE_CLOSING : GATE_SHUT_OFF;", "\treturn GATE_SHUT_OFF;", "a gate counts as closed before its processes have drained"),
 ]
 

@@ -99,7 +99,7 @@ TEST(a_deadline_ends_the_call_on_both_sides)
 	then_all_ends();
 }
 
-TEST(who_forgets_a_call_is_seen_to_leave)
+TEST(a_caller_that_forgets_its_call_is_seen_to_leave)
 {
 	struct grpc_asked *asked;
 
@@ -118,7 +118,7 @@ TEST(who_forgets_a_call_is_seen_to_leave)
 	then_all_ends();
 }
 
-TEST(nobody_there_is_unavailable_and_said_from_the_loop)
+TEST(a_missing_server_is_reported_as_unavailable_from_the_loop)
 {
 	given_nothing();
 	given_a_client();
@@ -173,7 +173,7 @@ TEST(a_dead_connection_is_noticed_before_a_call_is_lost_on_it)
 	then_all_ends();
 }
 
-TEST(who_accepts_and_says_nothing_is_given_up_at_the_deadline)
+TEST(a_server_that_accepts_and_never_answers_is_given_up_at_the_deadline)
 {
 	int pair[2];
 
@@ -242,7 +242,7 @@ TEST(the_socket_has_its_mode_and_replaces_only_a_socket)
 	then_all_ends();
 }
 
-TEST(what_cannot_be_listened_to_is_said)
+TEST(a_socket_that_cannot_be_made_is_named)
 {
 	struct grpc_server *server = NULL;
 	struct grpc_client *client = NULL;
@@ -283,7 +283,7 @@ static bool hung_up(int fd)
 	return n == 0 || errno != EAGAIN;
 }
 
-TEST(idle_connections_make_room_for_who_comes)
+TEST(idle_connections_make_room_for_new_ones)
 {
 	int fds[GRPC_CONNECTIONS_MAX + 10];
 	unsigned ended = 0;
@@ -296,7 +296,8 @@ TEST(idle_connections_make_room_for_who_comes)
 		fds[i] = dial_raw();
 		settle();
 	}
-	/* Those that were idle for the longest time had to go; who has a call under way did not. */
+	/* Connections that were idle for the longest time had to go; those with a call under way
+	 * did not. */
 	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
 		bool over = hung_up(fds[i]);
 
@@ -312,7 +313,7 @@ TEST(idle_connections_make_room_for_who_comes)
 	then_all_ends();
 }
 
-TEST(without_descriptors_who_dials_waits_and_nothing_spins)
+TEST(without_descriptors_a_client_waits_and_nothing_spins)
 {
 	struct rlimit before, now;
 	int fd, probe;
@@ -333,7 +334,7 @@ TEST(without_descriptors_who_dials_waits_and_nothing_spins)
 	then_all_ends();
 }
 
-/* Who closes in the middle of everything. */
+/* Ends that close in the middle of everything. */
 static void on_answered_close(void *owner, enum grpc_status status, const char *message,
 			      struct grpc_bytes answer)
 {
@@ -400,7 +401,7 @@ TEST(a_server_may_be_closed_by_its_own_method)
 	}
 }
 
-TEST(who_does_not_want_to_know_is_not_told)
+TEST(a_method_that_does_not_ask_for_it_is_not_told_that_its_caller_left)
 {
 	given_a_server();
 	given_a_client();

@@ -56,7 +56,7 @@ static int outcome_of(const char *data, size_t size, size_t most)
 	return r;
 }
 
-TEST(what_is_no_single_plain_message_is_refused)
+TEST(bytes_that_are_no_single_plain_message_are_refused)
 {
 	expect_eq(outcome_of("\0\0\0\0\1xy", 7, 10), GRPC_FRAME_SECOND);
 	expect_eq(outcome_of("\1\0\0\0\1x", 6, 10), GRPC_FRAME_COMPRESSED);
@@ -80,7 +80,7 @@ TEST(an_announced_length_costs_nothing_until_it_comes)
 	grpc_frame_done(&frame);
 }
 
-TEST(what_is_written_is_read)
+TEST(a_written_message_is_read_again)
 {
 	uint8_t header[GRPC_FRAME_HEADER];
 	struct grpc_frame frame = {.headed = 0};

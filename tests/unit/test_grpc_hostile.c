@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What peers may do to the server: kube/grpc_server.c, kube/grpc_call.c. */
+/* Hostile peers of the server: kube/grpc_server.c, kube/grpc_call.c. */
 #include "tests/unit/grpc_raw.h"
 
 #include <malloc.h>
@@ -43,7 +43,7 @@ TEST(any_authority_will_do)
 	then_raw_ends();
 }
 
-TEST(what_is_no_grpc_is_told_so_by_http)
+TEST(a_request_that_is_no_grpc_is_refused_by_http)
 {
 	uint8_t block[256];
 	size_t size = field(block, ":method", "GET");
@@ -58,7 +58,7 @@ TEST(what_is_no_grpc_is_told_so_by_http)
 	expect_eq(count_frames(HEADERS, 1), 1);
 	expect_eq(count_frames(HEADERS, 3), 1);
 	expect_eq(count_frames(HEADERS, 5), 1);
-	/* Who was still about to say something need not. */
+	/* A peer that was still about to send something need not. */
 	expect_eq(count_frames(RST_STREAM, 1), 0);
 	expect_eq(count_frames(RST_STREAM, 3), 1);
 	expect_eq(last_number(RST_STREAM, 0), NGHTTP2_NO_ERROR);
@@ -66,7 +66,7 @@ TEST(what_is_no_grpc_is_told_so_by_http)
 	then_raw_ends();
 }
 
-TEST(http_1_is_hung_up_on)
+TEST(a_connection_of_http_1_is_closed)
 {
 	given_a_server();
 	expect_eq(grpc_server_take(t.server, make_pair()), 0);
@@ -119,7 +119,7 @@ TEST(requests_that_never_end_hold_no_more_than_is_allowed)
 	enum { CALLS = 16 };
 
 	given_a_raw_client();
-	/* Each says that 4 MiB come, and stops one frame before that. */
+	/* Each announces 4 MiB, and stops one frame before their end. */
 	for (uint32_t call = 0; call < CALLS; call++) {
 		put_request_header(1 + 2 * call, "/t/Echo", NULL, NULL, END_HEADERS);
 		put_frame(DATA, 0, 1 + 2 * call, "\0\0\100\0\0", 5);
@@ -219,7 +219,7 @@ TEST(a_flood_of_resets_ends_its_connection_and_nothing_is_left_of_it)
 	expect(raw.over);
 	expect(last_number(GOAWAY, 4) > 0);
 	expect_eq(t.called, t.gone);
-	/* A few thousand calls at most were even looked at. */
+	/* A few thousand calls at most were even read. */
 	expect(t.called >= 900 && t.called <= 3000);
 	settle();
 	expect(list_empty(&t.server->peers));
@@ -246,7 +246,7 @@ TEST(a_thousand_calls_may_be_cancelled_at_once)
 }
 
 /* CVE-2025-8671: the peer does what makes us reset its call, again and again. */
-TEST(who_makes_us_reset_ends_its_connection)
+TEST(a_peer_that_makes_us_reset_ends_its_connection)
 {
 	static const uint8_t overflow[] = {0x7f, 0xff, 0xff, 0xff};
 	uint32_t stream = 1;

@@ -62,7 +62,7 @@ static void answer(unsigned i)
 	grpc_end(t.open[i], GRPC_OK, NULL);
 }
 
-TEST(who_leaves_answers_what_it_was_asked_and_the_heir_what_comes_then)
+TEST(a_leaving_server_answers_its_calls_and_the_heir_all_later_ones)
 {
 	given_both();
 	ask("/t/Wait", "", 0);
@@ -154,7 +154,7 @@ TEST(without_an_heir_the_socket_goes_too)
 }
 
 /* It asks nobody whether it has heard, and closes nothing. */
-TEST(a_caller_that_says_nothing_is_not_waited_for_at_the_close)
+TEST(a_silent_caller_is_not_waited_for_at_the_close)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

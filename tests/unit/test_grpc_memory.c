@@ -85,7 +85,7 @@ TEST(without_memory_calls_fail_and_the_next_ones_do_not)
 		memory.left = runs;
 		use();
 		memory.left = -1;
-		/* Who is told nothing by a server that has no memory has a deadline; here, a new
+		/* A caller that a server without memory does not answer has a deadline; here, a new
 		 * life. */
 		grpc_server_close(take(t.server), on_server_closed);
 		until(t.closed && t.answered == asked);

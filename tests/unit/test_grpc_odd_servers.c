@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What servers may answer the client: kube/grpc_answer.c, kube/grpc_client.c. */
+/* Odd answers of servers to the client: kube/grpc_answer.c, kube/grpc_client.c. */
 #include "tests/unit/grpc_raw.h"
 
 struct named {
@@ -102,7 +102,7 @@ TEST(the_request_is_one_that_grpc_asks_for)
 	then_raw_ends();
 }
 
-TEST(what_is_not_a_good_end_is_none)
+TEST(an_end_that_is_not_a_good_one_is_a_failure)
 {
 	static const struct {
 		const char *status;
@@ -137,7 +137,7 @@ TEST(what_is_not_a_good_end_is_none)
 	then_raw_ends();
 }
 
-TEST(a_sentence_that_is_not_fit_to_be_shown_is_made_so)
+TEST(a_sentence_that_is_unfit_to_be_shown_is_made_fit)
 {
 	given_a_raw_server();
 	ask_and_see("x");
@@ -248,7 +248,7 @@ static void given_a_good_one_behind(void)
 		  0);
 }
 
-TEST(what_was_refused_unseen_is_asked_once_more)
+TEST(a_call_that_was_refused_unseen_is_made_once_more)
 {
 	given_a_good_one_behind();
 	ask("/t/Echo", "refused", 0);
@@ -262,7 +262,7 @@ TEST(what_was_refused_unseen_is_asked_once_more)
 	then_raw_ends();
 }
 
-TEST(what_a_goaway_left_behind_is_asked_once_more_and_the_rest_is_waited_for)
+TEST(calls_beyond_a_goaway_are_made_once_more_and_the_others_waited_for)
 {
 	given_a_good_one_behind();
 	ask("/t/Echo", "first", 0);
@@ -286,7 +286,7 @@ TEST(what_a_goaway_left_behind_is_asked_once_more_and_the_rest_is_waited_for)
 	then_raw_ends();
 }
 
-TEST(who_refuses_always_is_not_asked_for_ever)
+TEST(a_server_that_always_refuses_is_not_asked_for_ever)
 {
 	given_a_raw_server();
 	ask_and_see("x");

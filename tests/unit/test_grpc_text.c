@@ -41,7 +41,8 @@ TEST(and_read_again)
 	expect_str(decoded("%2"), "%2");
 	expect_str(decoded("%zz%4"), "%zz%4");
 	expect_str(decoded("%%34"), "%4");
-	/* Neither the end of a C string, nor of a line, nor what is no UTF-8 reaches people. */
+	/* Neither the end of a C string, nor a line feed, nor bytes that are no UTF-8 reach people.
+	 */
 	expect_str(decoded("a%00b%0Ac%FFd"), "a?b?c?d");
 	expect_str(decoded(""), "");
 }

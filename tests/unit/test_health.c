@@ -25,7 +25,7 @@ TEST(a_programs_own_faults_do_not_count)
 }
 
 /* §1.6: DP_DISABLE_HEALTHCHECKS, DP_ENABLE_HEALTHCHECKS. */
-TEST(which_xids_count_is_said_in_lists_and_who_is_in_both_counts)
+TEST(lists_say_which_xids_count_and_one_in_both_lists_counts)
 {
 	static const struct {
 		const char *ignored, *counts;
@@ -70,7 +70,7 @@ TEST(another_xid_takes_the_device_away_until_it_was_quiet_for_a_minute)
 	expect_eq(h.cause, HEALTH_NONE);
 }
 
-TEST(who_falls_twice_is_told_once)
+TEST(a_device_that_falls_twice_is_reported_once)
 {
 	struct health h;
 

@@ -6,7 +6,7 @@
 
 #include "tests/test.h"
 
-TEST(a_lock_is_found_by_device_and_inode_and_one_that_is_waited_for_is_none)
+TEST(a_lock_is_found_by_device_and_inode_and_only_once_it_is_held)
 {
 	static const char locks[] =
 		"1: POSIX  ADVISORY  WRITE 11 fd:01:77 0 EOF\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mete-hook reads: JSON of the runtime's, texts of the image's linkers, files below a root. */
+/* The inputs of mete-hook: JSON of the runtime's, texts of the image's linkers, files below a root.
+ */
 #include <fcntl.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ TEST(escapes_are_what_they_stand_for)
 	expect_eq(root_of("{\"r\\u006fot\":{\"path\":\"x\"}}", sizeof(value)), 0);
 }
 
-TEST(what_is_not_there_is_told_from_what_is_not_json)
+TEST(a_missing_member_is_told_from_text_that_is_no_json)
 {
 	static const char *const absent[] = {"{}", "{\"root\":{}}", "{\"path\":\"x\"}",
 					     "{\"root\":{\"paths\":\"x\"}}"};
@@ -130,7 +131,7 @@ static struct linker_text text_of(const char *text)
 	return (struct linker_text){text, text + strlen(text)};
 }
 
-TEST(lines_of_the_linkers_configuration)
+TEST(rows_of_the_linkers_configuration)
 {
 	struct linker_text text =
 		text_of("# nothing\n\n/usr/local/lib\n  /opt/x \t# why\n"
@@ -146,7 +147,7 @@ TEST(lines_of_the_linkers_configuration)
 	expect_eq(linker_next_line(&text, value), LINKER_END);
 }
 
-TEST(a_line_that_is_longer_than_a_path_is_none)
+TEST(a_row_that_is_longer_than_a_path_is_ignored)
 {
 	char line[PATH_MAX + 16];
 	struct linker_text text = {line, line + sizeof(line)};
@@ -169,7 +170,7 @@ TEST(folders_of_a_path_variable)
 	expect(!linker_next_folder(&text, LINKER_MUSL_ENDS, value));
 }
 
-TEST(glibc_parts_folders_by_semicolons_too_and_not_by_lines)
+TEST(glibc_parts_folders_by_semicolons_too_and_not_by_newlines)
 {
 	struct linker_text text = text_of("/a;/b:;relative;/c\n/d");
 	static const char *const wanted[] = {"/a", "/b", "/c\n/d"};
@@ -189,7 +190,7 @@ TEST(paths_of_a_cache_are_found_among_its_numbers)
 		"/usr/lib/libc.so.6\0/x/libnvidia-ml.so.1";
 	struct linker_text text = {cache, cache + sizeof(cache) - 1};
 
-	/* What may be a number before the path is tried as its part, too. */
+	/* Bytes that may be a number before the path are tried as its part, too. */
 	expect(linker_next_cached(&text, names, ARRAY_SIZE(names), value));
 	expect_str(value, "/\2\3/usr/lib/libcuda.so.1");
 	expect(linker_next_cached(&text, names, ARRAY_SIZE(names), value));
@@ -321,7 +322,7 @@ static int stop(void *owner, const char *name)
 	return strcmp(name, "pipe") == 0 ? -EXDEV : 0;
 }
 
-TEST(a_folders_names_are_told_and_looking_comes_to_an_end)
+TEST(a_folders_names_are_told_and_the_search_comes_to_an_end)
 {
 	struct root root;
 	unsigned count = 0;

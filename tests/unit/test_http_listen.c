@@ -32,7 +32,7 @@ TEST(addresses_are_read_as_people_write_them)
 	expect_str(path->sun_path, "/run/x:1");
 }
 
-TEST(what_is_no_address_is_a_sentence)
+TEST(text_that_is_no_address_is_refused_with_a_sentence)
 {
 	static const char *const bad[] = {"",
 					  "x",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks too often keeps nobody else from asking. */
+/* A client that asks too often keeps no other from asking. */
 #include "http/http_pace.h"
 
 #include "tests/test.h"
@@ -45,7 +45,7 @@ TEST(a_host_has_its_burst_and_then_its_rate)
 	expect_eq(asks_often("a", 0), HOST_BURST);
 }
 
-TEST(who_asks_without_end_leaves_the_rest_to_others)
+TEST(a_client_that_asks_without_end_leaves_the_rest_to_others)
 {
 	begin();
 	for (int i = 0; i < 600; i++) {
@@ -59,8 +59,8 @@ TEST(who_asks_without_end_leaves_the_rest_to_others)
 	}
 }
 
-/* Two have more together than all may; who comes anew has the half that they must leave. */
-TEST(two_who_ask_without_end_leave_the_rest_to_others)
+/* Two have more together than all may; a new client has the half that they must leave. */
+TEST(two_clients_that_ask_without_end_leave_the_rest_to_others)
 {
 	begin();
 	for (int i = 0; i < 600; i++) {
@@ -75,7 +75,7 @@ TEST(two_who_ask_without_end_leave_the_rest_to_others)
 	}
 }
 
-TEST(behind_one_server_each_has_his_own_pace)
+TEST(behind_one_server_each_user_has_a_pace_of_its_own)
 {
 	begin();
 	expect_eq(asks_often("proxy", 1), PART_BURST);
@@ -87,7 +87,7 @@ TEST(behind_one_server_each_has_his_own_pace)
 	}
 }
 
-TEST(a_host_that_makes_others_up_takes_from_itself)
+TEST(a_host_that_invents_users_takes_from_itself)
 {
 	uint64_t part = 0;
 
@@ -104,7 +104,7 @@ TEST(a_host_that_makes_others_up_takes_from_itself)
 	}
 }
 
-TEST(two_hosts_that_make_others_up_leave_the_rest_to_others)
+TEST(two_hosts_that_invent_users_leave_the_rest_to_others)
 {
 	uint64_t part = 0;
 
@@ -124,7 +124,7 @@ TEST(two_hosts_that_make_others_up_leave_the_rest_to_others)
 	}
 }
 
-TEST(what_is_refused_costs_nobody_anything)
+TEST(a_refused_request_costs_nobody_anything)
 {
 	struct http_paces before;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who was answered before is served, however many strangers ask. */
+/* A client that was answered before is served, however many strangers ask. */
 #include "http/http_regulars.h"
 
 #include "tests/test.h"
@@ -70,7 +70,7 @@ TEST(however_many_come_and_ask_a_regular_keeps_its_place_and_its_pace)
 	}
 }
 
-TEST(who_was_not_answered_for_an_hour_leaves_its_place)
+TEST(a_client_that_was_not_answered_for_an_hour_leaves_its_place)
 {
 	begin();
 	note_many(HTTP_REGULARS);

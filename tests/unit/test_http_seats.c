@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may have an answer that goes on, where many come from one host. */
+/* Which clients may have an answer that goes on, where many come from one host. */
 #include "http/http_seats.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void begin(void)
 	http_seats_init(&seats);
 }
 
-/* As http.c does it. NULL: he may not. *ret_instead: who had to end. */
+/* As http.c does it. NULL: the client may not. *ret_instead: the stream that had to end. */
 static struct http_seat *stream(const char *name, struct http_seat **ret_instead)
 {
 	const struct http_host proxy = http_host_named("proxy"), whose = http_host_named(name);
@@ -78,7 +78,7 @@ TEST(three_users_behind_one_server_leave_streams_for_others)
 	}
 }
 
-TEST(where_all_are_taken_who_has_most_gives_one_to_who_has_none)
+TEST(where_all_seats_are_taken_the_user_with_most_gives_one_to_a_user_with_none)
 {
 	static const char *const all[] = {"ada", "bob", "carol", "d", "e", "f", "g", "h", "i"};
 	struct http_seat *instead;
@@ -93,7 +93,7 @@ TEST(where_all_are_taken_who_has_most_gives_one_to_who_has_none)
 	/* The last that one of those had who had four. */
 	expect_eq(streams_of("ada") + streams_of("bob") + streams_of("carol"), 11);
 	expect_eq(streams_of("late"), 1);
-	/* Who has some is not given another one's. */
+	/* A user who has some is not given another one's. */
 	expect(stream("late", &instead) == NULL);
 	expect(stream("i", &instead) == NULL);
 }
@@ -115,7 +115,7 @@ TEST(nobody_loses_his_only_stream)
 	}
 }
 
-TEST(who_is_answered_once_still_gets_a_seat)
+TEST(a_user_that_is_answered_once_still_gets_a_seat)
 {
 	static const char *const all[] = {"ada", "bob", "carol", "d", "e", "f", "g", "h", "i"};
 	const struct http_host proxy = http_host_named("proxy");

@@ -149,7 +149,7 @@ TEST(a_device_has_all_edits_of_its_slot)
 	expect_eq(cJSON_GetArraySize(at(changes, "mounts")), 3);
 	expect_eq(cJSON_GetArraySize(at(changes, "deviceNodes")), 3);
 	cJSON_Delete(file);
-	/* What all share is as it was. */
+	/* Files that all share are as they were. */
 	expect_eq(edits->mounts, 2);
 	expect_eq(inject_remove_cdi(folder, slot.kind, slot.name, &why), 0);
 	expect_eq(inject_remove_cdi(folder, slot.kind, slot.name, &why), 0);
@@ -189,7 +189,7 @@ TEST(devices_of_a_file_share_its_edits)
 	cJSON_Delete(file);
 }
 
-TEST(what_cannot_be_written_is_said_and_leaves_nothing)
+TEST(a_file_that_cannot_be_written_is_named_and_leaves_nothing)
 {
 	owned(inject_free) struct inject_edits *edits = given_edits();
 	struct inject_slot odd = slot;
@@ -261,7 +261,7 @@ TEST(too_many_edits_are_an_error_and_no_overflow)
 	expect_eq(inject_write_cdi("/nowhere", edits, &slot, &why), -E2BIG);
 }
 
-TEST(what_passes_the_driver_api_by_stays_outside)
+TEST(libraries_that_pass_by_the_driver_api_stay_outside)
 {
 	expect(inject_is_driver_name("libcuda.so.1"));
 	expect(inject_is_driver_name("libcudadebugger.so.570.1"));

@@ -46,7 +46,7 @@ static void write_file(const char *text, size_t size)
 	expect_eq(file_replace(path, text, size, 0600), 0);
 }
 
-TEST(what_was_appended_is_read_again_in_order)
+TEST(appended_records_are_read_again_in_order)
 {
 	given_a_folder();
 	open_again();
@@ -118,7 +118,7 @@ TEST(a_changed_byte_is_found)
 	gone();
 }
 
-TEST(a_line_that_could_not_be_read_is_not_written)
+TEST(a_record_that_could_not_be_read_is_not_written)
 {
 	static char longer[JOURNAL_RECORD_MAX + 1];
 
@@ -134,7 +134,7 @@ TEST(a_line_that_could_not_be_read_is_not_written)
 	gone();
 }
 
-TEST(a_full_disk_leaves_no_half_line)
+TEST(a_full_disk_leaves_no_half_record)
 {
 	struct stat before, after;
 

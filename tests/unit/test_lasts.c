@@ -38,7 +38,7 @@ static unsigned proofs_until_believed(struct lasts *l)
 	return proofs;
 }
 
-TEST(who_was_waited_for_in_vain_is_believed_less_and_less)
+TEST(a_tenant_that_was_waited_for_in_vain_is_believed_less_and_less)
 {
 	static const unsigned wanted[] = {1, 2, 6, 22, 65, 65};
 	struct lasts l = {0};
@@ -50,7 +50,7 @@ TEST(who_was_waited_for_in_vain_is_believed_less_and_less)
 	}
 }
 
-TEST(a_wait_in_vain_for_what_nothing_was_believed_of_says_nothing)
+TEST(a_wait_in_vain_for_work_of_unknown_length_proves_nothing)
 {
 	struct lasts l = {0};
 

@@ -134,7 +134,7 @@ TEST(a_lowered_limit_takes_the_credit_that_is_not_used)
 	expect_quiet(0);
 }
 
-TEST(who_came_first_is_served_first_though_the_second_would_fit)
+TEST(the_first_ask_is_served_first_though_the_second_would_fit)
 {
 	given(900, 900, 1000 * ms);
 	granted(a, 900);
@@ -154,7 +154,7 @@ TEST(who_came_first_is_served_first_though_the_second_would_fit)
 	expect_action(3, LEDGER_GRANT, b, 100);
 }
 
-TEST(who_waited_behind_others_is_not_refused_at_its_deadline_while_there_is_room)
+TEST(an_ask_behind_others_is_not_refused_at_its_deadline_while_there_is_room)
 {
 	given(900, 900, 1000 * ms);
 	granted(a, 700);
@@ -184,7 +184,7 @@ TEST(an_ask_that_may_not_wait_is_answered_at_once_and_is_not_refused_for_order)
 	expect_eq(action.reason, LEDGER_FULL);
 }
 
-TEST(what_can_never_fit_is_not_waited_for)
+TEST(an_ask_that_can_never_fit_does_not_wait)
 {
 	given(2000, 900, 1000 * ms);
 	ask(a, 1, 901, 0);

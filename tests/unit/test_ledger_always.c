@@ -5,7 +5,7 @@
  */
 #include "tests/unit/ledger_model.h"
 
-/* Law 9: who has few asks finds a place, whatever the others wait for. */
+/* Law 9: an account with few asks finds a place, whatever the others wait for. */
 static void expect_quota(const struct guest *g, int r)
 {
 	uint32_t own = model_sums(account_of(g), 0).waiting, all = 0;
@@ -74,7 +74,7 @@ static void do_join(struct guest *g)
 	int r;
 
 	*g = (struct guest){.account = (unsigned)below(ACCOUNTS)};
-	/* Where others are expected they are who claims. */
+	/* Where others are expected, they make the claims. */
 	if (account_of(g)->expected)
 		claim = 0;
 	extra = claim ? below(60) : 0;
@@ -100,7 +100,7 @@ static void do_join(struct guest *g)
 	}
 }
 
-/* Who was expected comes back with what it held, or died. */
+/* A guest that was expected comes back with the memory that it held, or died. */
 static void do_return(struct account *a)
 {
 	struct ledger_sums said;

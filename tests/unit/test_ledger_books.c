@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is counted for whom: reserved, claimed, evicted, adopted. */
+/* Whose account memory counts for: reserved, claimed, evicted, adopted. */
 #include "tests/unit/ledger_fixture.h"
 
 TEST(a_context_is_reserved_before_it_is_measured)
@@ -23,7 +23,7 @@ TEST(a_context_is_reserved_before_it_is_measured)
 	expect_action(0, LEDGER_REFUSE, a, 1);
 }
 
-TEST(who_has_more_than_it_may_is_asked_for_its_credit_each_time_that_this_is_found)
+TEST(a_guest_over_its_limit_is_asked_for_its_credit_each_time_this_is_found)
 {
 	given(100, 900, 0);
 	granted(a, 60);
@@ -43,7 +43,7 @@ TEST(who_has_more_than_it_may_is_asked_for_its_credit_each_time_that_this_is_fou
 	expect_quiet(0);
 }
 
-TEST(what_only_room_is_asked_for_is_not_reserved)
+TEST(memory_for_which_only_room_is_asked_is_not_reserved)
 {
 	struct ledger_request probe = {.id = 3, .bytes = 80, .want = 80, .residual = LEDGER_ROOM};
 
@@ -54,7 +54,7 @@ TEST(what_only_room_is_asked_for_is_not_reserved)
 	expect_eq(sums(a).residual, 0);
 }
 
-/* What a page claims not to have allocated is credit and residual at the same time. */
+/* Memory that a page claims not to have allocated is credit and residual at the same time. */
 TEST(a_claim_takes_no_room_from_the_neighbours_beyond_the_limit)
 {
 	struct ledger_sums s;
@@ -77,7 +77,7 @@ TEST(a_claim_takes_no_room_from_the_neighbours_beyond_the_limit)
 	expect_eq(action.reason, LEDGER_OVER);
 }
 
-TEST(what_passed_a_guest_by_is_not_followed_by_what_it_was_promised)
+TEST(for_memory_that_passed_a_guest_by_its_credit_is_recalled)
 {
 	given(500, 900, 0);
 	granted(a, 200);
@@ -96,7 +96,7 @@ TEST(what_passed_a_guest_by_is_not_followed_by_what_it_was_promised)
 	expect_quiet(0);
 }
 
-TEST(what_the_driver_itself_says_takes_room_whatever_the_limit)
+TEST(memory_that_the_driver_reports_takes_room_whatever_the_limit)
 {
 	struct ledger_sums s;
 
@@ -111,7 +111,7 @@ TEST(what_the_driver_itself_says_takes_room_whatever_the_limit)
 	expect_eq(s.booked, 400);
 }
 
-TEST(a_lowered_limit_leaves_what_is_held_in_the_way_until_it_is_given_back)
+TEST(under_a_lowered_limit_held_memory_is_in_the_way_until_it_is_given_back)
 {
 	struct ledger_sums s;
 
@@ -197,7 +197,7 @@ TEST(nobody_gives_back_more_than_it_has)
 	expect_eq(sums(a).granted, 4);
 }
 
-TEST(what_was_there_before_the_daemon_is_charged_even_over_the_limit_that_is_lower_now)
+TEST(memory_from_before_the_daemon_is_charged_even_over_a_limit_that_is_lower_now)
 {
 	given(500, 900, 0);
 	ledger_set_limit(l, one, 300, 0);
@@ -221,7 +221,7 @@ TEST(a_claim_beyond_every_limit_there_ever_was_is_cut)
 	granted(c, 400);
 }
 
-TEST(what_expected_guests_may_hold_is_not_granted_to_others)
+TEST(memory_that_expected_guests_may_hold_is_not_granted_to_others)
 {
 	given(500, 900, 0);
 	ledger_expect(l, one, 1, 300);
@@ -234,7 +234,7 @@ TEST(what_expected_guests_may_hold_is_not_granted_to_others)
 	expect_action(0, LEDGER_REFUSE, c, 311);
 	expect_quiet(1000 * ms);
 	expect_eq(ledger_deadline(l, 0), 0);
-	/* 280 of the 300 have been said: the same 10 are left for others. */
+	/* 280 of the 300 have been stated: the same 10 are left for others. */
 	expect_eq(ledger_adopt(l, b, 250, 20, 10), 0);
 	expect_quiet(1000 * ms);
 	ask(c, 4, 10, 0);
@@ -258,7 +258,7 @@ TEST(credit_from_before_and_evicted_memory_find_no_room_that_others_may_hold)
 	expect_eq(ledger_adopt(l, a, 300, 100, 0), 0);
 }
 
-TEST(a_peak_is_believed_up_to_what_was_ever_granted)
+TEST(a_peak_is_believed_up_to_the_most_that_was_ever_granted)
 {
 	struct ledger_sums seen;
 
@@ -274,7 +274,8 @@ TEST(a_peak_is_believed_up_to_what_was_ever_granted)
 	ledger_report_peak(l, a, UINT64_MAX);
 	ledger_account_sums(one, &seen);
 	expect_eq(seen.peak, 70);
-	/* What one holder had and what another has need not have been there at once. */
+	/* One holder's former memory and another's present memory need not have been there at once.
+	 */
 	granted(b, 60);
 	ledger_report(l, b, 100);
 	ledger_report_peak(l, a, UINT64_MAX);

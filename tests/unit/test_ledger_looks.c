@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that wait for a measurement, tables that are full, and who is named. */
+/* Answers that wait for a measurement, full tables, and the accounts that are named. */
 #include "tests/unit/ledger_fixture.h"
 
-TEST(who_would_be_refused_for_its_limit_waits_for_what_is_being_measured)
+TEST(an_ask_beyond_the_limit_waits_for_a_measurement_under_way)
 {
 	given(100, 900, 0);
 	ledger_residual(l, a, 60, 60);
@@ -19,7 +19,7 @@ TEST(who_would_be_refused_for_its_limit_waits_for_what_is_being_measured)
 	expect_eq(action.reason, LEDGER_OVER);
 }
 
-TEST(another_tenants_measurement_is_no_hope_for_who_is_over_its_own_limit)
+TEST(another_tenants_measurement_is_no_hope_for_an_ask_beyond_its_own_limit)
 {
 	given(100, 900, 0);
 	ledger_unsettled(l, two, LEDGER_IN_FLUX);
@@ -28,7 +28,7 @@ TEST(another_tenants_measurement_is_no_hope_for_who_is_over_its_own_limit)
 	expect_eq(action.reason, LEDGER_OVER);
 }
 
-TEST(who_would_be_refused_for_room_waits_for_anybodys_measurement)
+TEST(an_ask_without_room_waits_for_anybodys_measurement)
 {
 	given(900, 900, 0);
 	ledger_residual(l, a, 600, 600);
@@ -40,7 +40,7 @@ TEST(who_would_be_refused_for_room_waits_for_anybodys_measurement)
 	expect_action(0, LEDGER_GRANT, c, 400);
 }
 
-TEST(what_fits_is_granted_though_somebody_is_being_measured)
+TEST(an_ask_that_fits_is_granted_though_somebody_is_being_measured)
 {
 	given(900, 900, 1000 * ms);
 	ledger_residual(l, a, 600, 600);
@@ -64,7 +64,7 @@ TEST(nothing_is_granted_while_a_measurement_is_owed)
 	expect_eq(action.reason, LEDGER_OVER);
 }
 
-TEST(who_gave_back_what_it_was_asked_for_is_asked_for_more)
+TEST(a_guest_that_gave_back_all_it_was_asked_for_is_asked_for_more)
 {
 	given(100, 900, 0);
 	granted(a, 90);
@@ -83,7 +83,7 @@ TEST(who_gave_back_what_it_was_asked_for_is_asked_for_more)
 	expect_action(0, LEDGER_GRANT, b, 30);
 }
 
-TEST(who_gave_back_less_than_it_was_asked_for_has_no_more)
+TEST(a_guest_that_gave_back_less_than_it_was_asked_for_has_no_more)
 {
 	given(100, 900, 0);
 	granted(a, 90);
@@ -93,7 +93,7 @@ TEST(who_gave_back_less_than_it_was_asked_for_has_no_more)
 	expect_action(0, LEDGER_REFUSE, b, 30);
 }
 
-TEST(who_gave_back_what_it_was_asked_for_too_late_is_asked_for_more_all_the_same)
+TEST(a_guest_that_gave_back_too_late_is_asked_for_more_all_the_same)
 {
 	given(100, 900, 0);
 	granted(a, 90);
@@ -111,7 +111,7 @@ TEST(who_gave_back_what_it_was_asked_for_too_late_is_asked_for_more_all_the_same
 	expect_action(201 * ms, LEDGER_GRANT, b, 30);
 }
 
-TEST(three_looks_after_the_question_what_came_before_it_was_measured)
+TEST(three_looks_after_the_question_all_earlier_memory_was_measured)
 {
 	given(100, 900, 0);
 	ledger_unsettled(l, one, LEDGER_OWED);
@@ -135,7 +135,7 @@ TEST(three_looks_after_the_question_the_answer_is_no)
 	}
 	expect_action(0, LEDGER_REFUSE, a, 101);
 	expect_eq(action.reason, LEDGER_OVER);
-	/* Who asks then has its own three. */
+	/* An account that asks then has its own three. */
 	ask(a, 2, 101, 0);
 	expect_quiet(0);
 }
@@ -166,7 +166,7 @@ TEST(one_holder_cannot_fill_the_table_of_asks)
 	expect_eq(ledger_ask(l, c, &request, 0), 0);
 }
 
-TEST(the_tables_are_as_large_as_was_said)
+TEST(the_tables_are_as_large_as_was_asked_for)
 {
 	given(1, 1, 0);
 	expect(ledger_open(l, 0, 1, 0) == NULL);
@@ -220,7 +220,7 @@ TEST(an_account_that_waits_a_thousand_times_leaves_the_others_their_places)
 		expect_eq(ledger_ask(l, holder[i], &request, 0), 0);
 		expect_eq(ledger_ask(l, holder[i], &request, 0), LEDGER_TABLE);
 	}
-	/* What is given back can be taken again, by whom it belongs to. */
+	/* A place that is given back can be taken again by its account. */
 	ledger_leave(l, holder[0]);
 	expect_eq(ledger_ask(l, holder[2], &request, 0), 0);
 	expect_eq(ledger_ask(l, holder[2], &request, 0), 0);
@@ -228,7 +228,7 @@ TEST(an_account_that_waits_a_thousand_times_leaves_the_others_their_places)
 	expect_eq(ledger_ask(l, holder[3], &request, 0), LEDGER_TABLE);
 }
 
-TEST(who_has_changed_is_named_once_and_nobody_else)
+TEST(an_account_that_has_changed_is_named_once_and_no_other)
 {
 	int of_one, of_two;
 
@@ -255,7 +255,7 @@ TEST(who_has_changed_is_named_once_and_nobody_else)
 	expect(ledger_changed(l) == NULL);
 }
 
-TEST(what_everybody_says_is_asked_for_only_where_somebody_would_be_recalled_or_refused)
+TEST(reports_are_asked_for_only_before_a_recall_or_a_refusal)
 {
 	struct ledger_request request = {.id = 1, .bytes = 500};
 
@@ -293,7 +293,7 @@ TEST(what_everybody_says_is_asked_for_only_where_somebody_would_be_recalled_or_r
 	expect_eq(action.reason, LEDGER_OVER);
 }
 
-TEST(a_look_is_worthwhile_for_whoever_has_not_had_his)
+TEST(a_look_is_worthwhile_for_each_account_that_has_not_had_one)
 {
 	given(100, 900, 0);
 	ledger_residual(l, a, 60, 60);

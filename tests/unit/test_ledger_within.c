@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounts within accounts, and what is nobody's: laws 12 and 13 of core/ledger/ledger.h. */
+/* Accounts within accounts, and memory outside: laws 12 and 13 of core/ledger/ledger.h. */
 #include "core/ledger/ledger.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static void hold(struct ledger_holder *who, uint64_t bytes)
 	ledger_report(l, who, bytes);
 }
 
-TEST(what_two_have_together_is_within_what_is_around_both)
+TEST(the_sum_of_two_accounts_is_within_the_one_around_both)
 {
 	struct ledger_sums sums;
 
@@ -101,7 +101,7 @@ TEST(what_two_have_together_is_within_what_is_around_both)
 	expect_action(1, LEDGER_REFUSE, a, LEDGER_OVER);
 }
 
-TEST(who_says_less_than_it_has_takes_no_room_of_other_owners)
+TEST(a_tenant_that_understates_its_memory_takes_no_room_of_other_owners)
 {
 	struct ledger_account *all, *others;
 	struct ledger_holder *liar, *honest;
@@ -124,7 +124,8 @@ TEST(who_says_less_than_it_has_takes_no_room_of_other_owners)
 		liar = ledger_join(l, alice[0], NULL);
 		honest = ledger_join(l, bob, NULL);
 		hold(liar, 500);
-		/* "I have nothing", while the driver says otherwise: twice the 500, towards itself.
+		/* It claims to have nothing, while the driver reports otherwise: twice the 500,
+		 * towards itself.
 		 */
 		ledger_report(l, liar, 0);
 		ledger_residual(l, liar, 500, 500);
@@ -162,7 +163,7 @@ TEST(room_within_is_waited_for_and_holds_up_nobody_else)
 	expect_action(12 * ms, LEDGER_GRANT, b, 200);
 }
 
-TEST(who_waited_in_vain_for_room_within_is_told_so)
+TEST(a_tenant_that_waited_in_vain_for_room_within_is_told_so)
 {
 	given(1000 * ms);
 	hold(a, 400);
@@ -171,7 +172,7 @@ TEST(who_waited_in_vain_for_room_within_is_told_so)
 	expect_action(1010 * ms, LEDGER_REFUSE, b, LEDGER_DEADLINE);
 }
 
-TEST(what_is_nobodys_is_no_room_and_is_waited_for)
+TEST(memory_outside_is_no_room_and_is_waited_for)
 {
 	struct ledger_sums sums;
 
@@ -190,7 +191,7 @@ TEST(what_is_nobodys_is_no_room_and_is_waited_for)
 	expect_eq(sums.room, 0);
 }
 
-TEST(nobody_is_refused_by_an_old_figure_of_what_is_nobodys)
+TEST(nobody_is_refused_by_an_old_figure_of_the_memory_outside)
 {
 	given(0);
 	ledger_outside(l, 0, 900);

@@ -16,7 +16,7 @@ static void given(uint64_t grace)
 	line = (struct line){.heap = heap, .room = MEMBERS, .grace = grace};
 }
 
-TEST(who_was_given_least_is_served_next)
+TEST(the_member_that_was_given_least_is_served_next)
 {
 	given(0);
 	for (int i = 0; i < 3; i++)
@@ -35,7 +35,7 @@ TEST(who_was_given_least_is_served_next)
 	expect(line_next(&line) == NULL);
 }
 
-TEST(who_waits_for_its_answers_goes_before_who_does_not)
+TEST(a_member_that_waits_for_its_answers_goes_before_others)
 {
 	given(GRACE);
 	for (int i = 1; i < MEMBERS; i++)

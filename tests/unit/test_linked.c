@@ -53,7 +53,7 @@ TEST(four_of_eight_are_those_with_the_most_links_among_them)
 }
 
 /* 0-1 is the best pair; without it only 2-3 is left, which is none at all. */
-TEST(the_next_container_is_not_left_with_what_is_not_linked)
+TEST(the_next_container_is_not_left_with_unlinked_gpus)
 {
 	memset(worths, 0, sizeof(worths));
 	link_two(0, 1, 300);
@@ -71,7 +71,7 @@ TEST(without_links_the_first_are_chosen)
 	expect_eq(chosen(1ull << 63 | 1, 0, 2), 1ull << 63 | 1);
 }
 
-TEST(what_is_not_to_be_had_is_nothing)
+TEST(more_gpus_than_there_are_are_not_found)
 {
 	expect_eq(chosen(0x7, 0, 4), 0);
 	expect_eq(chosen(0x7, 0x3, 1), 0);
@@ -177,7 +177,7 @@ TEST(no_order_of_the_devices_divides_them_better)
 	}
 }
 
-/* So many that not all divisions can be looked at. */
+/* So many that not all divisions can be tried. */
 TEST(of_many_devices_a_linked_set_is_found)
 {
 	memset(worths, 0, sizeof(worths));

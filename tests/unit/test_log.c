@@ -38,7 +38,7 @@ static void say_one(int reader)
 	expect_eq(errno, EIO);
 }
 
-TEST(a_line_is_time_level_event_and_pairs)
+TEST(a_log_message_is_time_level_event_and_pairs)
 {
 	int year, month, day, hour, minute, second, milli, end = 0;
 
@@ -75,7 +75,7 @@ static void say_much_and_read(int reader)
 }
 
 /* Nobody reads: this would hang if it blocked. What was lost is counted in the next line. */
-TEST(logging_never_blocks_and_says_what_was_lost)
+TEST(logging_never_blocks_and_says_how_many_messages_were_lost)
 {
 	unsigned long lost = 0;
 	char *at;
@@ -101,7 +101,7 @@ static void say_long(int reader)
 	log_error("longer", "text=%s", log_text(text).text);
 }
 
-TEST(a_line_is_cut_and_stays_a_line)
+TEST(a_log_message_is_cut_and_stays_one_text_line)
 {
 	char *end;
 

@@ -87,7 +87,7 @@ static void ends_the_other(struct row *row)
 	expect_eq(other_of(row)->closed, 0);
 }
 
-TEST(who_is_closed_is_told_nothing_that_had_come_already)
+TEST(a_closed_watch_is_told_nothing_that_had_come_already)
 {
 	given_two_that_are_ready();
 	one.does = other.does = ends_the_other;
@@ -109,7 +109,7 @@ static void pauses_the_other_for_a_moment(struct row *row)
 	loop_rewatch(&other_of(row)->watch, LOOP_READ);
 }
 
-TEST(who_was_paused_is_told_what_is_there_then)
+TEST(a_watch_that_was_paused_is_told_of_words_that_are_there_then)
 {
 	given_two_that_are_ready();
 	one.does = other.does = pauses_the_other_for_a_moment;
@@ -168,7 +168,7 @@ TEST(an_error_comes_to_the_reader_and_once)
 	then_the_loop_ends();
 }
 
-TEST(who_waits_for_words_is_told_that_none_will_come)
+TEST(a_watch_that_waits_for_words_is_told_that_none_will_come)
 {
 	int ends[2];
 
@@ -183,7 +183,7 @@ TEST(who_waits_for_words_is_told_that_none_will_come)
 	then_the_loop_ends();
 }
 
-TEST(all_that_are_ready_are_told_and_each_what_it_waits_for)
+TEST(all_watches_that_are_ready_are_told_and_each_of_its_own_events)
 {
 	static struct row many[100];
 
@@ -203,7 +203,7 @@ TEST(all_that_are_ready_are_told_and_each_what_it_waits_for)
 		expect_eq(many[i].closed, 1);
 }
 
-TEST(who_is_paused_keeps_no_loop_running_and_goes_on_later)
+TEST(a_paused_watch_keeps_no_loop_running_and_goes_on_later)
 {
 	given_a_loop();
 	watch(&one, counter(1), 0);
@@ -216,7 +216,7 @@ TEST(who_is_paused_keeps_no_loop_running_and_goes_on_later)
 	then_the_loop_ends();
 }
 
-TEST(what_cannot_be_watched_is_refused)
+TEST(a_descriptor_that_cannot_be_watched_is_refused)
 {
 	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
@@ -232,7 +232,7 @@ TEST(what_cannot_be_watched_is_refused)
 	expect_eq(other.closed, 0);
 }
 
-TEST(what_was_closed_before_it_was_unwatched_is_gone_whoever_has_it_still)
+TEST(a_descriptor_closed_before_it_was_unwatched_is_gone_though_a_copy_is_open)
 {
 	int kept;
 

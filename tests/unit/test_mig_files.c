@@ -19,7 +19,7 @@ TEST(the_minor_is_read_whatever_stands_around_it)
 	expect_eq(minor, 7);
 }
 
-TEST(what_is_no_minor_is_refused)
+TEST(text_that_is_no_minor_is_refused)
 {
 	static const char *const texts[] = {
 		"",

@@ -49,7 +49,7 @@ static uint32_t mask(uint32_t start, uint32_t size)
 	return ((1u << size) - 1) << start;
 }
 
-TEST(what_is_wanted_and_there_stays)
+TEST(parts_that_are_wanted_and_there_stay)
 {
 	const bool used[MIG_PARTS_MAX] = {false, true};
 	struct mig_gpu g = gpu();
@@ -82,12 +82,13 @@ TEST(an_idle_part_that_lies_badly_is_made_elsewhere)
 	expect_eq(mig_plan(&g, &wish, idle, &plan, &why), 0);
 	expect(!plan.stays[0]);
 	expect_eq(plan.makes, 2);
-	/* One that is in use would have to go all the same: who applies it finds that out. */
+	/* One that is in use would have to go all the same: that is found out when the plan is
+	 * applied. */
 	expect_eq(mig_plan(&g, &wish, busy, &plan, &why), 0);
 	expect(!plan.stays[0]);
 }
 
-TEST(what_a_gpu_cannot_be_is_said_with_what_it_can)
+TEST(an_impossible_division_is_refused_with_the_possible_ones)
 {
 	const bool used[MIG_PARTS_MAX] = {false};
 	struct mig_gpu g = gpu();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where there is room for parts, what they are called, and which place costs the others least. */
+/* Room for parts, their names, and the place that costs the others least. */
 #include "mig/place.h"
 #include "mig/room.h"
 #include "tests/test.h"
@@ -46,7 +46,7 @@ static uint32_t count(const struct mig_room *room, uint32_t profile)
 	return n;
 }
 
-TEST(what_stays_closes_the_places_that_it_overlaps)
+TEST(parts_that_stay_close_the_places_that_they_overlap)
 {
 	bool goes[MIG_PARTS_MAX] = {false};
 	struct mig_gpu g = gpu();
@@ -92,7 +92,7 @@ TEST(no_more_is_offered_than_there_may_be_at_a_time)
 	expect_eq(count(&room, MEDIA), 0);
 }
 
-TEST(what_costs_least_is_beside_what_is_there)
+TEST(the_cheapest_place_is_beside_parts_that_are_there)
 {
 	const bool goes[MIG_PARTS_MAX] = {false};
 	struct mig_gpu g = gpu();
@@ -104,9 +104,9 @@ TEST(what_costs_least_is_beside_what_is_there)
 		expect(mig_room_cost(&g, &room, SMALL, 1) < mig_room_cost(&g, &room, SMALL, k));
 }
 
-/* Whatever is taken: of all profiles, what is offered lies beside what stays, and beside each
- * other. */
-TEST(whatever_is_offered_has_room_at_random)
+/* With any places taken: the offered places of all profiles lie beside parts that stay, and beside
+ * each other. */
+TEST(all_offered_places_have_room_at_random)
 {
 	for (int round = 0; round < 300; round++) {
 		bool goes[MIG_PARTS_MAX] = {false};
@@ -156,7 +156,7 @@ TEST(a_place_is_found_by_its_name)
 	expect_eq(mig_place_find(g, 2, "GPU-2:3g.40gb:4", &at), -ENOENT);
 }
 
-TEST(what_is_no_place_is_not_found)
+TEST(text_that_is_no_place_is_not_found)
 {
 	static const char *const others[] = {"",
 					     "GPU-1",

@@ -19,7 +19,7 @@ static void refuses(const char *text, const char *sentence)
 	expect_str(why.text, sentence);
 }
 
-TEST(a_row_says_what_which_gpus_are_to_be)
+TEST(a_row_names_gpus_and_their_division)
 {
 	owned(mig_spec_done) struct mig_spec spec = {0};
 	const struct mig_model h100 = {0x233010de, 0x16c110de}, other = {0x233010de, 1};
@@ -68,7 +68,7 @@ TEST(one_configuration_of_several_is_selected_by_name)
 	expect_str(why.text, "m.yaml: it has no configuration 'c'");
 }
 
-TEST(mistakes_are_refused_with_their_line)
+TEST(mistakes_are_refused_with_their_row)
 {
 	static const struct {
 		const char *text, *sentence;

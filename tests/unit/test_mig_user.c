@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is on a GPU or a part of it; the test stands in for the driver. */
+/* Which process is on a GPU or a part of it; the test stands in for the driver. */
 #include "mig/nvml_inside.h"
 
 #include "tests/test.h"
@@ -82,8 +82,8 @@ TEST(a_gpu_without_processes_has_no_user)
 	expect_eq(user(NULL), 0);
 }
 
-/* Nobody would be as good as somebody to who destroys what nobody uses. */
-TEST(a_driver_that_does_not_answer_says_no_more_than_that)
+/* A caller that destroys unused parts must not take a missing answer for a part without a user. */
+TEST(a_missing_answer_of_the_driver_is_an_error_and_not_an_unused_part)
 {
 	driver.processes = 3;
 	driver.silent = true;

@@ -184,7 +184,7 @@ TEST(laws_1_to_4_hold_whatever_happens)
 		disturb(1 + (uint32_t)test_random_below(60));
 }
 
-TEST(law_5_what_is_wanted_comes_in_the_end)
+TEST(law_5_wanted_daemons_come_in_the_end)
 {
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		disturb(30);
@@ -210,7 +210,7 @@ TEST(law_5_and_without_failures_soon)
 	}
 }
 
-TEST(laws_5_and_8_what_is_not_wanted_is_undone_and_then_all_is_quiet)
+TEST(laws_5_and_8_unwanted_daemons_end_and_then_all_is_quiet)
 {
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		disturb(30);
@@ -224,7 +224,7 @@ TEST(laws_5_and_8_what_is_not_wanted_is_undone_and_then_all_is_quiet)
 	}
 }
 
-/* Otherwise it would be there without anybody who knows of it. */
+/* Otherwise nobody would know that it is there. */
 TEST(law_7_a_daemon_that_a_former_meted_was_starting_is_ended)
 {
 	begin(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a container leaves in its daemon's folder goes, and nothing else. */
+/* All that a container leaves in its daemon's folder goes, and nothing else. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a look costs while GPUs wait for their containers' end, and whom they wait for. */
+/* What a check costs while GPUs wait for their containers' end, and which containers they wait for.
+ */
 #include "plugin/mps/inside.h"
 #include "tests/test.h"
 
@@ -7,7 +8,7 @@ enum { GPUS = 8 };
 
 static struct {
 	uint32_t reads, changes;
-	bool given[HOST_DEVICES]; /* what the record says */
+	bool given[HOST_DEVICES]; /* the record's content */
 } others;
 
 /* ---- what turnover.c asks others for ------------------------------------------------------- */
@@ -80,7 +81,7 @@ static void begin(bool mps, bool marked)
 		mps_gpu_want(&hub.gpu[i]);
 }
 
-TEST(a_look_reads_the_kubelets_record_once_for_all_gpus_that_wait)
+TEST(a_check_reads_the_kubelets_record_once_for_all_gpus_that_wait)
 {
 	begin(true, false);
 	for (uint32_t i = 0; i < GPUS; i++)
@@ -96,7 +97,7 @@ TEST(a_look_reads_the_kubelets_record_once_for_all_gpus_that_wait)
 	expect(!mps_stays(&hub, 3) && mps_waits(&hub, 4));
 }
 
-TEST(a_look_reads_nothing_where_no_gpu_waits)
+TEST(a_check_reads_nothing_where_no_gpu_waits)
 {
 	begin(true, false);
 	memset(others.given, 0, sizeof(others.given));

@@ -5,7 +5,7 @@
 
 static const uint64_t second = 1000000000, start = 5000000000;
 
-TEST(a_short_wait_is_not_worth_a_line)
+TEST(a_short_wait_is_not_worth_a_notice)
 {
 	struct notice_rate rate = {0};
 

@@ -31,7 +31,7 @@ TEST(nvmls_name_of_a_place_becomes_that_of_sysfs)
 		expect_eq(numa_name(bad[i], name), -EINVAL);
 }
 
-TEST(what_sysfs_does_not_say_is_not_known)
+TEST(a_node_that_sysfs_does_not_name_is_unknown)
 {
 	static const struct {
 		const char *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVIDIA's configuration comes to, row by row (nvidia_golden.def), and that docs/nvidia.md has
- * every key. */
+/* The effects of NVIDIA's configuration, row by row (nvidia_golden.def), and that docs/nvidia.md
+ * has every key. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -163,7 +163,7 @@ TEST(a_configuration_of_nvidias_plugin_means_the_same)
 		check_row(rows[i].row, rows[i].file, rows[i].environment, rows[i].answer);
 }
 
-TEST(what_differs_does_so_for_a_reason)
+TEST(each_difference_has_a_reason)
 {
 	static const struct {
 		const char *row, *file, *environment, *answer, *reason;
@@ -221,7 +221,7 @@ TEST(a_nodes_named_configuration_is_chosen_as_there)
 	}
 }
 
-static struct words told; /* what a command line has set */
+static struct words told; /* set by a command line */
 
 static int tell_set(const char *name, const char *value, unused int overwrite)
 {
@@ -232,7 +232,7 @@ static int tell_set(const char *name, const char *value, unused int overwrite)
 	return 0;
 }
 
-/* What was set last, or was there before. */
+/* The value that was set last, or was there before. */
 static char *variable_now(const char *name)
 {
 	static char value[256];
@@ -364,7 +364,7 @@ TEST(the_page_has_every_key)
 }
 
 /* Those of the page for pods of GKE and AWS. */
-TEST(the_pages_examples_are_what_they_say)
+TEST(the_pages_examples_are_true)
 {
 	static const struct config_label gke[] = {
 		{"cloud.google.com/gke-gpu-sharing-strategy", "time-sharing"},

@@ -9,7 +9,8 @@
 
 enum { ROOM = 8 };
 
-/* What nvml_busy() returns with room for ROOM rows, of a driver as METE_TEST_SAMPLES says. */
+/* The answer of nvml_busy() with room for ROOM rows, of a driver as METE_TEST_SAMPLES describes it.
+ */
 static int asked(const char *samples, struct nvml_busy *rows, uint32_t *ret_count)
 {
 	struct nvml *nvml;

@@ -36,7 +36,7 @@ TEST(a_divided_gpu_is_its_parts_and_another_is_itself)
 
 static const char path[] = "nvml_parts.txt";
 
-/* As a file says it, from now on. */
+/* By a file, from now on. */
 static void divide(const char *parts)
 {
 	FILE *file = fopen(path, "we");
@@ -134,7 +134,7 @@ TEST(devices_keep_their_places_when_mig_divides_a_gpu_anew)
 	expect_str(nvml_device(nvml, 2)->uuid_text, "MIG-00000000-0000-0000-0000-000000000011");
 	expect_eq(nvml_device(nvml, 2)->gpu_index, 0);
 	expect_eq(nvml_device(nvml, 2)->gpu_instance, 1);
-	/* What is back is what it was. */
+	/* A device that is back is as it was. */
 	divide("12");
 	look_again(nvml);
 	expect_eq(nvml_count(nvml), 3);
@@ -229,7 +229,7 @@ TEST(a_part_that_does_not_tell_its_uuid_is_no_news_and_none_is_gone)
 	divide_no_more();
 }
 
-TEST(what_befalls_a_gpu_befalls_its_parts_unless_the_driver_says_which)
+TEST(an_event_of_a_gpu_befalls_its_parts_unless_the_driver_names_one)
 {
 	static const uint32_t whom[] = {1, 0, 1, 2};
 	struct nvml *nvml = opened();
@@ -248,7 +248,7 @@ TEST(what_befalls_a_gpu_befalls_its_parts_unless_the_driver_says_which)
 }
 
 /* meted has places for 64: what the driver has beyond them befalls nobody. */
-TEST(what_befalls_devices_beyond_those_that_are_asked_about_is_left_out)
+TEST(events_of_devices_that_are_not_asked_about_are_left_out)
 {
 	struct nvml *nvml = opened();
 	struct nvml_event events[8];

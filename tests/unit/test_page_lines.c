@@ -25,7 +25,7 @@ TEST(only_values_that_differ_are_written)
 	expect_str(change("{\n\"a\":1,\n\"b\":2\n}", "{\n\"a\":1,\n\"b\":2\n}", false), "");
 }
 
-TEST(of_an_object_within_only_what_has_changed_is_written)
+TEST(of_an_object_within_only_changed_members_are_written)
 {
 	const char *before =
 		"{\n\"a\":1,\n\"time\":{\n\"x\":1,\n\"y\":2\n},\n\"l\":[{\"p\":1},{\"p\":2}]\n}";
@@ -49,7 +49,7 @@ TEST(a_key_that_came_is_written_and_one_that_is_gone_is_null)
 		   ",\"n\":{\"x\":1}");
 }
 
-TEST(a_text_that_looks_like_a_line_is_a_text)
+TEST(a_text_with_the_form_of_a_row_is_a_text)
 {
 	expect_str(change("{\n\"name\":\"a\\\":{\",\n\"b\":1\n}",
 			  "{\n\"name\":\"a\\\":{\",\n\"b\":2\n}", true),

@@ -199,7 +199,7 @@ TEST(nobody_waits_long_for_a_server_that_is_silent)
 	end();
 }
 
-TEST(nobody_waits_long_for_a_server_whose_words_are_forgotten_as_fast_as_they_come)
+TEST(nobody_waits_long_for_a_server_whose_answers_are_forgotten_as_fast_as_they_come)
 {
 	given_alice_is_known(40);
 	expect(wait_for_refusal(4, RIGHT_NO) <= RIGHTS_PATIENCE_S + RIGHTS_AGAIN_S);
@@ -207,7 +207,7 @@ TEST(nobody_waits_long_for_a_server_whose_words_are_forgotten_as_fast_as_they_co
 	end();
 }
 
-/* One user says ever new tokens, as many as there are places. */
+/* One user presents ever new tokens, as many as there are places. */
 static void given_alice_has_them_all(uint32_t with_namespaces, int node)
 {
 	char token[64];
@@ -237,19 +237,19 @@ TEST(nobody_takes_all_places_with_tokens_that_are_his)
 {
 	given_alice_has_them_all(1, 0);
 	expect_that_bob_enters();
-	/* What she said last is known still. */
+	/* Her last token is known still. */
 	expect_eq(enter("alice-23", 0), 0);
 	end();
 }
 
-TEST(who_sees_nothing_here_keeps_nobody_out)
+TEST(a_user_that_sees_nothing_here_keeps_nobody_out)
 {
 	given_alice_has_them_all(0, RIGHT_NO);
 	expect_that_bob_enters();
 	end();
 }
 
-TEST(newcomers_are_no_strangers_while_it_is_asked_who_they_are)
+TEST(newcomers_are_no_strangers_while_the_server_is_asked_about_them)
 {
 	static const char *const users[] = {"ada", "bob", "carol", "dora", "eve", "frank"};
 
@@ -348,7 +348,7 @@ TEST(an_attacker_keeps_nobody_else_out)
 	attack("one host", 0, false, newcomer_elsewhere);
 }
 
-TEST(an_attacker_behind_a_server_keeps_nobody_out_who_is_behind_it_too)
+TEST(an_attacker_behind_a_server_keeps_no_other_behind_it_out)
 {
 	attack("one host", 7, true, newcomer_behind_the_same_server);
 	attack("one host", 7, false, newcomer_behind_the_same_server);

@@ -47,7 +47,7 @@ static void look(bool everything, uid_t uid)
 	expect_eq(sight_look(&sight, &all, &seen), 0);
 }
 
-TEST(who_may_see_all_sees_all)
+TEST(a_user_that_may_see_all_sees_all)
 {
 	given();
 	look(true, 0);
@@ -70,7 +70,7 @@ TEST(a_user_sees_his_tenants_with_their_processes_and_nobody_elses)
 	expect_eq(seen.count, 1);
 }
 
-TEST(what_names_others_is_not_in_a_row_that_is_seen)
+TEST(names_of_others_are_not_in_a_row_that_is_seen)
 {
 	given();
 	look(false, ADA);

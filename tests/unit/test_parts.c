@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocates and looks, one after the other: who is idle, who waits for whom, and what is left of an
- * earlier meted. */
+/* Calls of Allocate and checks, one after the other: which parts are idle, which requests wait for
+ * which parts, and parts that an earlier meted left. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/unit/parts_around.h"
 
-TEST(what_a_container_was_given_before_its_last_allocate_is_not_idle)
+TEST(parts_given_to_a_container_before_its_last_allocate_are_not_idle)
 {
 	around_begin(CONFIG_MIG_DYNAMIC, NULL);
 	around_start();
@@ -23,7 +23,7 @@ TEST(what_a_container_was_given_before_its_last_allocate_is_not_idle)
 	around_end();
 }
 
-TEST(what_the_record_names_stays_and_goes_with_its_line)
+TEST(recorded_parts_stay_and_go_with_their_record)
 {
 	around_begin(CONFIG_MIG_DYNAMIC, NULL);
 	around_start();
@@ -140,7 +140,7 @@ TEST(an_allocate_of_a_part_that_the_driver_never_lists_is_refused)
 	around_end();
 }
 
-TEST(what_the_thread_does_may_end_after_all_else)
+TEST(the_threads_work_may_end_after_all_else)
 {
 	struct grpc_call call;
 
@@ -185,7 +185,7 @@ TEST(the_strategy_itself_does_not_begin_without_the_driver)
 	around_end();
 }
 
-TEST(who_has_ended_is_asked_only_where_parts_are_made_or_left_over)
+TEST(ended_pods_are_asked_for_only_where_parts_are_made_or_left_over)
 {
 	around_begin(CONFIG_MIG_MIXED, NULL);
 	expect(!parts_asks_for_pods(parts));

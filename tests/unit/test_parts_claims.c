@@ -34,7 +34,7 @@ static void want(struct claimed *c, const char *id)
 	parts_want(parts, &c->ask);
 }
 
-TEST(what_a_claim_has_stays_until_the_claim_is_gone)
+TEST(a_claims_part_stays_until_the_claim_is_gone)
 {
 	struct claimed claim;
 
@@ -55,7 +55,7 @@ TEST(what_a_claim_has_stays_until_the_claim_is_gone)
 	around_end();
 }
 
-TEST(a_claim_that_is_gone_at_once_leaves_its_part_to_the_next_look)
+TEST(a_claim_that_is_gone_at_once_leaves_its_part_to_the_next_check)
 {
 	struct claimed claim;
 
@@ -103,7 +103,7 @@ TEST(a_claim_that_is_not_wanted_any_more_leaves_nothing)
 	around_end();
 }
 
-TEST(a_part_that_is_not_made_is_said_to_the_claim)
+TEST(a_part_that_is_not_made_is_reported_to_the_claim)
 {
 	struct claimed claim;
 
@@ -115,7 +115,7 @@ TEST(a_part_that_is_not_made_is_said_to_the_claim)
 	around_end();
 }
 
-TEST(who_waits_for_a_part_is_told_that_meted_ends)
+TEST(a_claim_that_waits_for_a_part_is_told_that_meted_ends)
 {
 	struct claimed claim;
 
@@ -151,7 +151,7 @@ TEST(places_are_published_where_nothing_of_others_lies)
 
 	begin_claims();
 	expect_str(published(), "0 1 2 3 4 5 6");
-	/* A part of ours changes nothing, whoever has it. */
+	/* A part of ours changes nothing, whichever claim has it. */
 	want(&claim, ID "2");
 	around_finish();
 	around_divided();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the thread makes and removes on a driver that refuses: a part that cannot be made or removed
- * keeps no other, and what is half made is not forgotten. */
+/* Parts that the thread makes and removes on a driver that refuses: a part that cannot be made or
+ * removed keeps no other, and a half-made one is not forgotten. */
 #include "plugin/nvidia/parts_work.h"
 #include "tests/test.h"
 #include "tests/unit/mig_driver.h"
@@ -45,7 +45,7 @@ static void take_all(void)
 		job.state.row[i].busy = false;
 }
 
-TEST(what_is_half_made_and_stays_is_removed_later)
+TEST(a_half_made_part_that_stays_is_removed_later)
 {
 	static const char *const wants[] = {ID "3"};
 
@@ -79,7 +79,7 @@ TEST(a_part_that_cannot_be_removed_keeps_no_other)
 	end();
 }
 
-TEST(a_part_that_cannot_be_made_keeps_no_other_of_a_look)
+TEST(a_part_that_cannot_be_made_keeps_no_other_of_a_check)
 {
 	static const char *const wants[] = {ID "0", ID "1"};
 
@@ -113,8 +113,8 @@ TEST(a_part_with_a_process_is_given_to_nobody)
 	end();
 }
 
-/* What is destroyed may be somebody's whom the driver did not name. */
-TEST(a_part_of_which_the_driver_does_not_say_who_uses_it_stays_and_is_given_to_nobody)
+/* A part that is destroyed may have a user whom the driver did not name. */
+TEST(a_part_whose_users_the_driver_does_not_tell_stays_and_is_given_to_nobody)
 {
 	static const char *const wants[] = {ID "0"};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a journal's records come to; random journals against a naive reading of them. */
+/* The outcome of a journal's records; random journals against a naive reading of them. */
 #include "node/state/past.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static int has(const char *line)
 	return 0;
 }
 
-TEST(the_latest_record_counts_and_what_was_taken_back_does_not)
+TEST(the_latest_record_counts_and_one_that_was_taken_back_does_not)
 {
 	given((const char *const[]){
 		"last id=3", "tenant id=4 name=a", "tenant id=5 name=b", "tenant id=4 name=c",
@@ -115,7 +115,7 @@ static void random_line(char *line, unsigned n)
 	}
 }
 
-TEST(any_journal_comes_to_what_a_naive_reader_makes_of_it)
+TEST(any_journal_is_understood_as_by_a_naive_reader)
 {
 	for (unsigned round = 0; round < test_rounds(200); round++) {
 		size_t wanted = 0;

@@ -97,7 +97,7 @@ TEST(gpus_are_excluded_by_index_and_uuid)
 	expect_str(chosen(&c, nobody), "01");
 }
 
-TEST(what_is_excluded_must_be_there)
+TEST(excluded_gpus_must_be_there)
 {
 	const char *const wrong[] = {"foo", "",	  "1,",	 ",1",	  "1,,2", "6",
 				     "01",  "-1", "GPU", "GPU-g", "1 "};
@@ -115,7 +115,7 @@ TEST(what_is_excluded_must_be_there)
 	expect_eq(pick_check_exclude("foo", gpus, 6, 7, &why), -EINVAL);
 }
 
-TEST(an_unknown_order_says_what_there_is)
+TEST(an_unknown_order_is_refused_with_the_known_ones)
 {
 	enum pick_order order;
 	struct fault why;
@@ -145,7 +145,7 @@ TEST(as_much_memory_is_free_as_asked_in_bytes_or_of_each_gpus_own)
 	expect_str(chosen(&c, nobody), "3015");
 }
 
-TEST(who_does_not_say_how_much_is_free_counts_as_asked)
+TEST(a_gpu_whose_free_memory_is_unknown_counts_as_asked)
 {
 	const struct pick_gpu silent = {0, "GPU-a", 0, NAN, 0, 0};
 	struct pick_criteria c = usual(PICK_MEMORY_FREE);

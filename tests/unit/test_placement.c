@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a node has room for, and what is booked on it. */
+/* A node's room, and the pods that are booked on it. */
 #include "tests/unit/placement_fixture.h"
 
 TEST(memory_that_is_too_small_is_refused)
@@ -78,7 +78,7 @@ TEST(a_model_a_taint_and_a_cordon_keep_pods_away)
 	expect_eq(refused(p, &request, n), PLACEMENT_NO_CORDONED);
 }
 
-TEST(a_class_with_a_factor_fills_what_the_others_may_not)
+TEST(a_class_with_a_factor_fills_room_that_the_others_may_not)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_config config = {.policy = PLACEMENT_BINPACK};
@@ -123,7 +123,7 @@ TEST(a_race_is_lost_at_commit)
 	expect_eq(placement_commit(p, &request, second.node, &second.assignment, 0, &pod), -EINVAL);
 }
 
-TEST(what_is_bound_already_is_booked_on_a_cordoned_node)
+TEST(a_pod_that_is_bound_already_is_booked_on_a_cordoned_node)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -234,7 +234,7 @@ TEST(a_pod_without_containers_is_refused_by_a_cordoned_node)
 	expect_eq(refused(p, &nothing, n), PLACEMENT_NO_CORDONED);
 }
 
-TEST(the_best_of_several_gpus_is_what_the_last_one_of_them_has)
+TEST(the_best_of_several_gpus_is_the_figure_of_the_last_one)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(2);
@@ -270,7 +270,7 @@ TEST(the_best_amount_is_of_a_gpu_where_nothing_else_is_in_the_way)
 	expect_eq(refusal.needed, 60 * GIB);
 }
 
-/* What is left of it is no more than a signed number holds, rounded up or not. */
+/* The rest of it is no more than a signed number holds, rounded up or not. */
 TEST(a_node_with_endless_memory_takes_pods)
 {
 	static const uint64_t endless[] = {INT64_MAX, UINT64_MAX};

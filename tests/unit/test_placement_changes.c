@@ -50,7 +50,7 @@ TEST(a_node_of_another_model_keeps_its_pods_and_takes_others)
 	expect_sound(p);
 }
 
-TEST(what_a_smaller_node_cannot_hold_is_shown_and_nothing_is_added)
+TEST(pods_that_a_smaller_node_cannot_hold_are_shown_and_nothing_is_added)
 {
 	struct placement *p = given(PLACEMENT_FORESIGHT);
 	struct placement_node node = node_of(1), smaller;
@@ -76,7 +76,7 @@ TEST(what_a_smaller_node_cannot_hold_is_shown_and_nothing_is_added)
 	expect_eq(nodes_over(p), 1);
 	small.container[0].cpu_milli = none.container[0].cpu_milli = 0;
 	expect_eq(refused(p, &small, n), PLACEMENT_NO_COMPUTE);
-	/* What takes nothing of what is short fits as before. */
+	/* A pod that takes nothing of the scarce amount fits as before. */
 	expect_eq(placement_try(p, &none, n, &d), 0);
 	expect_sound(p);
 	expect_eq(placement_release(p, pod), 0);
@@ -216,7 +216,7 @@ TEST(a_gpu_that_is_split_waits_for_the_parts_of_it)
 	expect_sound(p);
 }
 
-TEST(what_runs_is_booked_though_it_does_not_fit)
+TEST(a_running_pod_is_booked_though_it_does_not_fit)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -283,7 +283,7 @@ TEST(instances_that_overlap_each_keep_their_slices)
 	expect_sound(p);
 }
 
-TEST(nonsense_is_not_booked_even_if_it_is_said_to_run)
+TEST(nonsense_is_not_booked_even_if_it_is_reported_to_run)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -363,7 +363,7 @@ TEST(a_place_is_kept_until_a_time)
 	expect_sound(p);
 }
 
-TEST(who_has_come_stays_and_who_asks_for_longer_stays_longer)
+TEST(a_pod_that_has_come_stays_and_a_longer_reservation_lasts_longer)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);

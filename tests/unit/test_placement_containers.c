@@ -20,7 +20,7 @@ TEST(containers_of_a_pod_are_placed_together)
 	placed(p, &request, &d);
 }
 
-TEST(what_fits_one_by_one_but_not_together_is_called_so)
+TEST(containers_that_fit_one_by_one_but_not_together_are_told_so)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -57,7 +57,7 @@ TEST(an_awkward_mix_of_containers_is_still_found)
 	expect_eq(load[1], 1000);
 }
 
-TEST(init_containers_use_what_the_pod_will_have)
+TEST(init_containers_use_the_pods_gpus)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -124,7 +124,7 @@ TEST(the_others_make_room_for_an_init_container)
 }
 
 /* The GPU that costs least is linked with no other one that has room. */
-TEST(an_init_container_that_demands_links_looks_further_than_the_first_gpu)
+TEST(an_init_container_that_demands_links_is_tried_beyond_the_first_gpu)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(3);
@@ -163,7 +163,7 @@ TEST(more_large_containers_than_gpus_are_refused)
 }
 
 /* Twenty nodes of which each costs all choices that a node may, and one that needs many. */
-TEST(what_a_decision_had_no_choices_left_for_the_next_one_looks_at)
+TEST(nodes_for_which_a_decision_had_no_choices_left_are_scored_by_the_next)
 {
 	static const uint8_t gib[12] = {8, 21, 24, 21, 30, 24, 20, 39, 43, 20, 45, 27};
 	static _Alignas(64) char place[2 << 20];

@@ -129,7 +129,7 @@ static struct placement *given(struct state states[NODES])
 	return p;
 }
 
-/* What the library's whole numbers may be off by, just below or above one: 54.000005 was 53. */
+/* The error of the library's whole numbers, just below or above one: 54.000005 was 53. */
 #define NEAR 1e-4
 
 TEST(the_decision_is_the_best_by_the_definition)
@@ -176,7 +176,7 @@ TEST(the_decision_is_the_best_by_the_definition)
 	}
 }
 
-TEST(fragmentation_is_the_sum_of_what_the_usual_pods_cannot_use)
+TEST(fragmentation_is_the_sum_of_room_that_the_usual_pods_cannot_use)
 {
 	for (unsigned rounds = test_rounds(50); rounds > 0; rounds--) {
 		struct state states[NODES];

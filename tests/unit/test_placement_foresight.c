@@ -64,7 +64,8 @@ TEST(foresight_keeps_nodes_whole_for_the_few_that_want_eight_gpus)
 		placed(p, &usuals[1], &d);
 }
 
-/* Whoever may go anywhere takes what some insist on rather than the last node with eight GPUs. */
+/* A pod that may go anywhere takes a node on which some insist rather than the last one with eight
+ * GPUs. */
 TEST(foresight_spares_the_last_room_for_many_gpus_more_than_a_model_that_is_asked_for)
 {
 	struct placement *p = given(PLACEMENT_FORESIGHT);
@@ -164,7 +165,7 @@ TEST(foresight_keeps_room_for_the_large_mig_instances_that_come)
 	placed(p, &usuals[1], &d[3]);
 }
 
-TEST(what_is_usual_is_understood_by_the_factors_in_force)
+TEST(usual_pods_are_read_by_the_factors_in_force)
 {
 	struct placement_config config = {.policy = PLACEMENT_FGD};
 	struct placement_request usual = part(700, 0);
@@ -267,7 +268,7 @@ TEST(room_for_instances_is_no_more_than_a_gpu_may_have_of_them)
 	expect_eq(refused(p, &usual[1], n), PLACEMENT_FITS);
 }
 
-TEST(a_node_whose_pods_leave_soon_is_kept_for_those_who_want_all_of_it)
+TEST(a_node_whose_pods_leave_soon_is_kept_for_pods_that_want_all_of_it)
 {
 	struct placement *p = given(PLACEMENT_FORESIGHT);
 	struct placement_request usual[2] = {whole(8), whole(1)}, four = whole(4), one = whole(1);
@@ -282,7 +283,7 @@ TEST(a_node_whose_pods_leave_soon_is_kept_for_those_who_want_all_of_it)
 		pod[i] = placed(p, &four, &d);
 	}
 	placement_reprice(p);
-	/* Nobody says how long: the first of equals. */
+	/* No pod says how long it stays: the first of equals. */
 	expect_eq(placement_decide(p, &one, &d), 0);
 	expect_eq(d.node, 0);
 	expect_eq(placement_stays(p, pod[0], 1), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is where, what is left, and why the others refuse. */
+/* Which pods are where, the room that is left, and the reasons of nodes that refuse. */
 #include "tests/unit/placement_fixture.h"
 
 TEST(the_pods_of_a_node_are_listed_the_latest_first)
@@ -27,7 +27,7 @@ TEST(the_pods_of_a_node_are_listed_the_latest_first)
 	expect_eq(placement_pods(p, n + 1, pods, 4, &size), -ENOENT);
 }
 
-TEST(what_is_left_is_what_another_pod_could_have)
+TEST(the_room_left_is_the_room_that_another_pod_could_have)
 {
 	struct placement_config config = {.policy = PLACEMENT_BINPACK};
 	struct placement *p = given(PLACEMENT_BINPACK);

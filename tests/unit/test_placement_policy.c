@@ -33,7 +33,7 @@ TEST(spread_takes_the_emptiest_node_and_gpu)
 	expect_eq(seen, 15);
 }
 
-TEST(fgd_does_not_cut_what_the_usual_pods_need)
+TEST(fgd_does_not_cut_room_that_the_usual_pods_need)
 {
 	struct placement *p = given(PLACEMENT_FGD);
 	struct placement_node node = node_of(1);
@@ -101,7 +101,7 @@ TEST(a_preferred_model_and_avoided_nodes_come_before_the_policy)
 		half.prefers = 0;
 		half.avoids = 2;
 		expect_eq(first_over_second(p, &half), 1);
-		/* Both count alike; and one who is avoided takes whom nobody else takes. */
+		/* Both count alike; and a node that is avoided takes a pod that no other takes. */
 		half.prefers = 1u << 2;
 		expect_eq(first_over_second(p, &half),
 			  first_over_second(p, &(struct placement_request){
@@ -200,7 +200,7 @@ TEST(a_pod_is_one_holder_however_many_containers_it_has)
 	together.container[0].cpu_milli = 2000;
 	apart.containers = 2;
 	apart.container[1] = apart.container[0];
-	/* And a look at the books says the same as the look ahead. */
+	/* And the books agree with the forecast. */
 	for (int i = 0; i < 3; i++) {
 		expect_eq(placement_decide(p, &together, &d), 0);
 		expect_eq(placement_decide(p, &apart, &e), 0);

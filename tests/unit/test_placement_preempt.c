@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has to go so that somebody else can come. */
+/* Which pods have to go so that another can come. */
 #include "tests/unit/placement_fixture.h"
 
 enum { LOW = 1, HIGH = 9 };
@@ -15,7 +15,7 @@ static uint64_t booked(struct placement *p, const struct placement_request *requ
 	return pod;
 }
 
-TEST(what_even_an_empty_node_cannot_hold_is_too_small)
+TEST(a_pod_that_even_an_empty_node_cannot_hold_finds_it_too_small)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1), shut = node_of(4);
@@ -41,7 +41,7 @@ TEST(what_even_an_empty_node_cannot_hold_is_too_small)
 		  PLACEMENT_NO_VICTIMS);
 }
 
-TEST(only_candidates_are_looked_at)
+TEST(only_candidates_are_tested)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -105,7 +105,7 @@ TEST(pods_go_where_their_budgets_allow_it)
 	expect_eq(placement_protect(p, pod[0], 1), -ENOENT);
 }
 
-TEST(within_a_node_those_go_whom_no_budget_protects)
+TEST(within_a_node_the_pods_go_that_no_budget_protects)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);

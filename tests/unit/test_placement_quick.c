@@ -30,7 +30,7 @@ static struct placement_node some_node(void)
 	node.cpu_milli = 16000 << test_random_below(4);
 	node.model = (uint8_t)test_random_below(3);
 	node.host_memory_bytes = (16 + test_random_below(64)) * GIB - test_random_below(2);
-	/* What a brief cannot say, now and then. */
+	/* A node that a brief cannot describe, now and then. */
 	for (int i = 0; i < node.devices && chance(10); i++) {
 		node.device[i].slots = (uint16_t)test_random_below(4);
 		node.device[i].taints = chance(30);
@@ -91,8 +91,8 @@ static void given_a_cluster(enum placement_policy policy)
 	expect_eq(placement_learn(cluster.p, cluster.kind, counts, KINDS / (1 + chance(20))), 0);
 }
 
-static void expect_what_the_search_finds(const struct placement_request *request,
-					 const struct placement_decision *decision)
+static void expect_the_same_as_the_search(const struct placement_request *request,
+					  const struct placement_decision *decision)
 {
 	struct placement_decision searched;
 
@@ -119,13 +119,13 @@ static void step(void)
 	if (r == PLACEMENT_NOWHERE)
 		return;
 	expect_eq(r, 0);
-	expect_what_the_search_finds(request, &decision);
+	expect_the_same_as_the_search(request, &decision);
 	expect_eq(placement_commit(cluster.p, request, decision.node, &decision.assignment, 0,
 				   &cluster.pod[cluster.pods++]),
 		  0);
 }
 
-TEST(what_is_looked_up_is_what_the_search_finds)
+TEST(a_lookup_finds_the_same_as_the_search)
 {
 	for (unsigned round = test_rounds(30); round > 0; round--) {
 		uint32_t node;
@@ -159,7 +159,7 @@ TEST(a_pod_that_differs_in_host_memory_alone_goes_where_that_is)
 	large.container[0].host_memory_bytes = 6 * GIB;
 	small.container[0].host_memory_bytes = 6 * GIB;
 	placed(p, &small, &decision);
-	/* And back: what the larger one was refused for its memory the smaller one may have. */
+	/* And back: the smaller one may have a node that refused the larger one for its memory. */
 	small.container[0].host_memory_bytes = GIB;
 	expect_eq(placement_try(p, &small, 0, &decision), 0);
 	expect_eq(placement_decide(p, &small, &decision), 0);

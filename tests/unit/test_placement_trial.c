@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What if; and gangs, all of whom come or none. */
+/* Trials; and gangs, of which all pods come or none. */
 #include "tests/unit/placement_fixture.h"
 
 static size_t pods_of(struct placement *p, uint32_t node, uint64_t pods[16])
@@ -17,7 +17,7 @@ static void expect_sound(struct placement *p)
 	expect_eq(placement_audit(p, &node), 0);
 }
 
-TEST(what_was_tried_is_undone_to_the_name_and_place_of_each_pod)
+TEST(a_trial_is_undone_to_the_name_and_place_of_each_pod)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -48,7 +48,7 @@ TEST(what_was_tried_is_undone_to_the_name_and_place_of_each_pod)
 	expect_sound(p);
 }
 
-TEST(what_was_tried_may_stand)
+TEST(a_trial_may_stand)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -71,7 +71,7 @@ TEST(what_was_tried_may_stand)
 	expect_eq(placement_roll_back(p), -EINVAL);
 }
 
-TEST(what_goes_beyond_comes_back_as_it_was)
+TEST(pods_that_go_beyond_come_back_as_they_were)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(1);
@@ -157,7 +157,7 @@ TEST(a_gang_that_does_not_fit_in_its_order_may_fit_the_largest_first)
 	expect_sound(p);
 }
 
-TEST(a_gang_may_be_tried_for_who_would_have_to_go)
+TEST(a_gang_may_be_tried_to_see_which_pods_would_have_to_go)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);
 	struct placement_node node = node_of(2);
@@ -210,7 +210,7 @@ static int32_t score_of(struct placement *p)
 	return d.score;
 }
 
-TEST(what_is_only_tried_moves_no_price)
+TEST(a_trial_changes_no_price)
 {
 	struct placement *p = foreseeing();
 	struct placement_request one = whole(1), small = part(300, 0);

@@ -34,7 +34,7 @@ static int look(const char *text, const char *const *ids, size_t count, struct s
 	return checkpoint_look(text, strlen(text), "mete.dev/gpu", ids, count, on_found, ret_seen);
 }
 
-TEST(who_has_the_ids_is_found_by_pod_uid_and_container)
+TEST(the_holder_of_ids_is_found_by_pod_uid_and_container)
 {
 	const char *const ids[] = {"a::0"};
 	struct seen seen;
@@ -63,7 +63,7 @@ static void on_id(void *owner, const char *uid, const char *id)
 	snprintf(seen->last, sizeof(seen->last), "%s %s", uid, id);
 }
 
-TEST(all_ids_of_a_resource_are_said)
+TEST(all_ids_of_a_resource_are_told)
 {
 	struct seen seen = {0};
 
@@ -85,7 +85,7 @@ static void on_resource(void *owner, const char *resource)
 	snprintf(seen->last, sizeof(seen->last), "%s", resource);
 }
 
-TEST(which_resources_were_registered_is_known)
+TEST(registered_resources_are_known)
 {
 	static const char none[] = "{\"Data\":{\"RegisteredDevices\":null}}",
 			  wrong[] = "{\"Data\":[]}";
@@ -99,7 +99,7 @@ TEST(which_resources_were_registered_is_known)
 	expect_eq(seen.count, 1);
 }
 
-TEST(what_is_no_checkpoint_is_refused)
+TEST(text_that_is_no_checkpoint_is_refused)
 {
 	static const char *const wrong[] = {"",
 					    "{}",

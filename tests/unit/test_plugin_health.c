@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What befalls devices of a node whose GPUs are divided while meted runs. */
+/* Faults of devices of a node whose GPUs are divided while meted runs. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -166,7 +166,7 @@ TEST(a_gpu_that_is_lost_stays_so_when_another_one_is_divided)
 	close_node(&node);
 }
 
-TEST(what_befell_a_device_goes_with_it_and_it_comes_back_healthy)
+TEST(a_fault_goes_with_its_device_which_comes_back_healthy)
 {
 	const struct {
 		enum host_news news;
@@ -193,7 +193,7 @@ TEST(what_befell_a_device_goes_with_it_and_it_comes_back_healthy)
 }
 
 /* The driver's event names a GPU and numbers, which are those of several devices by then. */
-TEST(what_befalls_a_part_befalls_no_device_that_is_gone)
+TEST(a_fault_of_a_part_befalls_no_device_that_is_gone)
 {
 	struct node node;
 

@@ -67,7 +67,7 @@ TEST(an_id_of_a_device_says_its_number)
 	expect_eq(ids_number(uuid, uuid), -1);
 }
 
-TEST(what_is_no_id_has_no_number)
+TEST(text_that_is_no_id_has_no_number)
 {
 	static const char *const wrong[] = {"::", "::x",  "::-1",      "::1x",	":1",
 					    "",	  "::1 ", "::9999999", "::0x1", "1"};
@@ -108,7 +108,7 @@ TEST(the_emptier_device_comes_first_and_the_fuller_where_pods_are_packed)
 	expect_str(got[0], "b0");
 }
 
-TEST(nvidias_policies_count_what_was_picked_as_taken)
+TEST(nvidias_policies_count_picked_ids_as_taken)
 {
 	const struct preferred_device even[2] = {{0}, {0}}, odd[2] = {{0}, {2}};
 	const char *got[6];
@@ -126,7 +126,7 @@ TEST(nvidias_policies_count_what_was_picked_as_taken)
 	expect_str(got[0], "b0");
 }
 
-TEST(what_must_be_there_is_and_counts)
+TEST(required_ids_are_there_and_count)
 {
 	const struct preferred_device devices[2] = {{0}, {9}};
 	const char *got[6];

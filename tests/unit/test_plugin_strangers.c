@@ -37,7 +37,7 @@ TEST(a_static_pod_has_a_uid_without_dashes)
 	}
 }
 
-TEST(who_is_in_no_pod_is_nobodys_tenant)
+TEST(a_process_in_no_pod_is_nobodys_tenant)
 {
 	static const char *const others[] = {
 		"",
@@ -102,7 +102,7 @@ TEST(a_pod_is_found_in_either_version_of_control_groups)
 	}
 }
 
-TEST(who_is_beside_the_pods_is_in_none_in_either_version)
+TEST(a_process_beside_the_pods_is_in_none_in_either_version)
 {
 	static const char *const texts[] = {
 		V1_AND_2("/"),

@@ -30,7 +30,7 @@ static int same(const struct pointer *a, const struct pointer *b)
 	       a->detail == b->detail && a->kind == b->kind && a->device == b->device;
 }
 
-TEST(what_is_put_is_found_and_taken_once)
+TEST(a_value_that_is_put_is_found_and_taken_once)
 {
 	struct pointer wanted = entry_of(0x700000200), got;
 
@@ -45,7 +45,7 @@ TEST(what_is_put_is_found_and_taken_once)
 	expect_eq(pointers_count(&table), 0);
 }
 
-TEST(putting_an_address_again_returns_what_stood_there)
+TEST(putting_an_address_again_returns_the_former_value)
 {
 	struct pointer first = entry_of(0x1000), second = first, old;
 
@@ -144,7 +144,7 @@ static void history(uint64_t stride, unsigned addresses, unsigned steps)
 	}
 }
 
-TEST(after_any_history_the_table_holds_what_was_put_and_not_taken)
+TEST(after_any_history_the_table_holds_all_that_was_put_and_not_taken)
 {
 	static const uint64_t strides[] = {1, 256, 512, 2 << 20, 0x9e3779b1};
 
@@ -178,7 +178,7 @@ static void *work(void *argument)
 	return argument;
 }
 
-TEST(threads_do_not_disturb_each_other_and_one_of_them_gets_what_all_want)
+TEST(threads_do_not_disturb_each_other_and_one_gets_the_value_that_all_want)
 {
 	pthread_t thread[THREADS];
 

@@ -50,7 +50,7 @@ TEST(an_empty_file_is_a_mistake)
 					 "is what applies without the file)");
 }
 
-TEST(nothing_written_is_what_is_usual)
+TEST(an_empty_file_means_the_defaults)
 {
 	struct policy policy = parse("default: {}\n");
 	const struct policy_terms *terms = policy_of(&policy, 1001, NULL, 0);
@@ -76,7 +76,7 @@ TEST(a_users_entry_comes_before_a_groups_and_that_before_the_default)
 
 	expect_eq(terms->value[POLICY_tenant_memory].amount.bytes, 2ull << 30);
 	expect_eq(terms->value[POLICY_tenant_memory].text_line, 1);
-	/* What it does not say is the default's, although that stands below. */
+	/* Fields that it leaves out are the default's, although that stands below. */
 	expect_eq(terms->value[POLICY_tenant_guarantee].number, 100);
 	expect(policy_of(&policy, 1004, groups, 3)->none);
 	/* The first in the file, not the first of the user's. */
@@ -101,7 +101,7 @@ TEST(nobody_by_default_and_some_all_the_same)
 	policy_done(&policy);
 }
 
-TEST(each_mistake_is_a_sentence_with_its_line)
+TEST(each_mistake_is_a_sentence_with_its_line_number)
 {
 	expect_refused("- a\n", "f:1: this is a list; accepted: a map (KEY: VALUE)");
 	expect_refused("user: {}\n", "f:1: there is no key 'user'; the nearest is 'users'");

@@ -100,7 +100,7 @@ TEST(another_program_in_the_same_process_is_told_from_the_former_one)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-TEST(what_a_thread_waited_is_the_second_figure_of_its_schedstat)
+TEST(a_threads_wait_is_the_second_figure_of_its_schedstat)
 {
 	expect_eq(process_parse_queued("175935385 320023592 893\n"), 320023592);
 	expect_eq(process_parse_queued("0 0 0\n"), 0);
@@ -109,7 +109,7 @@ TEST(what_a_thread_waited_is_the_second_figure_of_its_schedstat)
 	expect_eq(process_parse_queued("none at all"), 0);
 }
 
-TEST(who_is_stopped_waits_for_no_processor)
+TEST(a_stopped_process_waits_for_no_processor)
 {
 	pid_t pid = fork();
 	unsigned threads = 2000;

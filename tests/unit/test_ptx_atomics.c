@@ -118,7 +118,7 @@ static void try_atom(const char *spelling, bool red)
 	}
 }
 
-TEST(every_atomic_changes_memory_and_returns_what_was_there)
+TEST(every_atomic_changes_memory_and_returns_the_former_value)
 {
 	static struct spellings s;
 	unsigned tried = 0;

@@ -45,7 +45,7 @@ TEST(texts_are_linked_by_their_names)
 		  PTX_UNRESOLVED);
 }
 
-TEST(what_has_no_row_is_named)
+TEST(an_instruction_without_a_row_is_named)
 {
 	static const struct {
 		const char *body, *said;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What PTX's arithmetic is, a second time: written from the instruction set's description, bit by
- * bit or in 128-bit numbers, without a line of the interpreter.
+ * PTX's arithmetic, a second time: written from the instruction set's description, bit by bit or in
+ * 128-bit numbers, without any code of the interpreter.
  */
 #pragma once
 

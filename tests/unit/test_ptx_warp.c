@@ -43,7 +43,7 @@ static void before_sync(char *text)
 	memcpy(text, head, strlen(head));
 }
 
-TEST(shuffles_take_from_where_they_are_told)
+TEST(shuffles_take_from_the_lane_that_they_name)
 {
 	static const char *const modes[] = {"up", "down", "bfly", "idx"};
 	char text[2048];
@@ -227,7 +227,7 @@ TEST(a_sync_instruction_waits_for_the_lanes_of_its_mask)
 		expect_eq(words()[t], t ^ 1);
 }
 
-/* What tiles of a cooperative group do: the halves of a warp name their own lanes. */
+/* As tiles of a cooperative group: the halves of a warp name their own lanes. */
 TEST(lanes_that_name_different_members_do_not_hear_each_other)
 {
 	/* Together at first; then the lanes 20 to 31 come by a longer way and their half waits. */
@@ -327,7 +327,7 @@ TEST(hints_and_fences_change_nothing)
 	}
 }
 
-TEST(special_registers_say_where_a_thread_is)
+TEST(special_registers_give_the_threads_place)
 {
 	run(HARNESS_HEAD HARNESS_KERNEL(
 		    "k") ".reg .u32 %r, %x;\n.reg .b16 %h;\n.reg .u64 %c, %d;\n.reg .pred %p;\n"

@@ -40,7 +40,7 @@ TEST(an_address_is_found_in_its_range_and_nowhere_else)
 	expect_eq(ranges_take(&ranges, 0, UINT64_MAX, &got), -ENOENT);
 }
 
-TEST(after_any_history_the_ranges_are_what_was_added_and_not_taken)
+TEST(after_any_history_the_ranges_are_all_that_was_added_and_not_taken)
 {
 	static uint32_t owner[PAGES]; /* 0: none */
 	uint32_t next = 1;

@@ -57,7 +57,7 @@ static bool is_there(const char *name)
 	return stat(path, &about) == 0;
 }
 
-TEST(what_was_written_is_read_again)
+TEST(a_written_record_is_read_again)
 {
 	struct fault why;
 
@@ -115,7 +115,7 @@ TEST(a_record_is_removed_once_and_again)
 	expect_eq(records_remove(folder, "abc", &why), 0);
 }
 
-TEST(what_cannot_be_written_or_removed_is_named)
+TEST(a_record_that_cannot_be_written_or_removed_is_named)
 {
 	struct fault why;
 

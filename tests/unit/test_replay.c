@@ -57,7 +57,7 @@ TEST(columns_that_some_lists_lack_are_optional)
 	replay_trace_done(&trace);
 }
 
-TEST(a_bad_line_is_named)
+TEST(a_bad_row_is_named)
 {
 	struct replay_trace trace;
 	struct fault why;
@@ -182,7 +182,7 @@ static int published_of(const char *rows, struct published *curves, struct fault
 	return r;
 }
 
-TEST(what_was_published_is_the_mean_of_its_seeds)
+TEST(the_published_figures_are_the_means_of_their_seeds)
 {
 	struct published curves[PUBLISHED_POLICIES];
 	struct fault why;

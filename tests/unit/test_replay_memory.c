@@ -60,7 +60,7 @@ TEST(a_tenant_with_memory_is_written_as_words)
 	expect_eq(load.share.weight, 200);
 }
 
-TEST(what_of_a_tenant_with_memory_is_not_understood_is_named)
+TEST(an_unknown_word_for_a_tenant_with_memory_is_named)
 {
 	static const char *const bad[] = {"set",
 					  "set=3",
@@ -105,7 +105,7 @@ TEST(two_ways_at_once_are_slower_where_the_link_says_so)
 	expect_eq(memory_link_next(&link), 1000);
 }
 
-TEST(what_fits_runs_as_by_the_hardwares_slices_and_nothing_moves)
+TEST(tenants_that_fit_run_as_by_the_hardwares_slices_and_nothing_moves)
 {
 	struct memory_outcome ours, plain;
 
@@ -138,7 +138,7 @@ TEST(jobs_that_fill_the_device_all_end_and_move_at_line_rate)
 	memory_outcome_done(&o, 2);
 }
 
-TEST(what_does_not_change_is_copied_out_once)
+TEST(memory_that_does_not_change_is_copied_out_once)
 {
 	struct memory_outcome o;
 

@@ -29,7 +29,7 @@ TEST(a_tenant_is_written_as_words)
 	expect_eq(load.leave_ns, 2500000000);
 }
 
-TEST(what_is_not_understood_is_named)
+TEST(an_unknown_word_is_named)
 {
 	static const char *const bad[] = {
 		"weight",      "weight=0",	   "kernel=0ms",	 "kernel=5",
@@ -46,7 +46,7 @@ TEST(what_is_not_understood_is_named)
 	}
 }
 
-TEST(what_is_right_is_divided_within_guarantees_and_caps)
+TEST(the_right_division_keeps_guarantees_and_caps)
 {
 	struct time_load loads[3];
 	double shares[3];
@@ -85,7 +85,7 @@ TEST(the_same_seed_gives_the_same_run)
 	expect_eq(one.waits[1].size, two.waits[1].size);
 	expect(one.waits[1].size > 100);
 	expect(memcmp(one.charged, two.charged, 2 * one.samples * sizeof(uint64_t)) == 0);
-	/* What a device runs is no more than there is time. */
+	/* A device does not run for longer than there is time. */
 	expect(one.served[2 * (one.samples - 1)] + one.served[2 * (one.samples - 1) + 1] <=
 	       setup.length_ns);
 	time_outcome_done(&one, 2);
@@ -127,7 +127,7 @@ TEST(pods_are_replayed_as_they_were_recorded)
 	expect(rows[0].alone_nine_ms >= 20);
 }
 
-TEST(a_bad_table_of_pods_is_refused_with_its_line)
+TEST(a_bad_table_of_pods_is_refused_with_its_line_number)
 {
 	struct time_pods_row *rows;
 	struct fault why;

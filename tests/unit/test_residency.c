@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is on the device, in which order, and what a device can bear. */
+/* Which members are on the device, in which order, and what a device can bear. */
 #include "tests/unit/residency_fixture.h"
 
 TEST(nothing_is_barred_and_nothing_moves_while_all_fits)
@@ -30,7 +30,7 @@ TEST(a_hoarder_keeps_its_memory_until_somebody_needs_the_room)
 	expect_eq(w.m[0].resident_bytes, 4 * GIB);
 }
 
-TEST(who_is_idle_the_longest_leaves_first)
+TEST(the_tenant_that_is_idle_the_longest_leaves_first)
 {
 	given(8 * GIB, 8 * GIB);
 	for (int i = 0; i < 3; i++) {
@@ -51,7 +51,7 @@ TEST(who_is_idle_the_longest_leaves_first)
 	expect_eq(w.m[2].out_bytes, 0);
 }
 
-TEST(what_has_left_is_credit_for_who_comes)
+TEST(memory_that_has_left_is_credit_for_the_tenant_that_comes)
 {
 	given(8 * GIB, 16 * GIB);
 	expect_eq(given_member(0, 7 * GIB), 0);
@@ -108,7 +108,7 @@ TEST(nobody_waits_for_longer_than_the_longest_wait_with_both_movements)
 		expect(w.m[i].longest_ns <= w.r.tuning.longest_ns + 100 * MS);
 }
 
-TEST(those_who_fit_together_are_in_together)
+TEST(tenants_that_fit_together_are_in_together)
 {
 	int all = 0;
 
@@ -155,7 +155,7 @@ TEST(the_store_is_refused_and_not_exceeded)
 	expect_eq(residency_suspend(&w.m[1], true, w.now), RESIDENCY_STORE);
 }
 
-TEST(what_is_stuck_or_finds_no_store_does_not_make_room)
+TEST(tenants_that_are_stuck_or_find_no_store_do_not_make_room)
 {
 	uint64_t spare = residency_spare(&residency_usual);
 
@@ -181,7 +181,7 @@ TEST(a_smaller_device_is_borne_while_each_can_still_come_back_whole)
 	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
 	expect(residency_bears(&w.r, 6 * GIB, 0));
 	expect(!residency_bears(&w.r, 6 * GIB - 1, 0));
-	/* What it asks for counts as well. */
+	/* Its ask counts as well. */
 	residency_cancel(&w.m[1], w.now);
 	expect_eq(residency_ask(&w.m[1], 7 * GIB, w.now), RESIDENCY_WAITS);
 	expect(!residency_bears(&w.r, 7 * GIB - 1, 0));
@@ -193,7 +193,7 @@ TEST(a_smaller_device_is_borne_while_each_can_still_come_back_whole)
 	expect(!residency_bears(&w.r, 6 * GIB - 1, 0));
 }
 
-TEST(who_comes_gives_way_when_the_device_has_become_too_small_for_it)
+TEST(a_tenant_that_comes_gives_way_when_the_device_has_become_too_small_for_it)
 {
 	given(8 * GIB, 16 * GIB);
 	expect_eq(given_member(0, 7 * GIB), 0);
@@ -229,7 +229,7 @@ TEST(who_comes_gives_way_when_the_device_has_become_too_small_for_it)
 	expect_eq(w.m[0].out_bytes, 0);
 }
 
-TEST(a_quota_keeps_the_rest_where_it_is)
+TEST(a_full_quota_keeps_the_rest_where_it_is)
 {
 	given(8 * GIB, 16 * GIB);
 	expect_eq(given_member(0, 6 * GIB), 0);

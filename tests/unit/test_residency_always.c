@@ -116,7 +116,7 @@ static void free_one(struct guest *g)
 	*b = (struct block){0};
 	residency_free(&g->member, was.on_device ? was.bytes : 0, was.on_device ? 0 : was.bytes,
 		       w.m.now);
-	/* What it was told to move it may have freed. */
+	/* It may have freed memory that it was told to move. */
 	g->order = least(g->order, g->member.resident_bytes);
 	g->credit = least(g->credit, g->member.out_bytes);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who does not do what it was told: patience, and being stuck. */
+/* Members that do not obey: patience, and being stuck. */
 #include "node/process.h"
 #include "tests/unit/residency_fixture.h"
 
-TEST(who_does_not_evict_is_said_and_others_run)
+TEST(a_tenant_that_does_not_evict_is_reported_and_others_run)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -50,7 +50,7 @@ static void pass_unserved(uint64_t ns)
 	}
 }
 
-TEST(who_had_no_processor_is_not_stuck)
+TEST(a_tenant_that_had_no_processor_is_not_stuck)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -66,7 +66,7 @@ TEST(who_had_no_processor_is_not_stuck)
 }
 
 /* Its figures do not change: it is stopped, or waits for something else. */
-TEST(who_has_waited_for_no_processor_is_stuck_as_soon_as_ever)
+TEST(a_tenant_that_lacked_no_processor_is_stuck_as_soon_as_ever)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -83,7 +83,7 @@ TEST(who_has_waited_for_no_processor_is_stuck_as_soon_as_ever)
 
 /* Other threads of it wait for a processor, and the one that is to move memory for something else.
  */
-TEST(who_never_gets_a_processor_is_stuck_in_the_end)
+TEST(a_tenant_that_never_gets_a_processor_is_stuck_in_the_end)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -109,7 +109,7 @@ static void must_leave_again(void)
 }
 
 /* Others want the room of member 0, whose thread waits at its gate while its work goes on. */
-static void given_who_does_not_drain(void)
+static void given_a_tenant_that_does_not_drain(void)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -120,9 +120,9 @@ static void given_who_does_not_drain(void)
 	expect_eq(w.seats[0].gate, TURNS_OWING);
 }
 
-TEST(who_drains_late_leaves_as_if_it_had_done_so_at_once)
+TEST(a_tenant_that_drains_late_leaves_as_if_it_had_done_so_at_once)
 {
-	given_who_does_not_drain();
+	given_a_tenant_that_does_not_drain();
 	pass(w.r.tuning.owing_ns / 2);
 	expect(!w.m[0].stuck);
 	turns_drained(&w.seats[0], true, w.now);
@@ -133,18 +133,18 @@ TEST(who_drains_late_leaves_as_if_it_had_done_so_at_once)
 }
 
 /* Its work may wait for that thread: it is not kept out for long. */
-TEST(who_cannot_drain_while_its_memory_is_to_leave_is_let_in_after_a_second)
+TEST(a_leaving_tenant_that_cannot_drain_is_let_in_after_a_second)
 {
-	given_who_does_not_drain();
+	given_a_tenant_that_does_not_drain();
 	pass(w.r.tuning.owing_ns);
 	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
 	expect(w.open[0]);
 }
 
 /* A hiccup of the machine, for which nobody is refused what it asked for. */
-TEST(whose_drain_turns_gave_up_is_told_to_leave_again_soon)
+TEST(a_tenant_whose_drain_was_given_up_is_told_to_leave_again_soon)
 {
-	given_who_does_not_drain();
+	given_a_tenant_that_does_not_drain();
 	pass(w.r.tuning.owing_ns);
 	expect(w.m[0].stuck && w.m[0].place == RESIDENCY_IN);
 	w.lazy[0] = false;
@@ -155,7 +155,7 @@ TEST(whose_drain_turns_gave_up_is_told_to_leave_again_soon)
 }
 
 /* It was stopped, and goes on to compute: it is never idle, and is ordered nothing. */
-TEST(who_did_not_drain_and_runs_on_is_told_to_leave_again)
+TEST(a_tenant_that_did_not_drain_and_runs_on_is_told_to_leave_again)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -174,9 +174,9 @@ TEST(who_did_not_drain_and_runs_on_is_told_to_leave_again)
 	expect_eq(w.granted[1], 5 * GIB);
 }
 
-TEST(who_moves_a_page_now_and_then_is_as_stuck_as_who_moves_nothing)
+TEST(a_tenant_that_moves_a_page_now_and_then_is_as_stuck_as_one_that_moves_none)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	for (int s = 0; s < 10; s += 2) {
 		expect(!w.stuck[0]);
 		pass(2000 * MS);
@@ -188,9 +188,9 @@ TEST(who_moves_a_page_now_and_then_is_as_stuck_as_who_moves_nothing)
 	expect(w.stuck[0]);
 }
 
-TEST(who_moves_at_the_slowest_rate_is_waited_for)
+TEST(a_tenant_that_moves_at_the_slowest_rate_is_waited_for)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	for (int s = 0; w.evict[0] && s < 100; s++) {
 		residency_left(&w.m[0], 64 * MIB, 64 * MIB, w.now);
 		w.evict[0] -= 64 * MIB;
@@ -205,7 +205,7 @@ TEST(neither_words_nor_preparing_without_end_are_work)
 {
 	uint64_t prepares;
 
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	prepares = w.m[0].ordered_bytes / (64 * MIB);
 	for (uint64_t s = 0; s < 2 * prepares + 20 && !w.stuck[0]; s++) {
 		pass(1000 * MS);
@@ -215,12 +215,12 @@ TEST(neither_words_nor_preparing_without_end_are_work)
 		pump();
 	}
 	expect(w.stuck[0]);
-	/* What is prepared for an order is, once. */
+	/* Preparing for an order is excused, once. */
 	expect(w.now >= 101000 * MS + w.r.tuning.patience_ns + prepares * 1000 * MS);
 	expect(w.now <= 104000 * MS + w.r.tuning.patience_ns + prepares * 1000 * MS);
 }
 
-TEST(who_is_stuck_and_wants_what_is_out_comes_back)
+TEST(a_stuck_tenant_that_wants_its_memory_comes_back)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -234,11 +234,11 @@ TEST(who_is_stuck_and_wants_what_is_out_comes_back)
 	expect(!w.m[0].stuck);
 }
 
-TEST(who_was_stuck_comes_back_later_each_time_and_is_forgiven_for_what_it_does)
+TEST(a_tenant_that_was_stuck_comes_back_later_each_time_and_is_forgiven_once_it_moves)
 {
 	uint64_t away[4];
 
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t since;
 
@@ -264,9 +264,9 @@ TEST(who_was_stuck_comes_back_later_each_time_and_is_forgiven_for_what_it_does)
 	expect_eq(w.m[0].strikes, 0);
 }
 
-TEST(who_is_in_the_way_is_known_where_it_cannot_be_gone_round)
+TEST(the_tenant_in_the_way_is_known_where_it_cannot_be_gone_round)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	expect(!residency_hindrance(&w.m[2]));
 	w.evict[0] = 0;
 	pass(w.r.tuning.patience_ns);

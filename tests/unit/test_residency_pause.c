@@ -20,7 +20,7 @@ TEST(suspended_it_leaves_and_stays_out_until_it_is_resumed)
 	expect_eq(w.m[0].resident_bytes, 5 * GIB);
 }
 
-/* What the first of two is entitled to, when the second has run until now. */
+/* The time to which the first of two is entitled, when the second has run until now. */
 static uint64_t entitled(void)
 {
 	turns_settle(w.m[1].seat, w.now);
@@ -149,7 +149,7 @@ static void given_pauses_and_hiccups(void)
 	expect_eq(w.m[1].place, RESIDENCY_IN);
 }
 
-TEST(hiccups_do_not_make_long_pauses_look_short)
+TEST(hiccups_do_not_pass_long_pauses_off_as_short)
 {
 	given_pauses_and_hiccups();
 	idles(1);
@@ -158,7 +158,7 @@ TEST(hiccups_do_not_make_long_pauses_look_short)
 	expect_eq(w.m[0].place, RESIDENCY_COMING);
 }
 
-TEST(who_has_long_pauses_does_not_leave_at_a_hiccup)
+TEST(a_tenant_with_long_pauses_does_not_leave_at_a_hiccup)
 {
 	given_pauses_and_hiccups();
 	pauses(4 * MS);

@@ -16,7 +16,7 @@ static enum residency_doubt of(struct residency_report said)
 	return residency_doubt(&told, &before, &said, &has);
 }
 
-TEST(a_report_of_what_was_ordered_is_believed)
+TEST(a_report_of_an_ordered_move_is_believed)
 {
 	struct residency_report said = before;
 
@@ -51,13 +51,13 @@ TEST(the_last_block_may_be_larger_than_the_rest_of_the_order)
 	expect_eq(of(said), RESIDENCY_BELIEVED);
 	said.dropped++;
 	expect_eq(of(said), RESIDENCY_GAVE_MORE);
-	/* What comes is bounded by the room that there is. */
+	/* Bytes that come are bounded by the room that there is. */
 	said = before;
 	said.entered = told.enter - said.returned + 1;
 	expect_eq(of(said), RESIDENCY_CAME_MORE);
 }
 
-TEST(nobody_moves_what_it_does_not_have)
+TEST(no_tenant_moves_more_than_it_has)
 {
 	struct residency_has little = {
 		.here_bytes = 99, .out_bytes = 0, .given_bytes = 0, .chunk_bytes = CHUNK};
@@ -65,7 +65,7 @@ TEST(nobody_moves_what_it_does_not_have)
 
 	said.left += 99;
 	expect_eq(residency_doubt(&told, &before, &said, &little), RESIDENCY_BELIEVED);
-	/* What has just left may come back. */
+	/* Bytes that have just left may come back. */
 	said.entered += 99;
 	expect_eq(residency_doubt(&told, &before, &said, &little), RESIDENCY_BELIEVED);
 	said.entered++;
@@ -86,8 +86,8 @@ static void draw(uint64_t *values, size_t count, uint64_t bound)
 		values[i] = test_random_below(bound);
 }
 
-/* Law: whatever is believed keeps the daemon's books above zero, and within its orders. */
-TEST(what_is_believed_never_overdraws_the_books)
+/* Law: every believed report keeps the daemon's books above zero, and within its orders. */
+TEST(a_believed_report_never_overdraws_the_books)
 {
 	uint32_t believed = 0;
 

@@ -6,7 +6,7 @@
  * so much of it. */
 static void given_a_full_store(void)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	expect_eq(given_member(3, 0), 0);
 	residency_left(&w.m[0], 512 * MIB, 512 * MIB, w.now);
 	w.evict[0] -= 512 * MIB;
@@ -21,7 +21,7 @@ static void is_kept(void)
 	pump();
 }
 
-TEST(who_finds_the_store_full_is_not_to_blame_and_who_keeps_it_full_is)
+TEST(a_tenant_that_finds_the_store_full_is_excused_and_one_that_keeps_it_full_is_not)
 {
 	given_a_full_store();
 	pass(2 * w.r.tuning.patience_ns);
@@ -32,7 +32,8 @@ TEST(who_finds_the_store_full_is_not_to_blame_and_who_keeps_it_full_is)
 	expect(residency_hindrance(&w.m[2]) == &w.m[3]);
 	residency_stopped(&w.m[0], w.now);
 	pump();
-	/* What it has not got is not reserved for it, and it is ordered nothing that it cannot do.
+	/* Store that it has not got is not reserved for it, and it is ordered nothing that it
+	 * cannot do.
 	 */
 	expect_eq(w.m[0].store_bytes, 512 * MIB);
 	expect_eq(w.r.used_bytes, 512 * MIB);
@@ -64,7 +65,7 @@ TEST(a_quota_that_is_lowered_keeps_the_rest_where_it_is_until_it_is_raised)
 	move_all();
 	expect_eq(w.granted[1], 5 * GIB);
 	expect_eq(w.m[0].out_bytes, 4 * GIB);
-	/* What is out stays there, and returns. */
+	/* Memory that is out stays there, and returns. */
 	residency_quota(&w.m[0], 1 * GIB, w.now);
 	idles(1);
 	wants(0);
@@ -91,7 +92,7 @@ TEST(where_nobody_keeps_the_store_full_the_excuse_ends_and_others_go_on)
 
 TEST(only_time_in_which_the_store_has_no_room_is_excused)
 {
-	given_who_must_leave();
+	given_a_tenant_that_must_leave();
 	for (int i = 0; i < 9; i++) {
 		pass(1000 * MS);
 		residency_starves(&w.m[0], true, 0, w.now);
@@ -104,7 +105,7 @@ TEST(only_time_in_which_the_store_has_no_room_is_excused)
 	expect(w.stuck[0]);
 }
 
-TEST(what_it_could_do_while_the_store_is_full_is_not_excused)
+TEST(work_that_is_possible_while_the_store_is_full_is_not_excused)
 {
 	given_a_full_store();
 	is_kept();
@@ -113,7 +114,7 @@ TEST(what_it_could_do_while_the_store_is_full_is_not_excused)
 	expect(w.stuck[0]);
 }
 
-TEST(who_does_not_drain_is_said_and_goes_on)
+TEST(a_tenant_that_does_not_drain_is_reported_and_goes_on)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
@@ -154,7 +155,7 @@ TEST(credit_that_the_device_refused_is_room_it_has_not_got)
 	expect(w.r.resident_bytes <= 8 * GIB - 64 * MIB);
 }
 
-TEST(who_refuses_all_credit_makes_the_device_no_smaller_than_by_what_it_has_out)
+TEST(a_tenant_that_refuses_credit_shrinks_the_device_by_no_more_than_its_evicted_memory)
 {
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 6 * GIB), 0);
@@ -180,12 +181,12 @@ TEST(who_refuses_all_credit_makes_the_device_no_smaller_than_by_what_it_has_out)
 		expect(w.r.missing_bytes <= w.m[0].out_bytes);
 	}
 	expect(w.r.missing_bytes >= 64 * MIB);
-	/* It leaves, and so does what only it has said. */
+	/* It leaves, and with it the missing bytes that only it has reported. */
 	residency_leave(&w.m[0], w.now);
 	expect_eq(w.r.missing_bytes, 0);
 }
 
-TEST(copies_of_what_came_back_make_room_in_the_store)
+TEST(copies_of_memory_that_came_back_make_room_in_the_store)
 {
 	given(8 * GIB, 6 * GIB);
 	expect_eq(given_member(0, 6 * GIB), 0);

@@ -63,7 +63,7 @@ static void pump(void)
 	}
 }
 
-/* What it was told, of a chunk at most. */
+/* The bytes that it was told, a chunk at most. */
 static void move(size_t i)
 {
 	uint64_t out = least(w.evict[i], CHUNK * MIB), in = least(w.credit[i], CHUNK * MIB);
@@ -231,7 +231,7 @@ TEST(a_higher_class_waits_for_a_moment_before_batch_is_parked)
 	expect_eq(w.r.left_bytes, 0);
 }
 
-TEST(what_fits_beside_a_higher_class_is_not_parked)
+TEST(a_batch_tenant_that_fits_beside_a_higher_class_is_not_parked)
 {
 	given_batch(300);
 	expect_eq(given_member(1, SHARE_BATCH, 400), 0);
@@ -280,7 +280,7 @@ TEST(memory_that_cannot_move_parks_batch_too)
 	pass(1000);
 	expect(w.m[0].yields && w.m[0].place == RESIDENCY_OUT);
 	expect(w.r.resident_bytes <= 424 * MIB);
-	/* What it asks for meanwhile it gets when it comes back. */
+	/* Memory that it asks for meanwhile it gets when it comes back. */
 	expect_eq(residency_ask(&w.m[0], 100 * MIB, w.now), RESIDENCY_WAITS);
 	residency_cancel(&w.m[0], w.now);
 	expect_eq(residency_ask(&w.m[0], 500 * MIB, w.now), RESIDENCY_LARGE);
@@ -300,7 +300,7 @@ TEST(memory_that_cannot_move_parks_batch_too)
 
 /* Its first bytes find room; what follows waits for the higher class's end, as it does where that
  * one's memory moves. */
-TEST(who_comes_beside_memory_that_cannot_move_waits_for_its_end)
+TEST(a_tenant_that_comes_beside_unmovable_memory_waits_for_its_end)
 {
 	given_batch(2);
 	residency_above(&w.r, 600 * MIB);
@@ -310,7 +310,7 @@ TEST(who_comes_beside_memory_that_cannot_move_waits_for_its_end)
 	pump();
 	pass(2000);
 	expect(w.m[0].yields && w.m[0].place == RESIDENCY_IN && !w.granted[0]);
-	/* What fits beside it is not in its way. */
+	/* A member that fits beside it is not in its way. */
 	expect_eq(given_member(1, SHARE_BATCH, 100), 0);
 	wants(1);
 	pass(100);
@@ -338,8 +338,8 @@ static void given_above(uint64_t bytes)
 	residency_capacity(&w.r, CAPACITY * MIB - bytes, w.now);
 }
 
-/* What is not batch fits together, beside memory that cannot move: so nobody of it may wait for
- * long. */
+/* Members of other classes fit together, beside memory that cannot move: so none of them may wait
+ * for long. */
 static void happen(size_t i)
 {
 	struct residency_member *m = &w.m[i];

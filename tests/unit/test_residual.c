@@ -44,14 +44,14 @@ TEST(a_context_is_reserved_and_then_measured)
 	expect(!residual_in_flux(&r) && !residual_open(&r));
 }
 
-TEST(a_measurement_leaves_what_was_reserved_since)
+TEST(a_measurement_leaves_later_reservations)
 {
 	given(0, 0);
 	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
 	expect_eq(reserve_and_settle(40), RESIDUAL_MEASURE);
 	expect(measured(30) & RESIDUAL_REPORT);
 	expect_eq(residual_charge(&r), 70);
-	/* It is said to be there after the measurement began: that may have missed it. */
+	/* It is reported after the measurement began, which may have missed it. */
 	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
 	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
 	expect_eq(step(RESIDUAL_SETTLED, 40), RESIDUAL_MEASURE);
@@ -71,7 +71,7 @@ TEST(all_that_is_reserved_is_no_more_than_that)
 	expect_eq(residual_charge(&r), 70);
 }
 
-TEST(bounds_keep_what_was_thought_within_them)
+TEST(bounds_keep_the_estimate_within_them)
 {
 	given(100, 100);
 	page.adrift = 100;
@@ -106,13 +106,13 @@ TEST(doubts_that_stay_are_how_it_is)
 	expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
 }
 
-TEST(what_a_pool_let_go_of_hides_no_context_however_often_it_is_measured)
+TEST(memory_that_a_pool_let_go_hides_no_context_however_often_it_is_measured)
 {
 	given(100, 100);
 	page.contexts = 1;
 	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
 	expect(measured(164) & RESIDUAL_REPORT);
-	/* It let go before anybody looked, and the guest has not found it. */
+	/* It let go before anybody measured, and the guest has not noticed. */
 	page.loose = 90;
 	page.changes++;
 	for (int i = 0; i < 2 * RESIDUAL_DOUBTS; i++) {
@@ -128,7 +128,7 @@ TEST(what_a_pool_let_go_of_hides_no_context_however_often_it_is_measured)
 	expect_eq(residual_charge(&r), 64);
 }
 
-TEST(who_does_not_stand_still_has_at_least_what_is_beyond_all_it_was_granted)
+TEST(a_guest_in_flux_has_at_least_all_beyond_its_grants)
 {
 	unsigned todo = 0;
 
@@ -149,7 +149,7 @@ TEST(who_does_not_stand_still_has_at_least_what_is_beyond_all_it_was_granted)
 	expect(residual_open(&r));
 }
 
-TEST(a_look_that_nobody_asked_for_is_tried_once_and_keeps_nobody_waiting)
+TEST(a_measurement_that_nobody_asked_for_is_tried_once_and_keeps_nobody_waiting)
 {
 	given(100, 100);
 	expect_eq(step(RESIDUAL_WATCHED, 0), RESIDUAL_MEASURE);
@@ -161,7 +161,7 @@ TEST(a_look_that_nobody_asked_for_is_tried_once_and_keeps_nobody_waiting)
 	expect(!residual_open(&r));
 }
 
-TEST(what_was_evicted_hides_no_context)
+TEST(evicted_memory_hides_no_context)
 {
 	given(100, 100);
 	page.evicted = 60;
@@ -170,7 +170,7 @@ TEST(what_was_evicted_hides_no_context)
 	expect_eq(residual_charge(&r), 50);
 }
 
-TEST(a_claim_beyond_what_was_granted_hides_nothing)
+TEST(a_claim_beyond_the_grants_hides_nothing)
 {
 	given(100, 1000);
 	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
@@ -178,7 +178,7 @@ TEST(a_claim_beyond_what_was_granted_hides_nothing)
 	expect_eq(residual_charge(&r), 50);
 }
 
-TEST(a_claim_is_believed_within_what_was_granted_all_the_time)
+TEST(a_claim_is_believed_within_the_least_that_was_granted)
 {
 	given(100, 1000);
 	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
@@ -204,7 +204,7 @@ TEST(a_check_is_answered_by_a_measurement_that_began_after_it)
 	expect_eq(residual_charge(&r), 20);
 }
 
-TEST(what_was_reported_is_owed_until_a_measurement_that_began_later_has_ended)
+TEST(a_report_is_owed_until_a_measurement_that_began_later_has_ended)
 {
 	given(100, 100);
 	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
@@ -220,7 +220,7 @@ TEST(what_was_reported_is_owed_until_a_measurement_that_began_later_has_ended)
 	expect_eq(residual_charge(&r), 100);
 }
 
-TEST(who_is_restless_owes_no_longer_than_others)
+TEST(a_guest_in_flux_owes_no_longer_than_others)
 {
 	given(100, 100);
 	expect_eq(step(RESIDUAL_SETTLED, 0), RESIDUAL_MEASURE);
@@ -251,7 +251,7 @@ TEST(a_check_is_excused_where_nobody_can_measure)
 	expect_eq(measured(0), RESIDUAL_REPORT);
 }
 
-TEST(an_inventory_makes_an_end_of_what_was_before)
+TEST(an_inventory_replaces_all_that_was_before)
 {
 	given(100, 100);
 	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
@@ -264,7 +264,7 @@ TEST(an_inventory_makes_an_end_of_what_was_before)
 	expect_eq(residual_charge(&r), 70);
 }
 
-TEST(what_contexts_take_is_learnt_where_they_were_alone)
+TEST(the_price_of_contexts_is_learnt_where_they_were_alone)
 {
 	given(100, 100);
 	page.contexts = 2;
@@ -287,7 +287,7 @@ static unsigned asks_meanwhile(uint64_t used)
 	return step(RESIDUAL_ENDS, used);
 }
 
-TEST(what_contexts_take_is_learnt_of_who_asks_for_its_first_memory_at_once)
+TEST(the_price_of_contexts_is_learnt_of_a_guest_that_soon_asks_for_memory)
 {
 	given(0, 0);
 	page.contexts = 2;
@@ -296,7 +296,7 @@ TEST(what_contexts_take_is_learnt_of_who_asks_for_its_first_memory_at_once)
 	expect_eq(r.sample, 60);
 }
 
-TEST(nothing_is_learnt_of_who_may_hold_more_than_contexts_while_it_moves)
+TEST(nothing_is_learnt_of_a_guest_in_flux_that_may_hold_more_than_contexts)
 {
 	given(0, 0);
 	page.contexts = 1;
@@ -318,7 +318,7 @@ TEST(nothing_is_learnt_of_who_may_hold_more_than_contexts_while_it_moves)
 	expect(!(step(RESIDUAL_ENDS, 60) & RESIDUAL_SAMPLE));
 }
 
-TEST(a_tenant_expects_what_it_had_and_a_neighbour_what_two_agree_upon)
+TEST(a_tenant_expects_its_own_price_and_a_neighbour_the_one_that_two_agree_upon)
 {
 	struct residual_price p = {0};
 

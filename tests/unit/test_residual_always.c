@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The laws of core/ledger/residual.h and core/ledger/residual_price.h against random histories: a
- * guest whose truth is known here, that does things at any moment of a measurement, and says so as
- * real guests do; or lies. METE_SEED repeats a history.
+ * guest whose truth is known here, that does things at any moment of a measurement, and reports
+ * them as real guests do; or lies. METE_SEED repeats a history.
  */
 #include "tests/unit/residual_model.h"
 
@@ -83,7 +83,7 @@ static void be_granted(void)
 	tell(RESIDUAL_GRANTED, m.granted);
 }
 
-/* A module; and what passes the guest by, without a word. */
+/* A module; and memory that bypasses the guest, without a report. */
 static void take_other(void)
 {
 	m.others++;
@@ -223,8 +223,8 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 	expect(exact > rounds); /* it was no empty word */
 }
 
-/* What pools may let go of is in doubt: the truth is within the bounds, and what was thought before
- * stays where it is possible. */
+/* Memory that pools may release is in doubt: the truth is within the bounds, and the former
+ * estimate stays where it is possible. */
 TEST(a_doubt_never_moves_the_charge_further_than_it_must)
 {
 	for (unsigned round = 0; round < test_rounds(4000); round++) {
@@ -271,7 +271,7 @@ TEST(no_single_tenant_raises_what_a_neighbour_pays)
 				expect(other == LIAR || price <= highest);
 			}
 		}
-		/* All say less now: it falls. */
+		/* All report less now: it falls. */
 		for (uint64_t tenant = 1; tenant <= RESIDUAL_PRICE_TENANTS; tenant++)
 			residual_price_learn(&p, tenant, 100);
 		expect_eq(residual_price_of(&p, TENANTS + 1, PRICE), 100);

@@ -39,7 +39,7 @@ TEST(a_driver_has_nothing_newer_than_itself)
 	expect_str(symbol("cuCtxCreate", 99000, 0, 12040), "cuCtxCreate_v3");
 }
 
-TEST(a_function_that_came_later_than_asked_for_is_too_old_a_request)
+TEST(a_function_newer_than_the_version_asked_for_is_refused_as_too_new)
 {
 	expect_str(symbol("cuGraphLaunch", 9000, 0, 12090), "too old");
 	expect_str(symbol("cuInit", 1000, 0, 12090), "too old");
@@ -73,7 +73,7 @@ TEST(a_negative_version_is_as_good_as_the_drivers)
 	expect_str(symbol("cuCtxCreate", -1, 0, 12040), "cuCtxCreate_v3");
 }
 
-TEST(what_is_not_a_name_of_the_table_is_unknown)
+TEST(a_name_that_is_not_in_the_table_is_unknown)
 {
 	expect_str(symbol("", 0, 0, 12090), "unknown");
 	expect_str(symbol("cuMemAlloc_v2", 12090, 0, 12090), "unknown");
@@ -200,7 +200,7 @@ TEST(a_class_is_given_to_every_row_and_a_reason_to_the_refused_ones)
 		expect(strlen(api_refusal_texts[r]) > 20);
 }
 
-TEST(whatever_submits_work_is_launch)
+TEST(every_function_that_submits_work_is_launch)
 {
 	static const char *const submits[] = {"cuLaunch",	   "cuMemcpy",
 					      "cuMemset",	   "cuGraphLaunch",

@@ -52,7 +52,7 @@ TEST(a_token_is_asked_about_as_the_server_wants_it)
 		    "\"authentication.k8s.io/v1\",\"kind\":\"TokenReview\"}");
 }
 
-TEST(whose_a_token_is_goes_whole_into_the_question_what_he_may_get)
+TEST(a_tokens_user_goes_whole_into_the_question_of_his_rights)
 {
 	const struct right one = {
 		.group = "", .resource = "pods", .subresource = "", .namespace = "a", .name = "p"};
@@ -83,7 +83,7 @@ TEST(a_token_of_nobody_or_for_somebody_else_is_nobodys)
 		  RIGHT_NO);
 }
 
-TEST(what_is_no_answer_is_none)
+TEST(text_that_is_no_answer_is_none)
 {
 	expect_eq(token("{}", NULL), -EBADMSG);
 	expect_eq(token("[]", NULL), -EBADMSG);

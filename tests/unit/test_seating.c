@@ -77,7 +77,7 @@ TEST(where_the_sum_fits_and_no_gpu_does_the_numbers_say_so)
 	expect_eq(pod[2].container[0].device[0], 1);
 }
 
-TEST(where_no_gpu_has_room_who_yields_is_parked_for_who_is_above)
+TEST(where_no_gpu_has_room_a_tenant_that_yields_is_parked_for_a_higher_class)
 {
 	struct seating_node node = node_of(2);
 
@@ -91,7 +91,7 @@ TEST(where_no_gpu_has_room_who_yields_is_parked_for_who_is_above)
 	expect(pod[2].seated && !pod[3].seated);
 	expect_eq(pod[2].container[0].device[0], 0);
 	expect_eq(pod[3].refusal.available, 25 * GIB);
-	/* Time counts all the same, and so does the memory of who is above. */
+	/* Time counts all the same, and so does the memory of the higher class. */
 	with(3, part(10, 500));
 	with(4, part(60, 0));
 	pod[3].above = pod[4].above = true;
@@ -132,7 +132,7 @@ TEST(time_is_counted_like_memory)
 	expect_eq(pod[1].refusal.available, 200);
 }
 
-TEST(who_came_first_is_considered_first)
+TEST(the_first_pod_is_considered_first)
 {
 	struct seating_node node = node_of(1);
 
@@ -162,7 +162,7 @@ TEST(the_containers_of_a_pod_are_seated_together_or_not_at_all)
 	expect_eq(pod[1].container[1].device[0], 0);
 }
 
-TEST(an_init_container_has_what_the_others_will_have)
+TEST(an_init_container_has_the_gpus_of_the_others)
 {
 	struct seating_node node = node_of(1);
 
@@ -236,7 +236,7 @@ TEST(nobody_gets_more_of_a_gpu_than_it_has)
 	expect_eq(pod[3].refusal.together, 88 * GIB);
 }
 
-TEST(who_wants_a_gpu_alone_has_it_alone)
+TEST(a_pod_that_wants_a_gpu_alone_has_it_alone)
 {
 	struct seating_node node = node_of(2);
 
@@ -257,7 +257,7 @@ TEST(who_wants_a_gpu_alone_has_it_alone)
 	expect_eq(pod[3].refusal.reason, PLACEMENT_NO_EXCLUSIVE);
 }
 
-TEST(a_closed_gpu_takes_nobody_and_keeps_who_is_there)
+TEST(a_closed_gpu_takes_no_pod_and_keeps_its_own)
 {
 	struct seating_node node = node_of(2);
 
@@ -320,7 +320,7 @@ TEST(memory_that_is_left_where_time_is_not_is_told_from_the_rest)
 	expect_eq(pod[2].refusal.together, 70 * GIB);
 }
 
-TEST(what_makes_no_sense_is_named)
+TEST(nonsense_is_named)
 {
 	struct seating_node node = node_of(1);
 	size_t wrong;

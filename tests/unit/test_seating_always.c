@@ -26,7 +26,7 @@ static uint64_t below(uint64_t bound)
 	return test_random_below(bound);
 }
 
-/* What the seated containers have of a device: those that run together, and of these the sidecars;
+/* The seated containers' parts of a device: of those that run together, and of these the sidecars;
  * and the most that one of the init containers needs beside these. */
 struct phases {
 	uint64_t bytes, side_bytes, peak_bytes;
@@ -240,8 +240,8 @@ static uint64_t left_of(const struct taken *taken, uint32_t device, bool time)
 	return taken->bytes < promised ? promised - taken->bytes : 0;
 }
 
-/* Of memory or of time: what is left where nothing else is in the way of the container; `amounts`:
- * nor is the other amount. */
+/* Of memory or of time: the amount left where nothing else is in the way of the container;
+ * `amounts`: nor is the other amount. */
 static struct numbers usable(const struct taken *taken, const struct seating_container *it,
 			     bool time, bool amounts)
 {
@@ -280,7 +280,7 @@ static void expect_true_amounts(const struct seating_pod *pod, const struct take
 	expect_eq(said->available, nth(&rest, it->gpus));
 }
 
-/* What is no amount: is the GPU of the kind that is counted? */
+/* Beside amounts: is the GPU of the kind that is counted? */
 static bool is_of_kind(enum placement_reason reason, uint32_t device, const struct taken *taken,
 		       const struct seating_container *it)
 {
@@ -403,7 +403,7 @@ static void draw_containers(struct seating_pod *pod)
 		pod->container[i] = draw_container();
 		pod->container[i].kind = kind;
 	}
-	/* Who is alone while it starts is a matter of its own. */
+	/* A container that is alone while it starts is a matter of its own. */
 	for (uint32_t i = 0; kind == PLACEMENT_INIT && i < pod->containers; i++)
 		pod->container[i].exclusive = false;
 }
@@ -459,7 +459,7 @@ static void close_or_open(void)
 	it->closed = !it->closed;
 }
 
-TEST(nothing_is_promised_twice_and_nobody_waits_who_has_room)
+TEST(nothing_is_promised_twice_and_no_pod_waits_that_has_room)
 {
 	for (unsigned round = 0; round < test_rounds(ROUNDS); round++) {
 		begin();

@@ -31,7 +31,7 @@ static void make_late(struct service_member *one)
 	}
 }
 
-TEST(who_never_stops_is_served_late)
+TEST(a_member_that_never_stops_is_served_late)
 {
 	given();
 	make_late(&member[0]);
@@ -41,7 +41,7 @@ TEST(who_never_stops_is_served_late)
 	expect(service_next(&service, true) == &member[0]);
 }
 
-TEST(who_stops_in_time_is_never_late)
+TEST(a_member_that_stops_in_time_is_never_late)
 {
 	given();
 	for (int round = 0; round < 100; round++) {
@@ -55,7 +55,7 @@ TEST(who_stops_in_time_is_never_late)
 	}
 }
 
-TEST(who_was_late_and_stops_is_as_good_as_any_other)
+TEST(a_member_that_was_late_and_stops_is_as_good_as_any_other)
 {
 	given();
 	service_want(&service, &member[1]);
@@ -64,13 +64,13 @@ TEST(who_was_late_and_stops_is_as_good_as_any_other)
 	make_late(&member[0]);
 	expect(service_next(&service, true) == &member[0]);
 	expect_eq(service_done(&service, &member[0], 1000000, false), SERVICE_BECAME_PROMPT);
-	/* It comes back, and is served before who was given more. */
+	/* It comes back, and is served before members that were given more. */
 	service_want(&service, &member[1]);
 	service_want(&service, &member[0]);
 	expect(service_next(&service, false) == &member[0]);
 }
 
-TEST(a_late_one_waits_for_no_prompt_one_and_holds_up_none)
+TEST(a_late_member_waits_for_no_prompt_one_and_holds_up_none)
 {
 	given();
 	make_late(&member[0]);
@@ -83,7 +83,7 @@ TEST(a_late_one_waits_for_no_prompt_one_and_holds_up_none)
 	expect(service_next(&service, true) == NULL);
 }
 
-TEST(what_is_wanted_while_one_is_served_costs_it_what_it_took)
+TEST(a_request_that_comes_while_its_member_is_served_costs_the_time_it_took)
 {
 	given();
 	service_want(&service, &member[0]);
@@ -96,7 +96,7 @@ TEST(what_is_wanted_while_one_is_served_costs_it_what_it_took)
 	expect(service_next(&service, false) == &member[1]);
 }
 
-/* What the machine should know of each. */
+/* The right state of each. */
 static struct model {
 	bool wants;
 	uint32_t row;

@@ -66,7 +66,7 @@ TEST(a_part_of_a_device_is_a_percentage_or_a_fraction)
 	expect_eq(share_bytes(&amount, 999, &bytes), SHARE_ZERO);
 }
 
-TEST(what_is_no_amount_is_refused_with_its_reason)
+TEST(text_that_is_no_amount_is_refused_with_its_reason)
 {
 	static const struct {
 		const char *text;
@@ -325,7 +325,7 @@ TEST(a_weight_that_was_stated_is_told_from_the_default)
 	expect_eq(share.weighted, 0);
 }
 
-TEST(a_mode_includes_what_it_is_another_spelling_of)
+TEST(a_mode_includes_the_settings_that_it_spells)
 {
 	expect(share_includes("mode", "weight") && share_includes("mode", "guarantee") &&
 	       share_includes("mode", "cap"));
@@ -333,7 +333,7 @@ TEST(a_mode_includes_what_it_is_another_spelling_of)
 	       !share_includes("cap", "guarantee"));
 }
 
-TEST(every_field_says_what_it_accepts_and_every_outcome_has_words)
+TEST(every_field_names_its_accepted_values_and_every_outcome_has_words)
 {
 	uint32_t i;
 

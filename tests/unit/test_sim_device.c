@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's books, between processes, and what it says of itself. */
+/* A device's books, between processes, and its answers about itself. */
 #include "sim/machine/device.h"
 
 #include "sim/machine/clock.h"
@@ -117,7 +117,7 @@ static int pushes_one_out(void)
 	return device_take_managed(0, GIB, &own) || own;
 }
 
-TEST(who_was_pushed_out_is_told_once)
+TEST(a_process_that_was_pushed_out_is_told_once)
 {
 	struct child child;
 	uint64_t own;
@@ -187,7 +187,7 @@ TEST(every_attribute_has_an_answer_and_unknown_ones_none)
 	clean();
 }
 
-TEST(a_lost_device_refuses_and_wakes_those_who_wait)
+TEST(a_lost_device_refuses_and_wakes_all_that_wait)
 {
 	struct engine_ticket ticket;
 

@@ -66,7 +66,7 @@ static void *run_kernels(void *arg)
 	return NULL;
 }
 
-TEST(what_many_threads_ask_for_is_done_and_no_more)
+TEST(all_that_many_threads_ask_for_is_done_and_no_more)
 {
 	pthread_t threads[THREADS];
 	void *problem;

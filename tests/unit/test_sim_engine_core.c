@@ -99,7 +99,7 @@ TEST(two_contexts_of_a_process_get_two_slices_in_a_round)
 		expect_eq(engines.tickets[t[i]].end_ns, (26 + 2 * i) * MS);
 }
 
-TEST(who_comes_waits_for_the_end_of_the_slice_that_runs)
+TEST(a_new_process_waits_for_the_end_of_the_slice_that_runs)
 {
 	uint32_t b;
 
@@ -123,7 +123,7 @@ TEST(a_kernel_that_hangs_leaves_the_others_their_half)
 	expect_eq(busy(1, SEGMENT_COMPUTE), 90 * MS);
 }
 
-TEST(late_work_claims_the_time_that_nobody_used)
+TEST(late_work_claims_unused_time)
 {
 	uint32_t t;
 
@@ -246,7 +246,7 @@ static void count_left(struct history *history)
 	}
 }
 
-/* An engine never rests while a ticket is ready: what waits has claimed all gaps since then. */
+/* An engine never rests while a ticket is ready: waiting work has claimed all gaps since then. */
 static void nobody_waits_beside_a_rest(void)
 {
 	for (uint32_t i = 0; i < engines.tickets_high; i++) {
@@ -277,7 +277,7 @@ static void laws(struct history *history)
 
 		/* No engine works more than the time that there is. */
 		expect(book->busy_ns <= engines.at_ns);
-		/* What was asked for was done, or is still to do. */
+		/* All work that was asked for was done, or is still to do. */
 		if (lane != SEGMENT_HOST_TO_DEVICE && lane != SEGMENT_DEVICE_TO_HOST)
 			expect_eq(book->busy_ns + history->left_ns[lane], history->work_ns[lane]);
 		/* Ledgers add up. */
@@ -315,7 +315,7 @@ static void random_work(struct history *history)
 		expect(engines.tickets[t].end_ns >= ready_ns + work_ns);
 }
 
-TEST(whatever_comes_the_engines_keep_their_laws)
+TEST(after_any_history_the_engines_keep_their_laws)
 {
 	for (unsigned round = 0; round < test_rounds(200); round++) {
 		struct history history = {0};
@@ -389,9 +389,9 @@ TEST(backlogged_processes_get_equal_shares_whatever_their_kernels_are)
 }
 
 /*
- * Who waits for each kernel before it submits the next one gives up the rest of a slice, and is
- * up to a look of the test late: a kernel lasts its own time, one slice of each other process for
- * each slice that it needs itself, and a look. Nobody's kernel lasts longer.
+ * A process that waits for each kernel before it submits the next one gives up the rest of a slice,
+ * and is up to a step of the test late: a kernel lasts its own time, one slice of each other
+ * process for each slice that it needs itself, and a step. No process's kernel lasts longer.
  */
 TEST(one_kernel_at_a_time_waits_a_slice_of_each_other_for_each_of_its_own)
 {

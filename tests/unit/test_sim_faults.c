@@ -7,7 +7,7 @@ static struct faults_row rows[FAULTS_MAX];
 static size_t count;
 static struct fault why;
 
-TEST(the_language_says_what_when_where_and_to_whom)
+TEST(a_fault_has_a_kind_a_time_a_place_and_a_victim)
 {
 	expect_eq(faults_parse("oom@3, hang@2+:1;slow=5ms/1234\n# nothing\nxid=79 ecc-corrected",
 			       rows, &count, &why),
@@ -30,7 +30,7 @@ TEST(the_language_says_what_when_where_and_to_whom)
 	expect_eq(rows[4].kind, FAULTS_ECC_CORRECTED);
 }
 
-TEST(a_change_by_mig_has_the_answer_that_is_asked_for)
+TEST(a_change_by_mig_has_the_chosen_answer)
 {
 	expect_eq(faults_parse("make-gi=no-room@1:2,make-ci=unknown,destroy-ci=in-use@2+"
 			       ",destroy-gi=stall/7,die@2",
@@ -52,7 +52,7 @@ TEST(a_change_by_mig_has_the_answer_that_is_asked_for)
 	expect_eq(rows[4].point, FAULTS_DIVISION);
 }
 
-TEST(nothing_is_no_fault)
+TEST(an_empty_text_is_no_fault)
 {
 	expect_eq(faults_parse("", rows, &count, &why), 0);
 	expect_eq(count, 0);
@@ -60,7 +60,7 @@ TEST(nothing_is_no_fault)
 	expect_eq(count, 0);
 }
 
-TEST(what_cannot_be_read_is_named)
+TEST(a_fault_that_cannot_be_read_is_named)
 {
 	static const char *const bad[] = {"boom",
 					  "oom@",

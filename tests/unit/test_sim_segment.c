@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared segment between processes: who joins, who dies, with which settings. */
+/* The shared segment between processes that join and die, with which settings. */
 #include "sim/machine/segment.h"
 
 #include <signal.h>
@@ -31,7 +31,7 @@ TEST(settings_do_not_stick_once_nobody_uses_the_node)
 	clean();
 }
 
-TEST(who_says_nothing_joins_the_node_that_is_there)
+TEST(a_process_without_settings_joins_the_node_that_is_there)
 {
 	struct child child;
 
@@ -51,7 +51,7 @@ static int answers_existing(void)
 	return segment_join();
 }
 
-TEST(who_says_otherwise_is_refused)
+TEST(a_process_with_other_settings_is_refused)
 {
 	struct child other, child;
 
@@ -213,7 +213,7 @@ static int dies_inside(void)
 	return 2;
 }
 
-TEST(who_dies_inside_a_critical_section_leaves_a_book_that_is_right)
+TEST(a_process_that_dies_inside_a_critical_section_leaves_a_book_that_is_right)
 {
 	uint64_t free_bytes, total_bytes;
 
@@ -271,7 +271,7 @@ TEST(no_signal_handler_runs_inside_a_critical_section)
 	clean();
 }
 
-TEST(who_is_stopped_inside_a_critical_section_keeps_nobody_out)
+TEST(a_process_that_is_stopped_inside_a_critical_section_keeps_nobody_out)
 {
 	siginfo_t info;
 	pid_t pid;
@@ -296,7 +296,7 @@ TEST(who_is_stopped_inside_a_critical_section_keeps_nobody_out)
 	clean();
 }
 
-TEST(without_a_slot_left_who_comes_is_refused_until_somebody_goes)
+TEST(without_a_slot_left_a_new_process_is_refused_until_one_goes)
 {
 	static pid_t pids[SEGMENT_PROCESSES_MAX];
 	struct child late;

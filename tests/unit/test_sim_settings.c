@@ -60,7 +60,7 @@ TEST(every_rows_own_default_and_bounds_are_accepted)
 	}
 }
 
-TEST(every_row_refuses_nonsense_with_its_name_and_what_it_wants)
+TEST(every_row_refuses_nonsense_with_its_name_and_its_accepted_values)
 {
 	static const char *const nonsense[] = {
 		"x",	"-1", "1 1",  "4PiB", "1e9",
@@ -103,7 +103,7 @@ TEST(one_setting_is_read_alone)
 	expect_eq(value, 11040);
 }
 
-TEST(bytes_are_binary_and_rates_decimal_unless_they_say_otherwise)
+TEST(bytes_are_binary_and_rates_decimal_unless_their_unit_differs)
 {
 	expect_eq(given("METE_SIM_MEMORY", "1.5G"), 0);
 	expect_eq(settings.devices[0].memory_bytes, 3ULL << 29);
@@ -206,7 +206,7 @@ TEST(overrides_apply_to_all_devices_and_one_factor_scales_all_rates)
 	expect_eq(settings.devices[1].peer_rate, 6150000000);
 }
 
-TEST(who_joins_takes_over_what_it_did_not_set)
+TEST(a_process_that_joins_takes_over_values_it_did_not_set)
 {
 	struct settings node;
 
@@ -221,7 +221,7 @@ TEST(who_joins_takes_over_what_it_did_not_set)
 	expect_eq(settings.pattern, 1); /* each process's own */
 }
 
-TEST(who_joins_with_another_value_is_told_which)
+TEST(a_process_that_joins_with_another_value_is_told_which)
 {
 	struct settings node;
 
@@ -256,7 +256,7 @@ TEST(the_folder_is_absolute_and_short)
 	expect_str(path, "/tmp/x");
 }
 
-TEST(links_are_read_in_both_directions_and_refused_with_what_is_accepted)
+TEST(links_are_read_in_both_directions_and_refused_with_the_accepted_values)
 {
 	static const char *const nonsense[] = {
 		"0",	    "0-1",     "0-1=",	  "0-1=NV",  "0-1=NV0", "0-1=NV19",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store: what is given out, is zero, is never more than the budget, and comes back, whatever a
+/* The store: memory that is given out is zero, never exceeds the budget, and comes back, whatever a
  * tenant does to its file. */
 #include <sys/resource.h>
 
@@ -62,7 +62,7 @@ TEST(all_pages_are_cleared_however_many_processes_share_a_piece)
 	store_file_parts = 0;
 }
 
-TEST(what_is_given_out_is_zero_whatever_was_written_there)
+TEST(memory_that_is_given_out_is_zero_whatever_was_written_there)
 {
 	struct store_segment *segment;
 	struct store *store;
@@ -125,7 +125,7 @@ TEST(quota_and_budget_are_used_to_the_last_byte_and_never_exceeded)
 	settle();
 	expect_eq(w.ready, 2);
 	store_close(first);
-	/* What is being cleared still counts. */
+	/* Memory that is being cleared still counts. */
 	expect_eq(refusal(second, 1), STORE_BUDGET);
 	settle();
 	take_bytes(second, 1);
@@ -183,7 +183,7 @@ static ino_t inode_of(const struct store *store)
 	return file.st_ino;
 }
 
-TEST(nothing_of_one_tenants_is_anothers)
+TEST(no_memory_of_one_tenant_is_anothers)
 {
 	struct store *first, *second;
 
@@ -201,7 +201,7 @@ TEST(nothing_of_one_tenants_is_anothers)
 	end();
 }
 
-TEST(no_device_takes_of_anothers_part_whoevers_file_it_is)
+TEST(no_device_takes_of_anothers_part_whichever_tenants_file_it_is)
 {
 	struct store_part other = {.budget_bytes = 4 * GRAIN};
 	struct store_segment *its, *last;
@@ -217,7 +217,7 @@ TEST(no_device_takes_of_anothers_part_whoevers_file_it_is)
 	expect_eq(w.part.leaving_bytes, 6 * GRAIN);
 	expect_eq(other.leaving_bytes, 0);
 	settle();
-	/* What one has cleared is not the other's. */
+	/* Memory that one has cleared is not the other's. */
 	expect_eq(store_take(store, &other, 1, on_ready, &its), STORE_BUDGET);
 	expect_eq(w.part.used_bytes, 0);
 	store_close(store);
@@ -240,7 +240,7 @@ static void allow_descriptors(bool any)
 	expect_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 }
 
-TEST(who_takes_a_segment_has_it_before_it_is_heard_that_no_worker_can_be_made)
+TEST(a_segment_is_had_before_the_news_that_no_worker_can_be_made)
 {
 	struct store *first, *second;
 

@@ -9,7 +9,7 @@
 
 enum { DEVICES = 12 };
 
-TEST(an_unused_store_is_divided_evenly_among_those_that_are_here)
+TEST(an_unused_store_is_divided_evenly_among_the_devices_that_are_here)
 {
 	const struct store_use uses[] = {{0, true}, {0, false}, {0, true}, {0, true}};
 
@@ -20,7 +20,7 @@ TEST(an_unused_store_is_divided_evenly_among_those_that_are_here)
 	expect_eq(store_divide(0, uses, 4), 0);
 }
 
-TEST(what_is_used_beyond_a_part_after_a_division_is_promised_to_nobody_else)
+TEST(bytes_used_beyond_a_part_after_a_division_are_promised_to_nobody_else)
 {
 	/* Two GPUs with 1 GiB each; one becomes seven parts. */
 	struct store_use uses[9] = {{1024 * MIB, true}, {0, false}};
@@ -28,7 +28,7 @@ TEST(what_is_used_beyond_a_part_after_a_division_is_promised_to_nobody_else)
 	for (int i = 2; i < 9; i++)
 		uses[i].here = true;
 	expect_eq(store_divide(2048 * MIB, uses, 9), 1024 * MIB / 7);
-	/* So is what is still out of the GPU that is gone. */
+	/* So is memory that is still out of the GPU that is gone. */
 	uses[1].bytes = 324 * MIB;
 	expect_eq(store_divide(2048 * MIB, uses, 9), 100 * MIB);
 	/* It comes back. */
@@ -37,7 +37,7 @@ TEST(what_is_used_beyond_a_part_after_a_division_is_promised_to_nobody_else)
 	expect_eq(store_divide(2048 * MIB, uses, 9), 256 * MIB);
 }
 
-TEST(where_the_rest_is_smaller_than_what_another_uses_that_one_is_left_out_as_well)
+TEST(where_the_rest_is_smaller_than_anothers_use_that_one_is_left_out_as_well)
 {
 	const struct store_use uses[] = {{700, true}, {200, true}, {0, true}, {0, true}};
 
@@ -57,7 +57,7 @@ static uint64_t draw(struct store_use uses[DEVICES], size_t count)
 	return budget;
 }
 
-/* What may be used in all, if each device has `each`. */
+/* The bytes that may be used in all, if each device has `each`. */
 static uint64_t sum_of(const struct store_use uses[DEVICES], size_t count, uint64_t each)
 {
 	uint64_t sum = 0;
@@ -86,7 +86,7 @@ TEST(as_much_as_possible_is_promised_and_never_more_than_there_is)
 		expect(sum_of(uses, count, each) <= budget);
 		if (is_anybody_here(uses, count))
 			expect(sum_of(uses, count, each + 1) > budget);
-		/* Who uses less takes nothing from anybody. */
+		/* A device that uses less takes nothing from any other. */
 		uses[less].bytes = test_random_below(uses[less].bytes + 1);
 		expect(store_divide(budget, uses, count) >= each);
 	}

@@ -49,7 +49,7 @@ static void lets_go(struct holder *holder)
 	close(holder->uffd);
 }
 
-/* Whoever is at work is late. */
+/* Workers under way are late from now on. */
 static void let_time_pass(void)
 {
 	w.stores.workers.late_ns = 0;
@@ -59,7 +59,7 @@ static void let_time_pass(void)
 	w.stores.workers.late_ns = UINT64_MAX / 2;
 }
 
-TEST(who_holds_its_files_lock_holds_up_nobody_else_and_is_refused_until_it_lets_go)
+TEST(a_tenant_that_holds_its_files_lock_holds_up_no_other_and_is_refused_until_it_lets_go)
 {
 	struct store *first, *second;
 	struct store_segment *its;
@@ -85,7 +85,7 @@ TEST(who_holds_its_files_lock_holds_up_nobody_else_and_is_refused_until_it_lets_
 	store_give_back(its);
 	while (store_used(second))
 		expect(loop_once(&w.loop));
-	/* What it has counts, and is not waited for. */
+	/* Its memory counts, and is not waited for. */
 	expect_eq(w.stores.used_bytes, store_used(first));
 	expect_eq(w.part.lost_bytes, w.part.leaving_bytes);
 	lets_go(&holder);

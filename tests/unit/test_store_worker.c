@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's workers: who takes for ever is late, holds up nobody, and is heard of if it ends. */
+/* The store's workers: one that takes for ever is late, holds up no other, and is heard of if it
+ * ends. */
 #include "node/move/store_worker.h"
 
 #include <fcntl.h>
@@ -92,7 +93,7 @@ static size_t count(const struct list *list)
 	return n;
 }
 
-TEST(what_the_work_returns_is_heard)
+TEST(the_works_result_is_heard)
 {
 	begin(UINT64_MAX / 2);
 	expect_eq(give(0, 0, 7), 0);
@@ -124,7 +125,7 @@ TEST(no_more_than_so_many_are_at_work_and_a_few_are_kept)
 	end();
 }
 
-TEST(who_is_slow_holds_up_nobody_and_is_not_given_up)
+TEST(a_slow_worker_holds_up_nobody_and_is_not_given_up)
 {
 	begin(UINT64_MAX / 2);
 	for (unsigned i = 0; i < STORE_AT_WORK; i++)
@@ -144,7 +145,7 @@ TEST(who_is_slow_holds_up_nobody_and_is_not_given_up)
 	end();
 }
 
-TEST(who_is_late_holds_up_nobody_and_is_heard_of_when_it_ends)
+TEST(a_late_worker_holds_up_nobody_and_is_heard_of_when_it_ends)
 {
 	begin(20000000);
 	for (unsigned i = 0; i < STORE_AT_WORK; i++)
@@ -196,7 +197,7 @@ TEST(a_worker_that_is_killed_is_replaced)
 	end();
 }
 
-TEST(who_is_not_wanted_any_more_is_not_heard_of)
+TEST(work_that_is_not_wanted_any_more_is_not_heard_of)
 {
 	begin(20000000);
 	expect_eq(give(0, WAITS, 0), 0);

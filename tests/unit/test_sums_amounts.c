@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What containers ask for in amounts, and what is said of a GPU without room. */
+/* The amounts that containers ask for, and the sentences about a GPU without room. */
 #include "kube/json.h"
 #include "plugin/quantity.h"
 #include "plugin/sums/amounts.h"
@@ -112,7 +112,7 @@ static void expect_refused(int r, const char *sentence)
 	expect_str(why.text, sentence);
 }
 
-TEST(an_amount_that_makes_no_sense_is_refused_with_what_is_accepted)
+TEST(an_amount_that_makes_no_sense_is_refused_with_the_accepted_ones)
 {
 	expect_refused(split("", "20Gi", ""),
 		       "mete.dev/gpu-memory: '20Gi' without mete.dev/gpu says nothing about a GPU; "
@@ -172,7 +172,7 @@ static void expect_said(const struct seating_pod *pod, uint32_t gpus, const char
 	expect_str(why.text, sentence);
 }
 
-TEST(who_waits_is_told_for_how_much)
+TEST(a_pod_that_waits_is_told_for_how_much)
 {
 	struct seating_pod pod = waiting(PLACEMENT_NO_MEMORY, 20 * GIB, 18 * GIB);
 
@@ -216,7 +216,7 @@ TEST(who_waits_is_told_for_how_much)
 		    "one is again");
 }
 
-TEST(who_waits_is_told_what_else_is_in_the_way)
+TEST(a_pod_that_waits_is_told_what_else_is_in_the_way)
 {
 	struct seating_pod pod = waiting(PLACEMENT_NO_MEMORY, 20 * GIB, 18 * GIB);
 

@@ -71,7 +71,7 @@ bool seats_cover(const struct seats *seats, const struct binding *b)
 /* -------------------------------------------------------------------------------------------- */
 
 /* MIG makes parts while meted runs, and meted starts again only after that. */
-TEST(devices_beyond_those_that_seats_are_for_are_left_out)
+TEST(devices_beyond_the_bound_of_seats_are_left_out)
 {
 	static struct host_device device[TOO_MANY];
 	static struct host host = {.devices = TOO_MANY, .device = device};

@@ -55,7 +55,7 @@ class Tables(unittest.TestCase):
         self.assertEqual([(p.type, p.name, p.kind) for p in row.params],
                          [("CUdeviceptr_v2 *", "dptr", "pointer"), ("size_t", "n", "integer")])
 
-    def test_a_row_that_is_not_one_is_refused_with_its_line(self):
+    def test_a_bad_row_is_refused_with_its_line_number(self):
         self.refused(":4:", GOOD, GOOD.replace("ALLOC, ", "").replace("_v2,", "_v9,"))
         self.refused("no such class", GOOD.replace("ALLOC", "SOMETHING"))
         self.refused("no such stream", GOOD.replace("PLAIN", "FANCY"))
@@ -98,7 +98,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(len(nvml), 441)
         self.assertEqual(self.exports("both", "12.9"), old | nvml)
 
-    def test_a_version_that_is_none_is_refused_in_one_line(self):
+    def test_a_bad_version_is_refused_in_one_sentence(self):
         for wrong in (("cuda", "twelve"), ("cuda", ""), ("fish", "12.9")):
             done = subprocess.run([sys.executable, GEN, "map", "/dev/null", *wrong],
                                   capture_output=True, text=True)

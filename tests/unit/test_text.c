@@ -28,7 +28,7 @@ static const char *plain(const char *text)
 	return said;
 }
 
-TEST(what_can_be_shown_stays_as_it_was)
+TEST(characters_fit_to_be_shown_stay_as_they_were)
 {
 	expect_str(plain(""), "");
 	expect_str(plain("./train --lr 1e-3 ~"), "./train --lr 1e-3 ~");
@@ -84,7 +84,7 @@ static char any_byte(void)
 	return (char)(1 + (r >> 8) % 255);
 }
 
-TEST(whatever_it_was_it_is_valid_plain_and_no_longer_and_stays_so)
+TEST(any_text_becomes_valid_plain_and_no_longer_and_stays_so)
 {
 	for (unsigned round = test_histories(200000); round > 0; round--) {
 		char was[64], is[64], again[64];

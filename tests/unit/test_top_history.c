@@ -2,7 +2,7 @@
 #include "cli/top/history.h"
 #include "tests/test.h"
 
-TEST(the_newest_look_is_0_back_and_what_was_not_seen_is_unsaid)
+TEST(the_newest_look_is_0_back_and_unseen_figures_stay_empty)
 {
 	owned(history_free) struct history history = {0};
 
@@ -33,7 +33,7 @@ TEST(only_the_last_looks_are_kept)
 	assert_int_equal(history_at(history_find(&history, 1, 0), HISTORY_STEPS), HISTORY_UNSAID);
 }
 
-TEST(whoever_has_ended_is_forgotten_and_the_others_keep_theirs)
+TEST(a_tenant_that_has_ended_is_forgotten_and_the_others_keep_their_figures)
 {
 	owned(history_free) struct history history = {0};
 
@@ -52,7 +52,7 @@ TEST(whoever_has_ended_is_forgotten_and_the_others_keep_theirs)
 		assert_int_equal(track != NULL, tenant % 2 == 0);
 		assert_int_equal(history_at(track, 1), track ? tenant : HISTORY_UNSAID);
 	}
-	/* Who comes back begins anew. */
+	/* A tenant that comes back begins anew. */
 	history_begin(&history);
 	history_add(&history, 1, 1, 5);
 	history_end(&history);

@@ -87,7 +87,7 @@ TEST(tenants_are_sorted_and_equals_keep_their_order)
 	view_free(&world.view);
 }
 
-TEST(in_the_tree_each_is_below_the_one_it_is_within_after_that_ones_processes)
+TEST(in_the_tree_each_tenant_is_below_its_enclosing_one_and_its_processes)
 {
 	struct world world;
 
@@ -97,7 +97,7 @@ TEST(in_the_tree_each_is_below_the_one_it_is_within_after_that_ones_processes)
 	view_free(&world.view);
 }
 
-TEST(whose_enclosing_tenant_is_filtered_away_stands_at_the_edge)
+TEST(a_tenant_whose_enclosing_one_is_filtered_away_stands_at_the_edge)
 {
 	struct world world;
 	struct fault why;
@@ -122,7 +122,7 @@ TEST(a_circle_of_tenants_ends)
 	view_free(&world.view);
 }
 
-TEST(the_selected_tenant_stays_selected_when_lines_move)
+TEST(the_selected_tenant_stays_selected_when_rows_move)
 {
 	struct world world;
 
@@ -133,7 +133,7 @@ TEST(the_selected_tenant_stays_selected_when_lines_move)
 	world.tenant[0].had = 950; /* now it is the first */
 	assert_string_equal(lines(&world, 10), "1 2 3 4");
 	assert_int_equal(world.view.selected, 0);
-	/* It has ended: whoever has its line is selected. */
+	/* It has ended: the tenant that has its row is selected. */
 	world.model.tenant++;
 	world.model.tenants--;
 	assert_string_equal(lines(&world, 10), "2 3 4");
@@ -166,7 +166,7 @@ TEST(a_process_gives_way_to_its_tenant_when_processes_are_not_shown)
 	view_free(&world.view);
 }
 
-TEST(the_selected_line_is_shown_and_no_line_is_left_empty)
+TEST(the_selected_row_is_shown_and_no_row_is_left_empty)
 {
 	struct world world = {.view.sort = VIEW_SORT_ID};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What core/turns/turns.h promises to tenants, on the virtual device of replay/time_world.h:
- * shares, and who waits how long. The histories that try to break its laws are in
+ * The promises of core/turns/turns.h to tenants, on the virtual device of replay/time_world.h:
+ * their shares, and how long they wait. The histories that try to break its laws are in
  * test_turns_always.c.
  */
 #include "tests/unit/turns_fixture.h"
@@ -23,7 +23,7 @@ TEST(contended_time_is_divided_by_weight)
 	done();
 }
 
-TEST(a_cap_holds_for_who_is_alone)
+TEST(a_cap_holds_for_a_tenant_that_is_alone)
 {
 	given(1, 20000 * MS);
 	m.loads[0].share.cap_milli = 250;
@@ -97,7 +97,7 @@ TEST(half_of_the_time_is_had_in_each_second_beside_many_whose_kernels_are_long)
 }
 
 /* Law 4. */
-TEST(everybody_is_given_what_its_share_says)
+TEST(every_tenant_is_given_the_time_of_its_share)
 {
 	for (unsigned round = 0; round < test_rounds(60); round++) {
 		uint32_t n = (uint32_t)(2 + below(TENANTS - 1)), guaranteed = 0;
@@ -133,7 +133,7 @@ TEST(everybody_is_given_what_its_share_says)
 		run();
 		for (uint32_t i = 0; i < n; i++)
 			all += shares[i];
-		/* Where caps leave something, what is not asked for is not shared out. */
+		/* Where caps leave something, time that nobody asks for is not shared out. */
 		if (all > 0.999) {
 			double error = time_measure_share_error(m.out.charged, n, &w, shares);
 			double bound = 100.0 * (double)(3 * 8 * MS + 2 * longest) / 8e9 + 0.2;
@@ -166,7 +166,7 @@ TEST(an_interactive_tenant_waits_for_one_drain_of_a_batch_tenant)
 	done();
 }
 
-TEST(who_comes_back_waits_for_one_drain_and_no_turn)
+TEST(a_tenant_that_comes_back_waits_for_one_drain_and_no_turn)
 {
 	given(2, 20000 * MS);
 	m.loads[0].kind = TIME_PULSE;
@@ -179,7 +179,7 @@ TEST(who_comes_back_waits_for_one_drain_and_no_turn)
 	done();
 }
 
-TEST(what_one_leaves_idle_another_has_at_once)
+TEST(time_that_one_leaves_idle_another_has_at_once)
 {
 	given(2, 20000 * MS);
 	m.loads[0].kind = TIME_PULSE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
- * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
- * set live. METE_SEED repeats a history.
+ * work ends when it likes, waits for a thread at the gate, or never ends; and which join, leave and
+ * are set live. METE_SEED repeats a history.
  */
 #include "tests/unit/turns_laws.h"
 
@@ -83,7 +83,7 @@ static void come_or_go(struct tenant *t)
 
 static void want(struct seat *s)
 {
-	/* Most of who hangs does nothing any more. */
+	/* Most tenants that hang do nothing any more. */
 	if (s->reported && below(8))
 		return;
 	if (s->open) {
@@ -303,8 +303,8 @@ static void begin(int restarts, int verdicts, int meet, int group)
 	}
 }
 
-/* `restarts`: who joins with an open gate may have work in flight. `verdicts`: turns_govern().
- * `meet`: many wait for each other. `group`: all of those do, on one device. */
+/* `restarts`: a tenant that joins with an open gate may have work in flight. `verdicts`:
+ * turns_govern(). `meet`: many wait for each other. `group`: all of those do, on one device. */
 static void history(int restarts, int verdicts, int meet, int group)
 {
 	begin(restarts, verdicts, meet, group);
@@ -317,11 +317,12 @@ static void history(int restarts, int verdicts, int meet, int group)
 TEST(histories_that_broke_a_law_once_break_it_no_more)
 {
 	static const uint64_t begun[] = {
-		/* Who was reported as hung left the device on which its gate had not drained, and
-		 * was never asked again. */
+		/* A tenant that was reported as hung left the device on which its gate had not
+		 * drained, and was never asked again. */
 		0x0f81ceecbf8029e0,
 		0x09a2a21228db7690,
-		/* Who comes alone to a device with a cap runs there without its other ones. */
+		/* A tenant that comes alone to a device with a cap runs there without its other
+		 * ones. */
 		0x3d17ef45f9eead9f,
 		/* A gate that is opened with work in flight counts as idle. */
 		0x95f2a7f780f21461,

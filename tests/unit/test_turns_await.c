@@ -50,7 +50,7 @@ TEST(two_that_wait_for_each_other_and_launch_one_ahead_get_on)
 	expect_progress(2, 2, 600);
 }
 
-TEST(those_who_wait_for_each_other_have_their_parts_in_sum)
+TEST(tenants_that_await_each_other_have_their_parts_in_sum)
 {
 	struct program *a, *b, *n;
 	uint64_t charged = 0;
@@ -75,7 +75,7 @@ TEST(those_who_wait_for_each_other_have_their_parts_in_sum)
 }
 
 /* One is awaited by a tenant that may have more than it. */
-TEST(who_comes_along_keeps_its_cap)
+TEST(a_tenant_that_comes_along_keeps_its_cap)
 {
 	struct program *a;
 
@@ -91,7 +91,7 @@ TEST(who_comes_along_keeps_its_cap)
 	expect(had(a, 10000 * MS) <= 5 + 5);
 }
 
-TEST(those_who_wait_for_each_other_keep_their_caps)
+TEST(tenants_that_await_each_other_keep_their_caps)
 {
 	struct program *a, *b;
 
@@ -126,7 +126,7 @@ TEST(a_group_that_never_drains_takes_nothing_of_its_neighbours)
 }
 
 /* Somebody is let in while its kernels end, by chance. */
-TEST(who_has_long_kernels_has_its_part)
+TEST(a_tenant_with_long_kernels_has_its_part)
 {
 	struct program *l, *n;
 
@@ -143,7 +143,7 @@ TEST(who_has_long_kernels_has_its_part)
 	expect_eq(m.hung, 0);
 }
 
-TEST(who_has_kernels_of_one_length_is_not_taken_for_one_who_waits)
+TEST(a_tenant_with_kernels_of_one_length_is_not_taken_for_one_that_awaits_another)
 {
 	for (uint64_t length = 40 * MS; length <= 400 * MS; length += 30 * MS) {
 		given(false);
@@ -157,7 +157,7 @@ TEST(who_has_kernels_of_one_length_is_not_taken_for_one_who_waits)
 }
 
 /* One has a hundredth of the weight, and kernels that take long. */
-TEST(who_is_awaited_takes_no_time_of_those_who_do_not_wait)
+TEST(an_awaited_tenant_takes_no_time_of_tenants_that_await_nobody)
 {
 	struct program *l;
 
@@ -182,7 +182,7 @@ static void find_pair(struct program **ret_a, struct program **ret_b)
 	expect((*ret_b)->tenant.awaits[0] == &(*ret_a)->tenant);
 }
 
-TEST(who_waits_for_nobody_any_more_has_its_turns_alone)
+TEST(a_tenant_that_awaits_nobody_any_more_has_its_turns_alone)
 {
 	struct program *a, *b;
 
@@ -222,7 +222,8 @@ static void join_second(struct program *p, bool is_open)
 	pump();
 }
 
-/* Who was awaited there is on no governed device while the one that awaited it is on another. */
+/* The tenant that was awaited there is on no governed device while the one that awaited it is on
+ * another. */
 TEST(nobody_is_awaited_on_an_open_device)
 {
 	struct program *a, *b, *n = &m.program[2];
@@ -264,15 +265,15 @@ static void expect_no_company_with_long_kernels(void)
 	expect(!a->tenant.awaits[0] && !b->tenant.awaits[0]);
 }
 
-/* Their drains take longer than a look at one who waits. */
-TEST(who_waits_for_nobody_any_more_may_have_long_kernels)
+/* Their drains take longer than the check of one that waits. */
+TEST(a_tenant_that_awaits_nobody_any_more_may_have_long_kernels)
 {
 	expect_no_company_with_long_kernels();
 }
 
-/* With these seeds a look was hundreds of turns away, as the one had still waited three times, and
- * their drains, in which the other one was let in, left them a turn every now and then. */
-TEST(who_waits_for_nobody_any_more_is_looked_at_though_it_has_few_turns)
+/* With these seeds a check was hundreds of turns away, as one of them had still waited three times,
+ * and their drains, in which the other one was let in, left them a turn every now and then. */
+TEST(a_tenant_that_awaits_nobody_any_more_is_found_though_it_has_few_turns)
 {
 	static const uint64_t seeds[] = {18, 77, 143};
 
@@ -282,8 +283,8 @@ TEST(who_waits_for_nobody_any_more_is_looked_at_though_it_has_few_turns)
 	}
 }
 
-/* It has lowered its own cap, and so would hold up who awaits it. */
-TEST(who_is_awaited_does_not_starve_others_by_its_cap)
+/* It has lowered its own cap, and so would hold up the tenant that awaits it. */
+TEST(an_awaited_tenant_does_not_starve_others_by_its_cap)
 {
 	struct program *a, *b;
 
@@ -310,7 +311,7 @@ static bool comes_along(const struct program *p)
 }
 
 /* The turn in which it came along would never end: nobody stands in line. */
-TEST(who_is_barred_in_a_turn_without_end_is_waited_for_no_longer_than_others)
+TEST(a_tenant_barred_in_a_turn_without_end_is_waited_for_no_longer_than_others)
 {
 	struct program *a, *b;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gates that are open in another tenant's turn: what that takes of the others, for how long. */
+/* Gates that are open in another tenant's turn: the time that this takes of the others, and for how
+ * long. */
 #include "tests/unit/turns_sliced.h"
 
 enum { LOOK_NS = 250000 };
 
-/* Since when none of the neighbours, who follow the group, has had a turn of its own. */
+/* Since when none of the neighbours, which follow the group, has had a turn of its own. */
 struct waiting {
 	uint64_t since, longest_ns;
 };
@@ -20,7 +21,7 @@ static void look(struct waiting *w, unsigned group)
 	w->longest_ns = most(w->longest_ns, m.now - w->since);
 }
 
-/* What has never ended ends at last, so long after it was closed in its own right. */
+/* Work that has never ended ends at last, so long after its gate was closed in its own right. */
 static void end_what_is_held(uint64_t after_ns)
 {
 	for (unsigned i = 0; i < m.programs; i++) {
@@ -60,8 +61,8 @@ static uint64_t run_group(unsigned members, uint64_t held_ns, uint64_t length_ns
 	return waiting.longest_ns;
 }
 
-/* Who was let in for a moment had waited for long, and that was forgotten by it. */
-TEST(who_is_let_in_keeps_what_it_is_owed)
+/* A tenant that was let in for a moment had waited for long, and that was forgotten. */
+TEST(a_tenant_that_is_let_in_is_owed_as_much_as_before)
 {
 	for (unsigned members = 1; members <= 6; members++) {
 		struct program *n = given_group(HOLDS, members, 1000000, 10);
@@ -85,9 +86,9 @@ TEST(a_group_that_launches_ahead_does_not_keep_the_device)
 	}
 }
 
-/* Who had let in everybody, or could let in nobody any more, was waited for until it was said to
- * hang. */
-TEST(a_group_that_launches_ahead_is_never_said_to_hang)
+/* A tenant that had let in all others, or could let in none any more, was waited for until it was
+ * reported as hanging. */
+TEST(a_group_that_launches_ahead_is_never_reported_as_hanging)
 {
 	for (unsigned members = 4; members <= 6; members++) {
 		for (unsigned ahead = 2; ahead <= 16; ahead *= 2) {
@@ -133,7 +134,7 @@ TEST(a_group_that_launches_ahead_has_half_of_its_part_at_least)
 }
 
 /* Its thread waited at the gate once, so that its first drains are given up. */
-TEST(who_waited_and_then_hangs_is_reported)
+TEST(a_tenant_that_waited_and_then_hangs_is_reported)
 {
 	struct program *n = given_group(HOLDS, 1, 1000000, 100);
 	struct program *p = &m.program[0];
@@ -166,7 +167,7 @@ static void expect_its_part(struct program *b)
 	expect(had(b, 10000 * MS) >= 10000.0 / 110 - 5);
 }
 
-TEST(who_waits_for_another_takes_no_time_of_it_though_nobody_stands_in_line)
+TEST(a_tenant_that_awaits_another_takes_no_time_of_it_though_nobody_stands_in_line)
 {
 	struct program *a, *b;
 
@@ -210,7 +211,7 @@ static void answer(struct turns_seat *leader)
 }
 
 /* It waited for longer than its cap takes to pay for that moment. */
-TEST(who_is_let_in_has_saved_up_no_more_than_a_burst_in_the_line)
+TEST(a_tenant_that_is_let_in_has_saved_up_no_more_than_a_burst_in_the_line)
 {
 	struct program *leader, *capped;
 

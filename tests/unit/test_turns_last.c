@@ -45,20 +45,20 @@ static void expect_its_part(uint64_t kernel_ns, unsigned ahead)
 
 /* Each drain of it was given up after 200 ms, and what it then had beside others was not charged as
  * it had not ended before the next turn: 52 % at 500 ms. */
-TEST(who_has_long_kernels_and_launches_ahead_has_its_part)
+TEST(a_tenant_with_long_kernels_that_launches_ahead_has_its_part)
 {
 	for (uint64_t length = 50 * MS; length <= 900 * MS; length += 50 * MS)
 		expect_its_part(length, 1);
 }
 
-TEST(who_has_several_long_kernels_under_way_has_its_part)
+TEST(a_tenant_with_several_long_kernels_under_way_has_its_part)
 {
 	for (uint64_t length = 50 * MS; length <= 250 * MS; length += 50 * MS)
 		expect_its_part(length, 3);
 }
 
 /* It never drains, however long others run beside it: it is watched, but less and less often. */
-TEST(whose_work_waits_for_its_thread_is_not_kept_from_its_turns)
+TEST(a_tenant_whose_work_waits_for_its_thread_is_not_kept_from_its_turns)
 {
 	struct program *n = given_one(LEANS, 1 * MS, 4);
 	const struct turns_seat *s = &m.program[0].seat;
@@ -77,8 +77,8 @@ TEST(whose_work_waits_for_its_thread_is_not_kept_from_its_turns)
 	expect_eq(m.hung, 0);
 }
 
-/* What was learnt of it holds no longer: its neighbours wait for that once. */
-TEST(who_had_long_kernels_may_wait_for_its_thread_later)
+/* The knowledge of it holds no longer: its neighbours wait for that once. */
+TEST(a_tenant_that_had_long_kernels_may_wait_for_its_thread_later)
 {
 	struct program *n = given_one(AHEAD, 600 * MS, 1);
 	uint64_t done;
@@ -98,7 +98,7 @@ TEST(who_had_long_kernels_may_wait_for_its_thread_later)
 }
 
 /* It was given up, and leaves while it is watched: it comes back as if that had not been. */
-TEST(who_is_watched_may_leave_the_device)
+TEST(a_tenant_that_is_watched_may_leave_the_device)
 {
 	struct program *p;
 

@@ -35,7 +35,7 @@ static void two_alike(void)
 	expect_eq(actions(), 2);
 }
 
-TEST(tenants_that_are_alike_take_turns_only_while_somebody_says_so)
+TEST(tenants_that_are_alike_take_turns_only_while_told_to)
 {
 	two_alike();
 	expect(turns_alike(&device) && !device.governed);
@@ -46,7 +46,7 @@ TEST(tenants_that_are_alike_take_turns_only_while_somebody_says_so)
 	expect(turns_deadline(&turns) == UINT64_MAX);
 }
 
-TEST(who_is_alone_takes_no_turns_whatever_was_said_before)
+TEST(a_tenant_that_is_alone_takes_no_turns_whatever_was_decided_before)
 {
 	two_alike();
 	turns_govern(&device, true, 2);
@@ -57,7 +57,7 @@ TEST(who_is_alone_takes_no_turns_whatever_was_said_before)
 	expect_eq(seats[0].gate, TURNS_OPENED);
 }
 
-TEST(tenants_that_run_at_once_take_no_turns_whatever_their_shares_say)
+TEST(tenants_that_run_at_once_take_no_turns_whatever_their_shares)
 {
 	const struct turns_share more = {
 		.weight = 300, .cap_milli = 500, .class = SHARE_INTERACTIVE};
@@ -140,7 +140,7 @@ TEST(a_tenant_of_short_processes_has_no_more_than_its_cap)
 	expect(sum > 80 * MS && sum <= 106 * MS);
 }
 
-TEST(what_a_process_owed_the_next_one_of_its_tenant_owes)
+TEST(a_processs_debt_is_owed_by_the_next_one_of_its_tenant)
 {
 	struct turns_share share = {.weight = 100, .weighted = true, .cap_milli = 1000};
 	struct turns_action action;
@@ -202,9 +202,9 @@ static void open_and_close(void)
 		expect(action.verb == TURNS_OPEN || action.verb == TURNS_CLOSE);
 }
 
-/* Law 1. Who came with an open gate has work in flight on a device that is claimed by a tenant,
- * which waits for its other one. */
-TEST(who_fills_in_waits_until_what_ran_without_turns_has_drained)
+/* Law 1. A tenant that came with an open gate has work in flight on a device that is claimed by
+ * another, which waits for its other device. */
+TEST(a_tenant_that_fills_in_waits_until_work_without_turns_has_drained)
 {
 	struct turns_share share = {.weight = 100, .weighted = true, .cap_milli = 1000};
 	static struct turns_device other;
@@ -234,7 +234,7 @@ TEST(who_fills_in_waits_until_what_ran_without_turns_has_drained)
 	expect_eq(fills_in.gate, TURNS_OPENED);
 }
 
-TEST(one_who_is_alone_is_never_gated_whatever_its_weight)
+TEST(a_tenant_that_is_alone_is_never_gated_whatever_its_weight)
 {
 	struct turns_share share = {
 		.weight = 7, .cap_milli = 1000, .guarantee_milli = 500, .class = SHARE_BATCH};
@@ -251,7 +251,7 @@ TEST(one_who_is_alone_is_never_gated_whatever_its_weight)
 	expect(device.governed && turns_deadline(&turns) != UINT64_MAX);
 }
 
-TEST(the_last_second_is_what_was_run_in_it)
+TEST(the_last_seconds_figure_is_the_time_run_in_it)
 {
 	struct turns_rate rate = {0};
 
@@ -278,7 +278,7 @@ TEST(a_million_short_times_are_as_much_as_a_long_one)
 }
 
 /* A bucket has room for its whole width, and is not filled beyond that. */
-TEST(who_ran_all_the_time_is_shown_all_of_it)
+TEST(a_tenant_that_ran_all_the_time_is_shown_all_of_it)
 {
 	struct turns_rate rate = {0};
 
@@ -292,7 +292,7 @@ TEST(who_ran_all_the_time_is_shown_all_of_it)
 
 /* ---- who hangs ------------------------------------------------------------------------------- */
 
-TEST(who_hangs_on_two_devices_is_reported_and_killed_once)
+TEST(a_tenant_that_hangs_on_two_devices_is_reported_and_killed_once)
 {
 	struct turns_share share = {.weight = 100,
 				    .cap_milli = 500,
@@ -395,7 +395,7 @@ TEST(long_kernels_that_a_step_lets_in_can_drain)
 	expect_eq(tenants[0].bond, TURNS_FREE);
 }
 
-TEST(who_is_coupled_again_and_again_is_so_for_longer_each_time)
+TEST(a_tenant_that_is_coupled_again_is_so_for_longer_each_time)
 {
 	struct turns_share share = {.weight = 100, .cap_milli = 500, .class = SHARE_STANDARD};
 	static const unsigned smooth[] = {8, 32, 128, 512, 2048, 8192, 8192};

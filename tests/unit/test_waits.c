@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Kubernetes part is told of a tenant that waits, hangs or is stuck. The clock and the
- * tenant's figures are this file. */
+/* Events of a tenant that waits, hangs or is stuck, as the Kubernetes part is told of them. The
+ * clock and the tenant's figures are this file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,7 +92,7 @@ static void end(void)
 	free(d);
 }
 
-/* So many looks; what goes on meanwhile lasts longer. */
+/* So many checks; a state that goes on meanwhile lasts longer. */
 static void look(unsigned times)
 {
 	for (; times; times--) {
@@ -110,7 +110,7 @@ static void does(enum doing doing, uint64_t lasting_ns)
 	figures.lasting = lasting_ns;
 }
 
-TEST(who_waits_long_is_told_once_and_when_it_is_over)
+TEST(a_long_wait_is_told_once_and_so_is_its_end)
 {
 	begin();
 	does(DOING_ROOM, 1);
@@ -148,7 +148,7 @@ TEST(a_wait_that_ends_with_a_refusal_is_told_so)
 }
 
 /* It has turns in which it waits, computes, and asks for memory. */
-TEST(who_is_stuck_is_so_until_its_memory_moves)
+TEST(a_stuck_tenant_is_so_until_its_memory_moves)
 {
 	static const enum doing all[] = {DOING_TURN, DOING_KERNEL, DOING_ROOM, DOING_CAPPED};
 
@@ -168,7 +168,7 @@ TEST(who_is_stuck_is_so_until_its_memory_moves)
 	end();
 }
 
-TEST(work_of_who_was_halted_for_it_hangs_until_it_ends)
+TEST(work_for_which_its_tenant_was_halted_hangs_until_it_ends)
 {
 	begin();
 	figures.gate = WIRE_GATE_CLOSING;

@@ -50,7 +50,7 @@ TEST(a_header_alone_says_how_long_its_frame_is)
 	expect_eq(wire_length(frame), 0);
 }
 
-TEST(what_was_encoded_is_decoded)
+TEST(an_encoded_message_is_decoded)
 {
 	struct wire_message message = credit_ask(), back;
 	size_t length = wire_encode(&message, frame);
@@ -62,7 +62,7 @@ TEST(what_was_encoded_is_decoded)
 	expect_eq(back.credit_ask.want, 9);
 }
 
-TEST(a_message_is_decoded_over_what_was_there_before)
+TEST(a_message_is_decoded_over_an_earlier_one)
 {
 	struct wire_message message, back;
 
@@ -193,7 +193,7 @@ TEST(codes_are_unique_named_and_have_a_side)
 }
 
 /* The pages are an interface between versions: these numbers never change. */
-TEST(the_pages_layout_is_what_it_always_was)
+TEST(the_pages_layout_is_as_ever)
 {
 	expect_eq(offsetof(struct wire_tenant_page, not_open), 0);
 	expect_eq(offsetof(struct wire_tenant_page, devices), 12);

@@ -34,7 +34,7 @@ static inline void expect_cap(struct seat *s)
 	uint64_t cap = turns_cap_milli(&s->at), sum = 0, second = 1000 * MS;
 	uint64_t from = m.now > second ? m.now - second : 0;
 
-	/* Who is coupled is closed when it is idle, however long that takes. */
+	/* A coupled tenant is closed when it is idle, however long that takes. */
 	if (cap >= 1000 || s->span - s->first_span >= SPANS || tenant_of(s)->coupled)
 		return;
 	for (unsigned i = s->first_span; i < s->span; i++) {
@@ -69,7 +69,7 @@ static inline uint64_t overrun(const struct seat *s)
 	return m.now - (s->moment ? s->began : s->ending);
 }
 
-/* Law 12: what has ended by itself is charged in part. */
+/* Law 12: work that has ended by itself is charged in part. */
 static inline void close_owed(struct seat *s)
 {
 	add_span(s, s->owing, BESIDE);
@@ -166,7 +166,7 @@ static inline void on_close(struct seat *s)
 {
 	expect(s->open);
 	expect(is_governed(s));
-	/* Law 7: who is let in to be able to drain has time for it. */
+	/* Law 7: a tenant that is let in to be able to drain has time for it. */
 	if (tenant_of(s)->at.stepping && !s->at.stray && !all_idle(tenant_of(s)))
 		expect(m.now - s->began >= tuning.step_ns);
 	s->open = 0;
@@ -192,8 +192,8 @@ static inline void on_late(struct seat *s)
 	s->let_in &= !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
 }
 
-/* Others run beside what it has on the device, and beside what came along with it. Its cap is of
- * what it had until then, and of a part of the rest. */
+/* Others run beside its work on the device, and beside the work of those that came along. Its cap
+ * is of the time that it had until then, and of a part of the rest. */
 static inline void excuse(void)
 {
 	FOR_SEATS(s)
@@ -388,8 +388,8 @@ static inline int waits_beside(const struct turns_seat *holder)
 	return 0;
 }
 
-/* Law 14: however many have come along and drain one after the other, and whoever was let in; and
- * nobody's drain becomes a turn meanwhile. */
+/* Law 14: however many have come along and drain one after the other, and whichever was let in; and
+ * no drain becomes a turn meanwhile. */
 static inline void expect_no_chain_of_drains(unsigned d)
 {
 	const struct turns_seat *holder = m.devices[d].holder;
@@ -418,7 +418,8 @@ static inline void expect_company_ends(const struct seat *s)
 		expect(m.now - s->began <= COMPANY_TURNS * tuning.turn_ns);
 }
 
-/* It runs on all of its devices or is about to end; and who has work in flight is not idle. */
+/* It runs on all of its devices or is about to end; and a tenant with work in flight is not idle.
+ */
 static inline void expect_together(const struct tenant *t)
 {
 	for (unsigned d = 0; d < DEVICES; d++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tenants of test_turns_always.c: what turns_laws.h states laws of. */
+/* The tenants of test_turns_always.c, of which turns_laws.h states laws. */
 #pragma once
 
 /*
  * The laws of core/turns/turns.h against random histories: tenants on one device or several, whose
- * work ends when it likes, waits for a thread at the gate, or never ends; who join, leave and are
- * set live. METE_SEED repeats a history.
+ * work ends when it likes, waits for a thread at the gate, or never ends; and which join, leave and
+ * are set live. METE_SEED repeats a history.
  */
 #include "core/turns/turns.h"
 
@@ -26,7 +26,7 @@ enum {
 #define US 1000ull
 #define MS 1000000ull
 
-/* What its work is like. */
+/* The kind of its work. */
 enum nature { PLAIN, COUPLED, HANGS, MEETS };
 
 struct span {
@@ -37,7 +37,7 @@ struct seat {
 	struct turns_seat at;
 	unsigned device, tenant;
 	int there, open, drained, stands, idle;
-	int excused; /* it was looked at in vain: others may run */
+	int excused; /* it was checked in vain: others may run */
 	int reported;
 	int moment;			/* it was let in for another one's drain */
 	int let_in;			/* law 7: its gate must be opened, as it could not drain */
@@ -56,7 +56,7 @@ struct tenant {
 	struct turns_tenant at;
 	struct turns_share share;
 	enum nature nature;
-	uint64_t arrivals; /* of who MEETS: it waits there for its partner */
+	uint64_t arrivals; /* of a tenant that MEETS: it waits there for its partner */
 	int there, stepped, coupled, looked, suspended;
 	int seen;      /* to wait: for its own thread, or a drain of it was given up */
 	unsigned vain; /* law 8: drains given up in a row although nothing is known that it waits
@@ -123,7 +123,7 @@ static inline int stands(const struct tenant *t)
 	return 0;
 }
 
-/* Who waits for whom: pairs, or all in one group. */
+/* Which tenants wait for each other: pairs, or all in one group. */
 static inline int waits_for(const struct tenant *t, const struct tenant *other)
 {
 	if (t == other || t->nature != MEETS || !other->there || other->nature != MEETS)

@@ -47,7 +47,7 @@ def test_a_stranger_in_a_scope_of_systemds_is_found_and_killed():
             assert program.wait(timeout=PATIENCE) == -signal.SIGKILL, (runtime, kind)
 
 
-def test_a_pods_uid_is_also_in_what_a_group_beside_it_is_shown():
+def test_a_pods_uid_is_also_in_the_path_that_a_group_beside_it_sees():
     """A runtime gives containers control group namespaces of their own, in version 2: meted's pod sees paths from its own group on."""
     uids = [str(uuids.UUID(int=number << 64 | 77)) for number in (1, 2)]
     slices = [SLICES["besteffort"].format(uid.replace("-", "_")) for uid in uids]
@@ -63,7 +63,7 @@ def test_a_pods_uid_is_also_in_what_a_group_beside_it_is_shown():
     assert seen == f"0::/../../{slices[0]}/cri-containerd-1.scope\n0::/\n", seen
 
 
-def test_who_is_in_a_group_of_systemds_that_is_no_pods_is_left_alone():
+def test_a_process_in_a_group_of_systemds_that_is_no_pods_is_left_alone():
     with Node(devices="1xSIM", unannounced="kill") as node:
         pod = node.run("a", node.id(0))
         beside = stranger_in(node, pod.uid, "mete-test-beside", "system.slice")

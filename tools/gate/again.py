@@ -26,7 +26,7 @@ class Suite:
         try:
             return [row for row in rows.read(self.log) if rows.is_bad(row)]
         except OSError:
-            return []  # the tally says that it is missing
+            return []  # the tally reports that it is missing
 
 
 def once(suite, name, env):

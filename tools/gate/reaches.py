@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a preprocessed C file its own text reaches: a header that has got one more function is another header, and the files that do
-not call the function are what they were.
+"""The part of a preprocessed C file that its own text reaches: a header that has got one more function is another header, and the files that do not
+call the function are the same.
 """
 import re
 
@@ -47,7 +47,7 @@ class Declaration:
 
 
 def without_outer_comments(text):
-    """A file's text without what no check reads: comments between functions, and empty lines there. Within braces a comment may be about an
+    """A file's text without the parts that no check reads: comments between functions, and empty lines there. Within braces a comment may be about an
     argument, and its lines count for the function; what says that something is not to be found is kept anywhere, and unusual letters are.
     """
     pieces, outer, end, depth = [], [], 0, 0

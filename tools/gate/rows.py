@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What meson notes of the tests that it ran (testlog.json: one line of JSON a test), and what a test's own output says."""
+"""meson's record of the tests that it ran (testlog.json: one text line of JSON a test), and a test's own output."""
 import json
 import os
 import re
@@ -32,7 +32,7 @@ def functions_that_failed(row):
 
 
 def first_words(row):
-    """What a failed test said first of its failure, in one line."""
+    """A failed test's first words about its failure, in one text line."""
     output = output_of(row)
     said = re.search(r"^\[  ERROR   \] --- (.*)", output, re.M)  # cmocka
     place = re.search(r"^\[   LINE   \] --- (\S+?): error", output, re.M)

@@ -2,9 +2,9 @@
 /*
  * A libnvidia-ml.so.1 of a machine with two GPUs, of which MIG has divided the first: a part of its
  * GPU instances 1 and 2 each. As much of it as meted asks for. A file that $METE_TEST_DIVIDED names
- * says which parts are there: "12", "1", "" (none), or "-": MIG is off. They have indices from 1
- * and places from 0 in that order; "0" is a gap. With "*" they were made anew, and with "?" they do
- * not tell their UUIDs.
+ * lists the parts that are there: "12", "1", "" (none), or "-": MIG is off. They have indices from
+ * 1 and places from 0 in that order; "0" is a gap. With "*" they were made anew, and with "?" they
+ * do not tell their UUIDs.
  *
  * Of processes it says what $METE_TEST_SAMPLES says: "WANTED WRITTEN GROWN". It wants room for
  * WANTED samples, for GROWN more at each question, and writes WRITTEN, of pids 7, 6, 5, 7, 6, ...
@@ -35,7 +35,7 @@ static uintptr_t number_of(nvmlDevice_t device)
 	return (uintptr_t)device;
 }
 
-/* As the file says it now. */
+/* By the file's present content. */
 static void read_parts(char ret_parts[8])
 {
 	const char *path = getenv("METE_TEST_DIVIDED");

@@ -56,7 +56,7 @@ ffmpeg)
 		LD_LIBRARY_PATH=$libraries video "$work/gpu.yuv" $device $below $above -filter_complex \
 			"[0]format=yuv420p,hwupload_cuda[a];[1]format=yuv420p,hwupload_cuda[b];[a][b]overlay_cuda=x=10:y=20,hwdownload,format=yuv420p"
 		same "overlay"
-		# A filter whose code reads textures fails when it is loaded, and says what it lacks.
+		# A filter whose code reads textures fails when it is loaded, and names what it lacks.
 		if LD_LIBRARY_PATH=$libraries video "$work/gpu.yuv" $device $below \
 			-vf format=yuv420p,hwupload_cuda,scale_cuda=160:120,hwdownload,format=yuv420p 2>"$work/log"; then
 			echo "scale_cuda: worked without textures" >&2

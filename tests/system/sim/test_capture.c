@@ -120,7 +120,7 @@ static void expect_broken(CUstream stream, CUresult got, CUresult wanted)
 	ok(cuStreamSynchronize(stream));
 }
 
-TEST(what_capture_does_not_allow_breaks_it)
+TEST(a_call_that_capture_does_not_allow_breaks_it)
 {
 	struct sim sim = sim_begin();
 	CUdeviceptr word = sim_words(1, 0);

@@ -172,7 +172,7 @@ TEST(memory_of_a_capture_can_be_used_in_it)
 	sim_end(&sim);
 }
 
-TEST(nothing_looks_at_how_far_captured_work_reaches)
+TEST(nothing_checks_how_far_captured_work_reaches)
 {
 	struct sim sim = sim_begin();
 	CUdeviceptr result = sim_words(2, 0), address;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditional nodes: graphs that run according to what kernels say.
+ * Conditional nodes: graphs that run according to values that kernels write.
  */
 #include "tests/system/sim/streams.h"
 
@@ -210,7 +210,7 @@ TEST(an_if_and_a_switch_choose)
 	sim_end(&c.sim);
 }
 
-TEST(what_cannot_be_a_condition_is_refused)
+TEST(a_graph_that_cannot_be_a_condition_is_refused)
 {
 	struct conditions c = conditions_begin();
 	CUdeviceptr word = sim_words(1, 0);

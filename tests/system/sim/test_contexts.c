@@ -4,7 +4,7 @@
 
 #include "tests/system/sim/node.h"
 
-TEST(the_default_device_is_what_the_documentation_says)
+TEST(the_default_device_is_as_documented)
 {
 	char name[64];
 	size_t total;
@@ -226,7 +226,7 @@ TEST(functions_are_found_by_name_and_version)
 	expect(address == (void *)cuGetProcAddress_v2);
 }
 
-TEST(what_is_missing_is_said_and_never_succeeds)
+TEST(a_missing_function_says_so_and_never_succeeds)
 {
 	CUcontext context = node_context();
 	CUexternalMemory memory;
@@ -236,7 +236,7 @@ TEST(what_is_missing_is_said_and_never_succeeds)
 }
 
 /* numba ends so: it pops its contexts, then gives back what the collector left. */
-TEST(what_a_context_made_can_be_given_back_without_it)
+TEST(objects_of_a_context_can_be_given_back_without_it)
 {
 	CUcontext context = node_context(), popped;
 	CUdeviceptr device, managed;

@@ -103,7 +103,7 @@ TEST(a_descriptor_is_the_same_memory_elsewhere)
 	child_end(first, exporting);
 }
 
-/* Imports; says so; and holds it until it hears. */
+/* Imports; reports that; and holds it until it hears. */
 static void keeper(int end)
 {
 	CUmemGenericAllocationHandle handle;

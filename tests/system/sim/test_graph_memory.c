@@ -85,7 +85,7 @@ static CUgraphExec allocating_exec(struct sim *sim, size_t bytes)
 	return exec;
 }
 
-TEST(what_graphs_leave_is_for_other_graphs_until_it_is_trimmed)
+TEST(memory_that_graphs_leave_is_for_other_graphs_until_it_is_trimmed)
 {
 	struct sim sim = sim_begin();
 	size_t before = node_free_bytes();
@@ -115,7 +115,7 @@ TEST(what_graphs_leave_is_for_other_graphs_until_it_is_trimmed)
 	sim_end(&sim);
 }
 
-/* What NVIDIA's driver does then is not known. */
+/* The answer of NVIDIA's driver then is not known. */
 TEST(captured_work_that_reaches_too_far_fails_when_it_runs)
 {
 	struct sim sim = sim_begin();
@@ -136,7 +136,7 @@ TEST(captured_work_that_reaches_too_far_fails_when_it_runs)
 	sim_end(&sim);
 }
 
-TEST(trimming_leaves_alone_what_a_waiting_launch_will_use)
+TEST(trimming_leaves_memory_that_a_waiting_launch_will_use)
 {
 	struct sim sim = sim_begin();
 	struct gate gate = gate_new();

@@ -4,7 +4,7 @@
 
 /* ---- user objects, pictures ----------------------------------------------------------------- */
 
-TEST(a_user_object_lives_as_long_as_what_holds_it)
+TEST(a_user_object_lives_as_long_as_its_holders)
 {
 	struct sim sim = sim_begin();
 	CUdeviceptr word = sim_words(1, 0);
@@ -118,7 +118,7 @@ static CUgraphInstantiateResult for_device(CUgraph graph, unsigned long long mor
 	return how.result_out;
 }
 
-TEST(a_graph_for_launches_by_the_device_is_of_what_the_device_can_do)
+TEST(a_graph_for_launches_by_the_device_has_nodes_that_the_device_can_run)
 {
 	struct sim sim = sim_begin();
 	CUdeviceptr word = sim_words(2, 0);
@@ -155,7 +155,7 @@ TEST(a_graph_for_launches_by_the_device_is_of_what_the_device_can_do)
 	expect_eq(sim_word(word), 4);
 	expect_eq(sim_word(word + 4), 9);
 	ok(cuGraphExecDestroy(exec));
-	/* What the device cannot do, within a child too. */
+	/* Nodes that the device cannot run, within a child too. */
 	copy.srcHost = &pageable;
 	ok(cuGraphMemcpyNodeSetParams(node, &copy));
 	ok(cuGraphCreate(&parent, 0));

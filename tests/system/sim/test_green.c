@@ -164,7 +164,7 @@ TEST(a_green_context_has_the_memory_and_code_of_the_primary_one)
 	ok(cuStreamGetGreenCtx(NULL, &which));
 	expect(!which);
 	ok(cuMemFree_v2(more));
-	/* What was made in it goes on without it. */
+	/* Objects that were made in it go on without it. */
 	ok(cuGreenCtxDestroy(green));
 	ok(sim_launch(sim.add, words, 1, stream));
 	ok(cuStreamSynchronize(stream));
@@ -219,7 +219,7 @@ static void *synchronise(void *data)
 	return NULL;
 }
 
-TEST(who_waits_for_the_primary_context_waits_for_its_green_ones)
+TEST(a_wait_for_the_primary_context_includes_its_green_ones)
 {
 	struct sim sim = primary_begin();
 	CUgreenCtx green = green_new(sim.device, 8, false);

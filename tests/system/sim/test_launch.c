@@ -230,7 +230,7 @@ TEST(a_context_can_be_destroyed_under_a_kernel_that_waits_for_ever)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
-TEST(a_waiting_kernel_sees_what_the_host_writes)
+TEST(a_waiting_kernel_sees_the_hosts_writes)
 {
 	CUcontext context = begin();
 	CUdeviceptr address;

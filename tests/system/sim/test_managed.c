@@ -48,7 +48,7 @@ static int range_attribute(CUmem_range_attribute attribute, CUdeviceptr address,
 	return number;
 }
 
-TEST(what_was_advised_can_be_asked)
+TEST(advice_can_be_read_again)
 {
 	CUcontext context = node_context();
 	CUdeviceptr at;

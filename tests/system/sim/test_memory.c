@@ -248,7 +248,7 @@ TEST(pointers_are_described)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
-TEST(a_pool_keeps_what_its_threshold_says)
+TEST(a_pool_keeps_memory_up_to_its_threshold)
 {
 	CUcontext context = node_context();
 	size_t before = node_free_bytes();
@@ -277,7 +277,7 @@ TEST(a_pool_keeps_what_its_threshold_says)
 	expect_ok(cuCtxDestroy_v2(context));
 }
 
-TEST(what_is_freed_in_a_streams_order_serves_the_next_allocation)
+TEST(memory_freed_in_a_streams_order_serves_the_next_allocation)
 {
 	CUcontext context = node_context();
 	CUdeviceptr address;
@@ -345,7 +345,7 @@ static void mark_check(const struct piece *piece)
 	expect_eq(last, piece->mark);
 }
 
-TEST(whatever_the_history_allocations_stay_apart_and_whole)
+TEST(after_any_history_allocations_are_apart_and_whole)
 {
 	static struct piece pieces[200];
 	CUcontext context = node_context();

@@ -393,7 +393,7 @@ static int registers_of(CUmodule module)
 	return registers;
 }
 
-TEST(the_most_registers_are_what_was_asked_for)
+TEST(the_most_registers_are_as_asked_for)
 {
 	CUcontext context = node_context();
 	CUjit_option option = CU_JIT_MAX_REGISTERS;

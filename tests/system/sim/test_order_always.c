@@ -42,7 +42,7 @@ static void note(void *data)
 	op->place = atomic_fetch_add(&op->program->clock, 1) + 1;
 }
 
-/* What the rules of the legacy stream add to a stream's tail. */
+/* Adds the rules of the legacy stream to a stream's tail. */
 static uint64_t implied(const struct program *program, unsigned stream)
 {
 	if (stream == 0)

@@ -157,7 +157,7 @@ static void waiter_for_the_dead(int end)
 }
 
 /* Our choice. An H100's driver (580.159.04) did not get there, and no GPU is asked this. */
-TEST(what_a_dead_process_recorded_counts_as_done)
+TEST(an_event_that_a_dead_process_recorded_counts_as_done)
 {
 	CUipcEventHandle handle;
 	int recording, waiting;
@@ -174,7 +174,7 @@ TEST(what_a_dead_process_recorded_counts_as_done)
 	child_end(second, waiting);
 }
 
-/* Says whether it was reached, after some seconds at most, and waits to be killed. */
+/* Reports whether it was reached, after some seconds at most, and waits to be killed. */
 static void asker_about_the_dead(int end)
 {
 	CUevent event;
@@ -197,7 +197,7 @@ static bool speaks(int end)
 }
 
 /* For a GPU, where a wait that has no end has to become an answer. */
-TEST(a_wait_for_what_the_dead_recorded_is_told_no_error)
+TEST(a_wait_for_an_event_of_a_dead_process_is_told_no_error)
 {
 	CUipcEventHandle handle;
 	int recording, waiting;

@@ -126,7 +126,7 @@ static void replaced(int end)
 	execlp("sh", "sh", "-c", "echo; exec cat >/dev/null", NULL);
 }
 
-TEST(what_a_program_held_ends_with_exec)
+TEST(memory_that_a_program_held_ends_with_exec)
 {
 	int replacing, looking;
 	pid_t looker = child_start(look, &looking), child;

@@ -159,7 +159,7 @@ static void *end_context(void *data)
 }
 
 /* The word is another context's, and it is there whatever the one that ends does. */
-TEST(a_context_ends_when_what_a_stream_waits_for_is_written)
+TEST(a_context_ends_when_the_value_that_a_stream_waits_for_is_written)
 {
 	struct sim other = sim_begin();
 	struct gate gate = gate_new();
@@ -204,7 +204,7 @@ TEST(an_event_outlives_its_context)
 	ok(cuEventDestroy_v2(event));
 }
 
-TEST(a_context_waits_for_what_can_still_be_done)
+TEST(a_context_waits_for_work_that_can_still_be_done)
 {
 	struct sim sim = sim_begin();
 	atomic_uint calls = 0;
@@ -376,7 +376,7 @@ static void *wait_for_legacy(void *context)
 	return NULL;
 }
 
-TEST(who_waits_for_the_legacy_stream_holds_up_nobody)
+TEST(a_wait_for_the_legacy_stream_holds_up_nobody)
 {
 	struct sim sim = sim_begin();
 	CUdeviceptr word = sim_words(1, 0);

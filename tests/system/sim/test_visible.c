@@ -8,7 +8,7 @@
 
 #define VISIBLE_GPU_MAX 4
 
-/* What a process sees. */
+/* The devices that a process sees. */
 struct view {
 	CUresult init;
 	int count;
@@ -109,7 +109,7 @@ TEST(a_device_is_named_by_its_uuid_or_the_beginning_of_it)
 	}
 }
 
-TEST(what_names_no_device_ends_the_list)
+TEST(a_text_that_names_no_device_ends_the_list)
 {
 	expect_eq(seen_with("1,7,0").count, 1);
 	expect_eq(seen_with("1,-1,0").count, 1);
@@ -129,6 +129,6 @@ TEST(a_device_that_is_named_twice_is_invalid)
 	expect_eq(seen_with("1,1").init, CUDA_ERROR_INVALID_DEVICE);
 	expect_eq(seen_with("0,1,0").init, CUDA_ERROR_INVALID_DEVICE);
 	expect_eq(seen_with(list).init, CUDA_ERROR_INVALID_DEVICE);
-	/* What follows the list's end is not looked at. */
+	/* Text after the list's end is not read. */
 	expect_eq(seen_with("1,7,1").count, 1);
 }
