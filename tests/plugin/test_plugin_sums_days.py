@@ -69,6 +69,7 @@ def test_what_mete_set_adds_is_counted_for_nobody():
 def test_the_sums_follow_a_division_of_the_gpu():
     with Labelled(mode="amounts") as node:
         node.start()
+        node.kubelet.hear("registered")
         whole = until(lambda: sums(node)[1] == 2000 and sums(node)[0])
         pod = asks(node, "pod", container(memory="60Gi"))
         node.relabel("all-3g.40gb")
