@@ -4,11 +4,15 @@
 #include "base/least.h"
 #include "core/doing.h"
 #include "node/peers/rows.h"
+#include "node/state/recorder.h"
 #include "node/upcalls.h"
 
 /* So many looks (--look-every; 30 s): what takes turns with others waits for seconds, in order, and
  * a person who looks into a pod after half a minute is to find the reason. */
 enum { LOOKS_LONG = 6 };
+
+/* A guest says what it waits for after what it holds: when all are back, one look more. */
+enum { LOOKS_UNHEARD = 2 };
 
 static enum host_wait kind_of(const struct wire_tenant_row *row)
 {
@@ -41,9 +45,15 @@ static bool say(struct tenant_device *at, const struct wire_tenant_row *row, uin
 					  .row = row,
 					  .kind = (enum host_wait)at->wait.kind,
 					  .over_ns = over_ns,
-					  .refused = row->refusals - at->wait.refusals};
+					  .refused = row->refusals - at->wait.refusals,
+					  .before = at->wait.before};
 
 	return waits->told(waits->owner, &news);
+}
+
+static bool is_work(uint32_t doing)
+{
+	return doing == DOING_KERNEL || doing == DOING_HANGS || doing == DOING_STOPPED;
 }
 
 /* What was told, and not another one of its kind, which began after that. Who is stuck has turns
@@ -52,8 +62,12 @@ static bool goes_on(const struct pod_wait *wait, const struct wire_tenant_row *r
 {
 	if (wait->kind == HOST_STUCK)
 		return row->stuck;
-	if (wait->kind == HOST_HANGS && row->doing == DOING_HALTED)
+	/* After a restart of meted nobody knows how long it has gone on. */
+	if (wait->kind == HOST_HANGS && (wait->before || row->doing == DOING_HALTED))
 		return may_hang(row);
+	/* Of who asks and computes the work is shown that outlasts its turn. */
+	if (wait->kind == HOST_WAITS_MEMORY && is_work(row->doing))
+		return row->waiting;
 	return kind_of(row) == (enum host_wait)wait->kind &&
 	       (!row->lasting || since <= wait->told_ns);
 }
@@ -70,8 +84,11 @@ static void judge(struct tenant_device *at, uint64_t now)
 	kind = kind_of(&row);
 	since = now - least(now, row.lasting);
 	if (wait->kind && !goes_on(wait, &row, since)) {
-		(void)say(at, &row, most(now - wait->since_ns, 1));
+		if (!say(at, &row, most(now - wait->since_ns, 1)))
+			return;
 		wait->kind = HOST_WAITS_NOT;
+		wait->before = false;
+		recorder_told(at);
 	}
 	if (!wait->kind && kind && (kind == HOST_STUCK || row.lasting >= longest)) {
 		wait->kind = kind;
@@ -79,11 +96,26 @@ static void judge(struct tenant_device *at, uint64_t now)
 		wait->since_ns = kind == HOST_STUCK ? now : since;
 		wait->told_ns = now;
 		wait->refusals = row.refusals;
-		if (!say(at, &row, 0))
+		if (say(at, &row, 0))
+			recorder_told(at);
+		else
 			wait->kind = HOST_WAITS_NOT;
 	}
-	if (!kind && !may_hang(&row))
+	if (!kind && !wait->kind && !may_hang(&row))
 		list_remove(&wait->link);
+}
+
+/* What a meted before told of: until its guests are back nobody knows whether it goes on. */
+static bool is_heard(struct tenant_device *at, uint64_t now, bool all)
+{
+	struct pod_wait *wait = &at->wait;
+
+	if (!wait->unheard)
+		return true;
+	if (!all || at->tenant->expected_count || --wait->unheard)
+		return false;
+	wait->told_ns = now;
+	return true;
 }
 
 static void on_due(struct loop_timer *timer)
@@ -96,15 +128,27 @@ static void on_due(struct loop_timer *timer)
 	list_for_each(link, &waits->all)
 	{
 		struct pod_wait *wait = list_entry(link, struct pod_wait, link);
+		struct tenant_device *at = container_of(wait, struct tenant_device, wait);
 
-		if (all || wait->changed)
-			judge(container_of(wait, struct tenant_device, wait), now);
+		if ((all || wait->changed) && is_heard(at, now, all))
+			judge(at, now);
 	}
 	if (list_empty(&waits->all))
 		return;
 	if (all)
 		waits->next_ns = now + d->options.look_ns;
 	loop_arm(timer, waits->next_ns - now);
+}
+
+static void add(struct waits *waits, struct tenant_device *at)
+{
+	uint64_t look_ns = at->tenant->daemon->options.look_ns;
+
+	if (list_empty(&waits->all)) {
+		waits->next_ns = loop_now_ns() + look_ns;
+		loop_arm(&waits->timer, look_ns);
+	}
+	list_append(&waits->all, &at->wait.link);
 }
 
 void waits_look(struct tenant_device *at)
@@ -114,16 +158,35 @@ void waits_look(struct tenant_device *at)
 
 	if (!waits->told || d->stopping || !outermost(at->tenant)->pods)
 		return;
-	if (!list_linked(&at->wait.link)) {
-		if (list_empty(&waits->all)) {
-			waits->next_ns = loop_now_ns() + d->options.look_ns;
-			loop_arm(&waits->timer, d->options.look_ns);
-		}
-		list_append(&waits->all, &at->wait.link);
-	} else if (at->wait.kind && !at->wait.changed) {
+	if (!list_linked(&at->wait.link))
+		add(waits, at);
+	else if (at->wait.kind && !at->wait.changed) {
 		/* It was told, and may be over. */
 		at->wait.changed = true;
 		loop_arm(&waits->timer, 1);
+	}
+}
+
+void waits_were_told(struct tenant_device *at, uint32_t kind, uint64_t since_ns)
+{
+	if (kind <= HOST_WAITS_NOT || kind > HOST_STUCK)
+		return;
+	at->wait.kind = kind;
+	at->wait.since_ns = least(since_ns, loop_now_ns());
+	at->wait.before = true;
+	at->wait.unheard = LOOKS_UNHEARD;
+}
+
+/* Those of which a meted before has told. */
+static void add_former(struct daemon *d)
+{
+	list_for_each(link, &d->tenants.all)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		for (uint32_t i = 0; i < t->devices; i++)
+			if (t->device[i].wait.kind)
+				add(&d->waits, &t->device[i]);
 	}
 }
 
@@ -136,6 +199,7 @@ int waits_open(struct daemon *d, host_waits *told, void *owner)
 	list_init(&d->waits.all);
 	d->waits.told = told;
 	d->waits.owner = owner;
+	add_former(d);
 	return 0;
 }
 

@@ -198,12 +198,12 @@ bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const
 	return true;
 }
 
-void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool good,
+void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
 		 const char *reason, const char *message)
 {
 	struct events_rate *rate = rate_of(p, of->uid);
 
-	if (rate->pair != tenant)
+	if (rate->pair != tenant && !before)
 		return;
 	rate->pair = 0;
 	if (may_say_of(p, of->uid))

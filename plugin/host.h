@@ -20,7 +20,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 20, /* of this interface: both sides are built together */
+	HOST_VERSION = 21, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -98,9 +98,10 @@ struct host_waiting {
 	enum host_wait kind;
 	uint64_t over_ns; /* 0: it goes on; otherwise it is over, and took so long ... */
 	uint64_t refused; /* ... and so many of its requests for memory were refused meanwhile */
+	bool before;	  /* a meted before this one told that it had begun */
 };
 
-/* True: whoever has to know was told, and is told when it is over; false: not now, ask again. */
+/* True: whoever has to know was told, of the end after a beginning; false: not now, ask again. */
 typedef bool host_waits(void *owner, const struct host_waiting *news);
 
 struct daemon;

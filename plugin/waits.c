@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "core/doing.h"
 #include "plugin/dra/dra.h"
 #include "plugin/plugin.h"
 #include "view/why.h"
@@ -73,9 +74,17 @@ static void explain(struct plugin *p, const struct wire_tenant_row *row, struct 
 		why_say(&rows, seen, add, ret);
 }
 
+/* How a wait has ended. */
+struct end {
+	const char *reason;
+	bool good;
+	char rest[80]; /* of the sentence */
+};
+
 struct teller {
 	struct plugin *plugin;
 	const struct host_waiting *news;
+	struct end end;
 	struct message message;
 	bool told;
 };
@@ -94,26 +103,36 @@ static void begin(struct teller *teller, const struct pod *pod)
 		events_begin(p, pod, news->tenant, kinds[news->kind].begun, teller->message.text);
 }
 
-/* It may have got what it waited for, and another request not: nobody is told that all is well. */
-static bool was_refused(const struct host_waiting *news)
+/* It may have got what it waited for, and another request not: nobody is told that all is well. Who
+ * is suspended or has no process any more waits no longer, and has got nothing. */
+static struct end end_of(const struct host_waiting *news)
 {
-	return news->kind == HOST_WAITS_MEMORY && news->refused;
+	struct end end = {.reason = kinds[news->kind].over, .good = true};
+	uint32_t doing = news->row->doing;
+
+	if (news->kind != HOST_WAITS_MEMORY)
+		return end;
+	if (news->refused) {
+		end.reason = "GPUMemoryRefused";
+		end.good = false;
+		snprintf(end.rest, sizeof(end.rest),
+			 ", and %" PRIu64 " of its requests for memory %s refused", news->refused,
+			 news->refused == 1 ? "was" : "were");
+	} else if (doing == DOING_SUSPENDED || doing == DOING_HALTED) {
+		end.reason = "GPUSuspended";
+		snprintf(end.rest, sizeof(end.rest), ", and is suspended now");
+	} else if (doing == DOING_ABSENT) {
+		end.reason = "GPUProgramEnded";
+		snprintf(end.rest, sizeof(end.rest), ", and its processes have ended");
+	}
+	return end;
 }
 
 /* The sentence about a wait that is over. */
-static void conclude(const struct host_waiting *news, struct message *ret)
+static void conclude(const struct host_waiting *news, const struct end *end, struct message *ret)
 {
-	const struct ps_text took = ps_duration(news->over_ns);
-	const char *name = news->row->name.text;
-
-	if (was_refused(news))
-		snprintf(ret->text, sizeof(ret->text),
-			 "%s waited for %.60s, and %" PRIu64
-			 " of its requests for memory %s refused.",
-			 name, took.text, news->refused, news->refused == 1 ? "was" : "were");
-	else
-		snprintf(ret->text, sizeof(ret->text), "%s %s for %.60s.", name,
-			 kinds[news->kind].did, took.text);
+	snprintf(ret->text, sizeof(ret->text), "%s %s for %.60s%s.", news->row->name.text,
+		 kinds[news->kind].did, ps_duration(news->over_ns).text, end->rest);
 }
 
 static void tell(void *owner, const struct pod *pod)
@@ -122,9 +141,8 @@ static void tell(void *owner, const struct pod *pod)
 	const struct host_waiting *news = teller->news;
 
 	if (news->over_ns)
-		events_over(teller->plugin, pod, news->tenant, !was_refused(news),
-			    was_refused(news) ? "GPUMemoryRefused" : kinds[news->kind].over,
-			    teller->message.text);
+		events_over(teller->plugin, pod, news->tenant, news->before, teller->end.good,
+			    teller->end.reason, teller->message.text);
 	else
 		begin(teller, pod);
 }
@@ -138,8 +156,14 @@ static bool on_waits(void *owner, const struct host_waiting *news)
 
 	if (!p->api || !p->pods)
 		return true; /* nobody can be told */
-	if (news->over_ns)
-		conclude(news, &teller.message);
+	if (news->over_ns) {
+		/* Of a pod that is there no longer nobody is told. */
+		if (!pods_known(p->pods))
+			return false;
+		teller.told = true;
+		teller.end = end_of(news);
+		conclude(news, &teller.end, &teller.message);
+	}
 	if (!b) {
 		dra_each_pod(p->dra, news->tenant, tell, &teller);
 		return teller.told;

@@ -24,22 +24,28 @@ static enum placement_reason without_gpus(const struct placement *p, uint32_t no
 }
 
 /* The reason that it suffices to lift; of several, first one by which there are GPUs enough. If
- * none suffices, the first that still holds with all later ones lifted. */
+ * none suffices, the first that still holds with all later ones lifted. *ret_lifted: those that
+ * are lifted where it holds. */
 static enum placement_reason binding(struct placement *p, uint32_t node,
-				     const struct placement_request *request)
+				     const struct placement_request *request, uint32_t *ret_lifted)
 {
 	const uint32_t enough = BIT(NUMA) | BIT(LINK) | BIT(PACKING);
 	enum placement_reason missing = without_gpus(p, node, request);
 
+	*ret_lifted = ~(1u << missing);
 	if (missing)
 		return missing;
+	*ret_lifted = 0;
 	for (uint32_t others = 0; others < 2; others++)
 		for (int r = 1; r < PLACEMENT_REASONS; r++)
 			if ((enough >> r & 1) != others && fits_without(p, node, request, 1u << r))
 				return (enum placement_reason)r;
-	for (int r = 1; r < PLACEMENT_REASONS - 1; r++)
-		if (!fits_without(p, node, request, ~((2u << r) - 1)))
+	for (int r = 1; r < PLACEMENT_REASONS - 1; r++) {
+		*ret_lifted = ~((2u << r) - 1);
+		if (!fits_without(p, node, request, *ret_lifted))
 			return (enum placement_reason)r;
+	}
+	*ret_lifted = 0;
 	return PLACEMENT_NO_PACKING;
 }
 
@@ -93,14 +99,32 @@ static int count_gpus(const struct placement *p, const struct placement_host *ho
 	return n;
 }
 
-/* The first container that is kept out, and the numbers behind the reason. */
-static void find_numbers(struct placement *p, const struct placement_host *host,
-			 const struct placement_request *request, struct placement_refusal *refusal)
+/* The first container that is kept out though these reasons are lifted; if each alone has GPUs
+ * enough, the first that has none beside those before it. */
+static uint8_t kept_out(struct placement *p, uint32_t node, const struct placement_request *request,
+			uint32_t lifted)
+{
+	struct placement_request some = *request;
+
+	for (uint8_t c = 0; c < request->containers; c++)
+		if (count_gpus(p, &p->hosts[node], request, &request->container[c], ~lifted) <
+		    request->container[c].devices)
+			return c;
+	for (some.containers = 1; some.containers < request->containers; some.containers++)
+		if (!fits_without(p, node, &some, lifted))
+			break;
+	return (uint8_t)(some.containers - 1);
+}
+
+/* The container that is kept out, and the numbers behind the reason. */
+static void find_numbers(struct placement *p, uint32_t node,
+			 const struct placement_request *request, uint32_t lifted,
+			 struct placement_refusal *refusal)
 {
 	const uint32_t amounts = BIT(MEMORY) | BIT(MEMORY_SIZE) | BIT(COMPUTE);
-	uint32_t bit = 1u << refusal->reason, without = bit & amounts ? UINT32_MAX : bit;
-	static const struct placement_container none;
-	const struct placement_container *want = &none;
+	const struct placement_host *host = &p->hosts[node];
+	const struct placement_container *want;
+	uint32_t bit = 1u << refusal->reason;
 	int64_t cpu;
 	uint64_t memory;
 
@@ -113,14 +137,15 @@ static void find_numbers(struct placement *p, const struct placement_host *host,
 		refusal->available = room > 0 ? (uint64_t)room : 0;
 		return;
 	}
-	for (int c = 0; c < request->containers; c++) {
-		want = &request->container[c];
-		refusal->container = (uint8_t)c;
-		if (count_gpus(p, host, request, want, without) < want->devices)
-			break;
-	}
+	if (!request->containers)
+		return;
+	refusal->container = kept_out(p, node, request, lifted);
+	want = &request->container[refusal->container];
 	refusal->needed = want->devices;
 	refusal->available = (uint64_t)count_gpus(p, host, request, want, bit);
+	/* Enough of them, and something else is in the way on some. */
+	if (refusal->available >= refusal->needed)
+		refusal->available = (uint64_t)count_gpus(p, host, request, want, ~lifted);
 	if (!(bit & amounts) || !want->devices)
 		return;
 	refusal->needed =
@@ -131,9 +156,9 @@ static void find_numbers(struct placement *p, const struct placement_host *host,
 int placement_explain(struct placement *p, const struct placement_request *request, uint32_t node,
 		      struct placement_refusal *ret_refusal)
 {
-	const struct placement_host *host = placement_find_host(p, node);
+	uint32_t lifted;
 
-	if (!host)
+	if (!placement_find_host(p, node))
 		return -ENOENT;
 	if (placement_valid(request) < 0)
 		return -EINVAL;
@@ -141,8 +166,8 @@ int placement_explain(struct placement *p, const struct placement_request *reque
 	*ret_refusal = (struct placement_refusal){PLACEMENT_FITS, 0, 0, 0};
 	if (fits_without(p, node, request, 0))
 		return 0;
-	ret_refusal->reason = binding(p, node, request);
-	find_numbers(p, host, request, ret_refusal);
+	ret_refusal->reason = binding(p, node, request, &lifted);
+	find_numbers(p, node, request, lifted, ret_refusal);
 	return 0;
 }
 

@@ -22,6 +22,8 @@ static const struct kind {
 	{"guest", "guest", {"tenant", "pid", "started"}, 0},
 	{"left", "guest", {"tenant", "pid", "started"}, 1},
 	{"held", "held", {"tenant", "device"}, 0},
+	{"told", "told", {"tenant", "device"}, 0},
+	{"over", "told", {"tenant", "device"}, 1},
 	{"reserved", "device", {"device"}, 0},
 	{"free", "device", {"device"}, 1},
 	{"cordoned", "cordon", {"device"}, 0},

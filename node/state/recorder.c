@@ -6,6 +6,8 @@
  *	tenant id=3 owner=1000 outer=2 away=1 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
  *	end id=3
  *	held tenant=3 device=0 most=134217728 highest=1073741824
+ *	told tenant=3 device=0 kind=1 since=8140123456789
+ *	over tenant=3 device=0
  *	guest tenant=3 pid=4711 started=123456 image=987 copy=140001234567
  *	left tenant=3 pid=4711 started=123456
  *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
@@ -83,6 +85,18 @@ static void held_record(struct record *record, const struct tenant *t, uint32_t 
 		record_number(record, "behind", t->device[device].remains.bytes);
 }
 
+/* Of waits.c: what the Kubernetes part was told of. */
+static void told_record(struct record *record, const struct tenant_device *at)
+{
+	record_text(record, at->wait.kind ? "told" : "over");
+	record_number(record, "tenant", at->tenant->id);
+	record_number(record, "device", tenant_index(at));
+	if (!at->wait.kind)
+		return;
+	record_number(record, "kind", at->wait.kind);
+	record_number(record, "since", at->wait.since_ns);
+}
+
 static void reserved_record(struct record *record, const struct daemon *d, uint32_t device)
 {
 	const struct reservation *it = &d->reserve.device[device];
@@ -120,6 +134,10 @@ int recorder_rewrite(struct daemon *d)
 		record_text(&all, "\n");
 		for (uint32_t i = 0; i < t->devices; i++) {
 			held_record(&all, t, i);
+			record_text(&all, "\n");
+			if (!t->device[i].wait.kind)
+				continue;
+			told_record(&all, &t->device[i]);
 			record_text(&all, "\n");
 		}
 		list_for_each(one, &t->guests)
@@ -195,6 +213,14 @@ void recorder_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
 	t->device[device].highest_limit = sums->highest_limit;
 	held_record(&record, t, device);
 	write_record(t->daemon, &record);
+}
+
+void recorder_told(const struct tenant_device *at)
+{
+	struct record record = {0};
+
+	told_record(&record, at);
+	write_record(at->tenant->daemon, &record);
 }
 
 void recorder_behind(struct tenant *t, uint32_t device)

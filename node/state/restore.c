@@ -115,6 +115,16 @@ static void bring_held_back(struct daemon *d, const char *record)
 	remains_left(&t->device[device].remains, record_get_number(record, "behind"));
 }
 
+static void bring_told_back(struct daemon *d, const char *record)
+{
+	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(record, "tenant"));
+	uint64_t device = record_get_number(record, "device");
+
+	if (t && device < t->devices)
+		waits_were_told(&t->device[device], (uint32_t)record_get_number(record, "kind"),
+				record_get_number(record, "since"));
+}
+
 static void bring_reservation_back(struct daemon *d, const char *record)
 {
 	struct reservation was = {.pid = (pid_t)record_get_number(record, "pid"),
@@ -182,6 +192,8 @@ static void bring_back(struct daemon *d, const char *record)
 		bring_guest_back(d, record);
 	if (record_is(record, "held"))
 		bring_held_back(d, record);
+	if (record_is(record, "told"))
+		bring_told_back(d, record);
 	if (record_is(record, "reserved"))
 		bring_reservation_back(d, record);
 	if (record_is(record, "cordoned"))

@@ -28,6 +28,8 @@ struct pod_wait {
 	struct list link; /* of the daemon, while it may wait */
 	uint32_t kind;	  /* enum host_wait */
 	bool changed;	  /* it may be over */
+	bool before;	  /* it was told by a meted before this one */
+	uint8_t unheard;  /* ... and is judged after so many looks, when all guests are back */
 	uint64_t since_ns, told_ns;
 	uint64_t refusals; /* until it was told */
 };

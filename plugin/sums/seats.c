@@ -26,7 +26,7 @@ bool seats_has(const struct seats *seats, const struct pod *pod)
 	return seat && seat->is.seated;
 }
 
-static int place_of(const struct seat *seat, const char *container)
+int seats_place(const struct seat *seat, const char *container)
 {
 	for (uint32_t i = 0; i < seat->is.containers; i++)
 		if (strcmp(seat->name[i], container) == 0)
@@ -43,19 +43,18 @@ static struct seat *seat_of(const struct seats *seats, const struct binding *b, 
 
 		if (!seats_are_of(b, seat))
 			continue;
-		*ret_place = place_of(seat, b->container);
+		*ret_place = seats_place(seat, b->container);
 		if (*ret_place >= 0 && strcmp(seat->key[*ret_place], b->key) == 0)
 			return seat;
 	}
 	return NULL;
 }
 
-bool seats_cover(const struct seats *seats, const struct binding *b)
+bool seats_cover(const struct seat *seat, const struct binding *b)
 {
-	int place;
-	const struct seat *seat = seat_of(seats, b, &place);
+	int place = seats_place(seat, b->container);
 
-	return seat && seat->is.seated;
+	return place >= 0 && strcmp(seat->key[place], b->key) == 0 && seat->is.seated;
 }
 
 static bool is_well(const struct plugin *p, const struct binding *b)
@@ -78,7 +77,7 @@ static void take_devices(struct binding *b, const struct seating_container *it)
  * waited for. */
 static bool is_stranded(const struct plugin *p, const struct seat *seat, const char *container)
 {
-	int place = place_of(seat, container);
+	int place = seats_place(seat, container);
 	const struct seating_container *it = &seat->is.container[place < 0 ? 0 : place];
 	bool broken = false;
 
@@ -131,7 +130,7 @@ int seats_take(struct plugin *p, struct binding *b, const struct pod *pod, struc
 	r = settled(p, pod, b->container, &seat, why);
 	if (r < 0)
 		return r;
-	place = place_of(seat, b->container);
+	place = seats_place(seat, b->container);
 	if (place < 0 && was)
 		return fault_set(
 			why, -ENODEV,

@@ -15,9 +15,10 @@ struct seat {
 	struct seating_pod is;
 	char *name[PLACEMENT_CONTAINERS];
 	char key[PLACEMENT_CONTAINERS][IDS_KEY]; /* of its binding; "": it has not started */
-	uint32_t ended;				 /* bits of containers whose bindings are gone */
-	bool said;				 /* why it waits */
-	bool started;				 /* a container of the pod is bound */
+	const struct binding *bound[PLACEMENT_CONTAINERS]; /* of that key; during seats_settle() */
+	uint32_t ended; /* bits of containers whose bindings are gone */
+	bool said;	/* why it waits */
+	bool started;	/* a container of the pod is bound */
 };
 
 struct seats {
@@ -28,15 +29,27 @@ struct seats {
 	uint32_t devices; /* in service, when it was settled last */
 };
 
-/* Is the container counted by its pod's seat? */
-bool seats_cover(const struct seats *seats, const struct binding *b);
+/* Of the seats as they are now. -ENOMEM. */
+struct seats_index {
+	size_t count;
+	struct seat **by_uid, **by_name;
+};
+must_check int seats_index_make(const struct seats *seats, struct seats_index *ret_index);
+void seats_index_free(struct seats_index *index);
+/* The seat of the container's pod; NULL: it has none. */
+struct seat *seats_index_find(const struct seats_index *index, const struct binding *b);
+
+/* The place of a container in its pod's seat; -1: it has none. */
+int seats_place(const struct seat *seat, const char *container);
+/* Is the container counted by this seat, its pod's? */
+bool seats_cover(const struct seat *seat, const struct binding *b);
 /* For the container that asks, and the others of the pod that have not begun. -EINVAL with a
  * sentence: their amounts make no sense. */
 must_check int seats_make(struct plugin *p, const struct pod *pod, const char *asks,
 			  struct seat **ret_seat, struct fault *why);
 void seats_free(struct seat *seat);
-/* What its pod's annotations say now of being alone and of its class, and its bindings. One that
- * nobody has sat down on is given up if that has changed. */
+/* What its pod's annotations say now of being alone and of its class, and those in `bound`. One
+ * that nobody has sat down on is given up if that has changed. */
 void seats_reread(const struct plugin *p, struct seat *seat);
 /* What its annotations say now of being alone must have been counted. -EINVAL with a sentence. */
 must_check int seats_check_alone(const struct plugin *p, const struct pod *pod,

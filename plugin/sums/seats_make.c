@@ -108,8 +108,7 @@ void seats_reread(const struct plugin *p, struct seat *seat)
 	seat->is.above = pod != NULL;
 	for (uint32_t i = 0; i < seat->is.containers; i++) {
 		struct seating_container *it = &seat->is.container[i];
-		const struct binding *b =
-			binding_store_find((struct binding_store *)&p->bindings, seat->key[i]);
+		const struct binding *b = seat->bound[i];
 		bool was = it->exclusive;
 
 		if (b)

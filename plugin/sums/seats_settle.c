@@ -82,26 +82,28 @@ bool seats_binding_yields(const struct binding *b)
 }
 
 /* All of it does: a container that has not started may be another one. */
-static bool yields(const struct plugin *p, const struct seat *seat)
+static bool yields(const struct seat *seat)
 {
-	for (uint32_t i = 0; i < seat->is.containers; i++) {
-		const struct binding *b =
-			binding_store_find((struct binding_store *)&p->bindings, seat->key[i]);
-
-		if (!b || !seats_binding_yields(b))
+	for (uint32_t i = 0; i < seat->is.containers; i++)
+		if (!seat->bound[i] || !seats_binding_yields(seat->bound[i]))
 			return false;
-	}
 	return true;
 }
 
-static bool has_started(const struct plugin *p, const struct seat *seat)
+/* Which containers of the seats' pods are bound. */
+static void note_bindings(const struct plugin *p, const struct seats_index *index)
 {
 	list_for_each(link, (struct list *)&p->bindings.all)
 	{
-		if (seats_are_of(list_entry(link, struct binding, link), seat))
-			return true;
+		const struct binding *b = list_entry(link, struct binding, link);
+		struct seat *seat = seats_index_find(index, b);
+		int place = seat ? seats_place(seat, b->container) : -1;
+
+		if (seat)
+			seat->started = true;
+		if (place >= 0 && strcmp(seat->key[place], b->key) == 0)
+			seat->bound[place] = b;
 	}
-	return false;
 }
 
 /* Pods with a running container come first, then those of higher priority, then the older ones. */
@@ -169,23 +171,16 @@ static bool is_ending(const struct plugin *p, const struct seat *seat)
 }
 
 /* Its container comes with other ids, and is counted by its pod's seat. */
-static bool is_former(const struct seats *seats, const struct binding *b)
+static bool is_former(const struct seat *seat, const struct binding *b)
 {
-	list_for_each(link, (struct list *)&seats->all)
-	{
-		const struct seat *seat = list_entry(link, struct seat, link);
+	int place = seats_place(seat, b->container);
 
-		if (!seats_are_of(b, seat))
-			continue;
-		for (uint32_t i = 0; i < seat->is.containers; i++)
-			if (strcmp(seat->name[i], b->container) == 0 && !*seat->key[i])
-				return true;
-	}
-	return false;
+	return place >= 0 && !*seat->key[place];
 }
 
 /* All pods, the seated ones first; the pseudo-pods of bindings without a seat are in `alone`. */
-static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating_pod *alone)
+static size_t gather(struct plugin *p, const struct seats_index *index, struct seating_pod **pods,
+		     struct seating_pod *alone)
 {
 	struct seats *seats = p->seats;
 	size_t count = 0;
@@ -200,9 +195,10 @@ static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating
 	list_for_each(link, &p->bindings.all)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);
+		const struct seat *seat = seats_index_find(index, b);
 
-		if (!b->devices || containers_is_foreign(p, b) || seats_cover(seats, b) ||
-		    is_former(seats, b))
+		if (!b->devices || containers_is_foreign(p, b) ||
+		    (seat && (seats_cover(seat, b) || is_former(seat, b))))
 			continue;
 		seats_sit_alone(p, b, alone);
 		pods[count++] = alone++;
@@ -211,7 +207,8 @@ static size_t gather(struct plugin *p, struct seating_pod **pods, struct seating
 }
 
 /* `most`: how many there can be. */
-static int settle(struct plugin *p, const struct seating_node *node, size_t most)
+static int decide(struct plugin *p, const struct seating_node *node,
+		  const struct seats_index *index, size_t most)
 {
 	owned(free) struct seating_pod **pods = calloc(most, sizeof(struct seating_pod *));
 	owned(free) struct seating_pod *alone = calloc(most, sizeof(*alone));
@@ -220,34 +217,49 @@ static int settle(struct plugin *p, const struct seating_node *node, size_t most
 
 	if (!pods || !alone)
 		return -ENOMEM;
-	count = gather(p, pods, alone);
+	count = gather(p, index, pods, alone);
 	size = seating_size(pods, count);
 	memory = malloc(size);
 	return memory ? seating_settle(node, pods, count, memory, size, &wrong) : -ENOMEM;
 }
 
-int seats_settle(struct plugin *p, struct fault *why)
+static int settle(struct plugin *p, const struct seats_index *index)
 {
 	struct seats *seats = p->seats;
 	struct seating_node node;
-	size_t most = p->bindings.count + 1;
-	int r;
 
 	seats_node(p, &node);
 	list_for_each(link, &seats->all)
 	{
 		struct seat *seat = list_entry(link, struct seat, link);
 
+		memset(seat->bound, 0, sizeof(seat->bound));
+		seat->started = false;
+	}
+	note_bindings(p, index);
+	list_for_each(link, &seats->all)
+	{
+		struct seat *seat = list_entry(link, struct seat, link);
+
 		seats_reread(p, seat);
 		give_up(p, &node, seat);
-		seat->is.yields = yields(p, seat);
-		seat->started = has_started(p, seat);
-		most++;
+		seat->is.yields = yields(seat);
 	}
 	sort(seats);
 	seats->devices = 0;
 	for (uint32_t i = 0; i < node.devices; i++)
 		seats->devices += !node.device[i].closed;
-	r = settle(p, &node, most);
+	return decide(p, &node, index, index->count + p->bindings.count + 1);
+}
+
+int seats_settle(struct plugin *p, struct fault *why)
+{
+	struct seats_index index;
+	int r = seats_index_make(p->seats, &index);
+
+	if (r == 0) {
+		r = settle(p, &index);
+		seats_index_free(&index);
+	}
 	return r < 0 ? fault_set(why, r, "the GPUs cannot be counted: %s", strerror(-r)) : r;
 }

@@ -19,6 +19,7 @@ struct summing {
 	uint64_t least_bytes; /* of a slot, on any device in service */
 	uint32_t least_milli;
 	struct sum bytes, milli;
+	struct seats_index index;
 };
 
 static void add_dimension(struct sum *sum, uint64_t amount, bool said, bool closed)
@@ -65,9 +66,10 @@ static void add_binding(struct summing *s, const struct binding *b)
 	const struct pod *pod =
 		*b->uid ? pods_find_uid(pods, b->uid) : pods_find(pods, b->namespace, b->pod);
 	int at = pod ? container_of_pod(pod, b->container) : -1;
+	const struct seat *seat = seats_index_find(&s->index, b);
 	struct seating_pod alone;
 
-	if (!b->devices || containers_is_foreign(s->plugin, b) || seats_cover(s->plugin->seats, b))
+	if (!b->devices || containers_is_foreign(s->plugin, b) || (seat && seats_cover(seat, b)))
 		return;
 	seats_sit_alone(s->plugin, b, &alone);
 	add_seated(s, &alone.container[0], at >= 0 && *pod->amounts[at].memory,
@@ -131,7 +133,8 @@ bool seats_sums(const struct plugin *p, uint64_t *ret_bytes, uint64_t *ret_milli
 {
 	struct summing s = {.plugin = p};
 
-	if (!p->seats || !p->pods || !pods_known(p->pods))
+	if (!p->seats || !p->pods || !pods_known(p->pods) ||
+	    seats_index_make(p->seats, &s.index) < 0)
 		return false;
 	seats_node(p, &s.node);
 	add_devices(&s);
@@ -139,6 +142,7 @@ bool seats_sums(const struct plugin *p, uint64_t *ret_bytes, uint64_t *ret_milli
 	list_for_each(link, (struct list *)&p->bindings.all)
 		add_binding(&s, list_entry(link, struct binding, link));
 	pods_each(p->pods, add_pod, &s);
+	seats_index_free(&s.index);
 	*ret_bytes = result(&s.bytes);
 	*ret_milli = result(&s.milli);
 	return true;

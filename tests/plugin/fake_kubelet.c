@@ -9,6 +9,7 @@
  *	list                             the devices as told last: ID=HEALTH...
  *	near                             ID=NUMANODE... of those that have one
  *	allocate ID...                   "ok cdi=NAME mark=K=V env=K=V mount=FROM:TO node=FROM:TO ..."
+ *	allocate ID... + ID...           of two containers in one call
  *	prefer SIZE MUST,MUST|- ID...    "ok ID..."
  *	start ID...                      PreStartContainer
  *	pod NAMESPACE NAME CONTAINER ID...  what pod-resources says; without ids: no more

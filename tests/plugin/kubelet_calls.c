@@ -6,6 +6,8 @@
 #include "kube/proto/deviceplugin.pb-c.h"
 #include "tests/check.h"
 
+enum { CONTAINERS_MAX = 4 };
+
 /* A call of ours to the plugin. */
 struct call {
 	struct list link;
@@ -87,17 +89,29 @@ static void make_call(const struct kubelet_caller *by, const char *tag, int what
 	free(call);
 }
 
+/* "+" stands between containers. */
 static void do_allocate(const struct kubelet_caller *by, const char *tag, char **words,
 			size_t count)
 {
-	V1beta1__ContainerAllocateRequest row = V1BETA1__CONTAINER_ALLOCATE_REQUEST__INIT,
-					  *rows[] = {&row};
+	V1beta1__ContainerAllocateRequest row[CONTAINERS_MAX], *rows[CONTAINERS_MAX];
 	V1beta1__AllocateRequest request = V1BETA1__ALLOCATE_REQUEST__INIT;
+	size_t containers = 0;
 
-	row.devices_ids = words;
-	row.n_devices_ids = count;
+	for (size_t i = 0, ids = 0; i <= count; i++) {
+		if (i < count && strcmp(words[i], "+") != 0) {
+			ids++;
+			continue;
+		}
+		check(containers < CONTAINERS_MAX);
+		v1beta1__container_allocate_request__init(&row[containers]);
+		row[containers].devices_ids = words + i - ids;
+		row[containers].n_devices_ids = ids;
+		rows[containers] = &row[containers];
+		containers++;
+		ids = 0;
+	}
 	request.container_requests = rows;
-	request.n_container_requests = 1;
+	request.n_container_requests = containers;
 	make_call(by, tag, ALLOCATE, "/v1beta1.DevicePlugin/Allocate", &request.base, 0);
 }
 

@@ -76,6 +76,27 @@ def test_a_mistake_changes_nothing_and_is_an_event():
         node.await_share("ns/c0", weight="50", memory=f"{64 * MIB}B")
 
 
+def test_more_than_a_claim_consumes_is_for_memory_that_moves_and_less_for_any():
+    with claims(most={"swap": "auto", "memory": "100%"}, options=["--store", "1GiB"]) as (node, made, caller):
+        made.memory = "128Mi"
+        prepare(made, caller, "c0")
+        pod = using(node, "pod", "c0", annotations={"memory": "96MiB"})
+        node.await_share("ns/c0", memory="96MiB")
+        pod.annotate(memory="256MiB", weight="50")
+        await_event(node, "pod", "mete.dev/memory")
+        node.await_share("ns/c0", memory="96MiB", weight=None)
+        pod.annotate(swap="auto")
+        node.await_share("ns/c0", memory="256MiB", swap="auto", weight="50")
+        # Others have what they were counted for, and a meted that starts again has both.
+        prepare(made, caller, "c1")
+        node.meted.kill()
+        node.start()
+        node.await_share("ns/c0", memory="256MiB", swap="auto", weight="50")
+        node.await_share("ns/c1", memory=f"{128 * MIB}B")
+        pod.annotate(memory="64MiB")
+        node.await_share("ns/c0", memory="64MiB", swap="auto")
+
+
 def test_a_share_that_its_tenant_refuses_is_not_tried_at_each_event():
     def record():
         about = os.stat(f"{node.place}/claims/{uid('c0')}")

@@ -77,6 +77,69 @@ def test_a_pod_whose_request_is_refused_at_last_is_not_told_that_its_memory_arri
         assert reasons(node, "a") == ["GPUMemoryAwaited", "GPUMemoryRefused"], node.api.events_of("a")
 
 
+def waiting(node, name="a", **more):
+    """Another pod's guest that has all of the GPU's room, and a pod with its guest, of which an event says that it waits."""
+    _, has = joined(node, "secret", 0)
+    has.allocated(has.credit(5 * GIB // 2))
+    pod, asks = joined(node, name, 1, **more)
+    asks.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
+    told(node, name, "GPUMemoryAwaited")
+    return pod, has, asks
+
+
+def test_a_restarted_meted_says_the_end_of_a_wait_when_it_is_over():
+    # A look is what a guest has to ask again in: more than a busy machine takes from it.
+    with Node(devices="1xSIM", slots=4, overcommit="150%", look="1s", most={"memory": "100%", "wait": "1h"}, options=["--grace", "1h"]) as node:
+        pod, has, asks = waiting(node)
+        node.meted.kill()
+        for guest in has, asks:
+            guest.hang_up()
+        node.restart()
+        # Nobody knows whether it is over until its guests are back, and have asked again.
+        until(lambda: node.tenant(pod.title()).expected == 1, node.log)
+        has = Guest(node.folder_of("ns/secret/main") + "/guest.sock", seat=has.seat)
+        has.state(5 * GIB // 2)
+        has.allocated(5 * GIB // 2)
+        assert node.tenant(pod.title()).expected == 1 and "GPUMemoryArrived" not in reasons(node, "a")
+        asks = Guest(node.folder_of(pod.title()) + "/guest.sock", seat=asks.seat)
+        asks.state(0)
+        asks.send("credit_ask", device=0, wait=1, bytes=5 * GIB // 2, want=5 * GIB // 2)
+        until(lambda: node.tenant(pod.title()).lasting >= 3 * 10**9)  # it has been judged since
+        assert reasons(node, "a") == ["GPUMemoryAwaited"], node.api.events_of("a")
+        has.close()
+        assert re.fullmatch(rf"{pod.title()} waited for \d+ (s|min)\.", told(node, "a", "GPUMemoryArrived")["message"])
+        # Once: the next meted has nothing to say.
+        node.meted.kill()
+        asks.close()
+        node.restart()
+        node.await_log("daemon.restored")
+        node.run("b", node.id(2))
+        assert sorted(reasons(node, "a")) == ["GPUMemoryArrived", "GPUMemoryAwaited"], node.api.events_of("a")
+
+
+def test_a_pod_that_is_suspended_while_it_waits_is_not_told_that_its_memory_arrived():
+    with Node(devices="1xSIM", slots=4, overcommit="150%", share={"memory": "25%", "swap": "auto"}, most={"memory": "100%", "wait": "1h"},
+              options=["--store", "1GiB"]) as node:
+        pod, has, asks = waiting(node)
+        admin = Admin(node.place)
+        admin.ask("tenant_suspend", tenant=node.tenant(pod.title()).tenant, name="", suspends=1)
+        over = told(node, "a", "GPUSuspended")
+        assert over["type"] == "Normal" and re.fullmatch(rf"{pod.title()} waited for \d+ s, and is suspended now\.", over["message"]), over
+        assert sorted(reasons(node, "a")) == ["GPUMemoryAwaited", "GPUSuspended"]
+        for connection in admin, asks, has:
+            connection.close()
+
+
+def test_a_pod_whose_program_ends_while_it_waits_is_not_told_that_its_memory_arrived():
+    with Node(devices="1xSIM", slots=4, overcommit="150%", most={"memory": "100%", "wait": "1h"}) as node:
+        pod, has, asks = waiting(node)
+        asks.close()
+        over = told(node, "a", "GPUProgramEnded")
+        assert re.fullmatch(rf"{pod.title()} waited for \d+ s, and its processes have ended\.", over["message"]), over
+        assert sorted(reasons(node, "a")) == ["GPUMemoryAwaited", "GPUProgramEnded"]
+        has.close()
+
+
 def test_a_pod_that_waits_for_a_moment_has_no_event():
     with Node(devices="1xSIM", slots=4, overcommit="150%", look="60s", most={"memory": "100%", "wait": "1h"}) as node:
         (_, has), (pod, asks) = joined(node, "b", 0), joined(node, "a", 1)

@@ -67,6 +67,21 @@ def test_a_thousand_tenants_come_back_with_their_last_share_and_ended_ones_do_no
         assert rows == {f"number {i}": 2 * GIB if i % 3 == 0 else (i + 100) * MIB for i in range(960)}
 
 
+def slots_for_files(process):
+    return int(next(line for line in open(f"/proc/{process.pid}/status") if line.startswith("FDSize:")).split()[1])
+
+
+def test_a_crowd_does_not_make_the_table_of_descriptors_grow():
+    """Each time that it does, meted serves nobody until all processors have passed by."""
+    with Daemon() as meted:
+        was = slots_for_files(meted.process)
+        admins = [Admin(meted.place) for _ in range(4)]
+        for number in range(200):
+            admins[number % 4].tenant("100MiB", name=f"number {number}")
+        assert len(os.listdir(f"/proc/{meted.process.pid}/fd")) > 400
+        assert slots_for_files(meted.process) == was
+
+
 def is_welcome(path):
     """False: it was told that there is no room, perhaps before it had said anything."""
     try:

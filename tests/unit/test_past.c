@@ -43,24 +43,28 @@ TEST(the_latest_record_counts_and_one_that_was_taken_back_does_not)
 		"left tenant=4 pid=1 started=1", "held tenant=4 device=0 most=1",
 		"held tenant=4 device=1 most=1", "held tenant=4 device=0 most=2",
 		"reserved device=GPU-1 pid=1 started=1 until=0", "reserved device=GPU-2 pid=1",
-		"free device=GPU-1", "nonsense id=9", "left tenant=4 pid=7 started=7", NULL});
+		"told tenant=4 device=0 kind=1", "told tenant=4 device=1 kind=2",
+		"over tenant=4 device=0", "free device=GPU-1", "nonsense id=9",
+		"left tenant=4 pid=7 started=7", NULL});
 	expect_eq(past.last_tenant, 5);
 	expect(has("tenant id=4 name=c") && has("tenant id=5 name=b"));
 	expect(has("guest tenant=4 pid=1 started=2"));
 	expect(has("held tenant=4 device=0 most=2") && has("held tenant=4 device=1 most=1"));
 	expect(has("reserved device=GPU-2 pid=1"));
 	expect(has("end id=4") == 0);
-	expect_eq(alive(), 6);
+	expect(has("told tenant=4 device=1 kind=2"));
+	expect_eq(alive(), 7);
 }
 
 TEST(the_end_of_a_tenant_takes_its_guests_and_bounds_along)
 {
 	given((const char *const[]){"tenant id=4 name=a", "guest tenant=4 pid=1 started=1",
 				    "held tenant=4 device=0 most=1", "tenant id=40 name=b",
-				    "guest tenant=40 pid=1 started=1", "end id=4", NULL});
+				    "guest tenant=40 pid=1 started=1",
+				    "told tenant=4 device=0 kind=1", "end id=4", NULL});
 	expect(has("tenant id=40 name=b") && has("guest tenant=40 pid=1 started=1"));
 	expect(!has("tenant id=4 name=a") && !has("guest tenant=4 pid=1 started=1"));
-	expect(!has("held tenant=4 device=0 most=1"));
+	expect(!has("held tenant=4 device=0 most=1") && !has("told tenant=4 device=0 kind=1"));
 }
 
 enum { LINES = 200, LENGTH = 64 };

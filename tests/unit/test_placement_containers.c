@@ -33,6 +33,42 @@ TEST(containers_that_fit_one_by_one_but_not_together_are_told_so)
 	expect_eq(refused(p, &request, n), PLACEMENT_NO_PACKING);
 }
 
+/* What is taken, and who asks: the reason is that of the container that is named. */
+TEST(a_refusal_names_the_container_that_its_reason_keeps_out)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(1);
+	struct placement_request some = part(500, 50 * GIB), request = part(600, GIB);
+	struct placement_refusal refusal;
+	struct placement_decision d;
+	uint32_t n = with_node(p, &node);
+
+	placed(p, &some, &d);
+	request.containers = 2;
+	request.container[1] = part(100, 40 * GIB).container[0];
+	expect_eq(placement_explain(p, &request, n, &refusal), 0);
+	expect_eq(refusal.reason, PLACEMENT_NO_MEMORY);
+	expect_eq(refusal.container, 1);
+	expect_eq(refusal.needed, 40 * GIB);
+	expect_eq(refusal.available, 30 * GIB);
+}
+
+TEST(of_containers_that_fit_one_by_one_the_first_is_named_that_has_no_room_beside_the_others)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(1);
+	struct placement_request request = part(100, 50 * GIB);
+	struct placement_refusal refusal;
+	uint32_t n = with_node(p, &node);
+
+	request.containers = 3;
+	request.container[1] = request.container[0];
+	request.container[2] = part(100, GIB).container[0];
+	expect_eq(placement_explain(p, &request, n, &refusal), 0);
+	expect_eq(refusal.reason, PLACEMENT_NO_PACKING);
+	expect_eq(refusal.container, 1);
+}
+
 TEST(an_awkward_mix_of_containers_is_still_found)
 {
 	struct placement *p = given(PLACEMENT_SPREAD);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The devices that amounts are counted by, of a node that has more of them than that is for; and
  * the bindings that count beside seats. */
+#include <stdio.h>
+#include <string.h>
+
 #include "plugin/sums/seats_inside.h"
 #include "tests/test.h"
 
 enum { TOO_MANY = SEATING_DEVICES + 6 };
 
-static bool is_one_pod; /* all seats and bindings are of it, and the GPUs are shared out */
+enum { PODS = 200 };
+
+static bool is_shared; /* the GPUs are shared out */
 
 /* ---- what seats_settle.c asks others for --------------------------------------------------- */
 
@@ -17,7 +22,7 @@ bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slo
 	(void)device;
 	*ret_slots = 1;
 	*ret_portion = (struct config_share){0};
-	return is_one_pod;
+	return is_shared;
 }
 
 bool containers_is_foreign(const struct plugin *p, const struct binding *b)
@@ -25,13 +30,6 @@ bool containers_is_foreign(const struct plugin *p, const struct binding *b)
 	(void)p;
 	(void)b;
 	return false;
-}
-
-struct binding *binding_store_find(struct binding_store *store, const char *key)
-{
-	(void)store;
-	(void)key;
-	return NULL;
 }
 
 const struct pod *pods_find_uid(const struct pods *pods, const char *uid)
@@ -43,9 +41,7 @@ const struct pod *pods_find_uid(const struct pods *pods, const char *uid)
 
 bool seats_are_of(const struct binding *b, const struct seat *seat)
 {
-	(void)b;
-	(void)seat;
-	return is_one_pod;
+	return strcmp(b->uid, seat->own_uid) == 0;
 }
 
 void seats_reread(const struct plugin *p, struct seat *seat)
@@ -61,11 +57,19 @@ const struct binding *neighbours_owner(const struct plugin *p, uint32_t device)
 	return NULL;
 }
 
-bool seats_cover(const struct seats *seats, const struct binding *b)
+int seats_place(const struct seat *seat, const char *container)
 {
-	(void)seats;
-	(void)b;
-	return false;
+	for (uint32_t i = 0; i < seat->is.containers; i++)
+		if (strcmp(seat->name[i], container) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool seats_cover(const struct seat *seat, const struct binding *b)
+{
+	int place = seats_place(seat, b->container);
+
+	return place >= 0 && strcmp(seat->key[place], b->key) == 0 && seat->is.seated;
 }
 
 /* -------------------------------------------------------------------------------------------- */
@@ -106,7 +110,7 @@ TEST(a_container_that_comes_with_other_ids_does_not_wait_for_its_own_gpu)
 	struct seating_container *wants = &seat.is.container[0];
 	struct fault why;
 
-	is_one_pod = true;
+	is_shared = true;
 	plugin.seats = &seats;
 	plugin.offer[0].shared = plugin.offer[0].healthy = true;
 	list_init(&seats.all);
@@ -115,6 +119,8 @@ TEST(a_container_that_comes_with_other_ids_does_not_wait_for_its_own_gpu)
 	list_append(&plugin.bindings.all, &former.link);
 	plugin.bindings.count = 1;
 	seat.name[0] = former.container = (char *)"main";
+	seat.own_uid = former.uid = (char *)"1";
+	seat.namespace = former.namespace = seat.pod = former.pod = (char *)"a";
 	former.key[0] = 'a';
 	former.counted_bytes = wants->memory_bytes = 1 << 30;
 	wants->gpus = 1;
@@ -126,5 +132,64 @@ TEST(a_container_that_comes_with_other_ids_does_not_wait_for_its_own_gpu)
 	seat.name[0] = (char *)"beside";
 	expect_eq(seats_settle(&plugin, &why), 0);
 	expect(!seat.is.seated && seat.is.refusal.reason == PLACEMENT_NO_MEMORY);
-	is_one_pod = false;
+	is_shared = false;
+}
+
+static struct {
+	struct seats seats;
+	struct seat seat[PODS];
+	struct binding binding[PODS];
+	char uid[PODS][16];
+} many;
+
+/* A pod of a thousandth of the GPU, which runs there. */
+static void add_pod(struct plugin *plugin, uint32_t i)
+{
+	struct seating_container *it = &many.seat[i].is.container[0];
+
+	snprintf(many.uid[i], sizeof(many.uid[i]), "%08x", i * 2654435761u);
+	many.seat[i].own_uid = many.binding[i].uid = many.uid[i];
+	many.seat[i].namespace = many.seat[i].pod = many.binding[i].namespace =
+		many.binding[i].pod = (char *)"a";
+	many.seat[i].name[0] = many.binding[i].container = (char *)"main";
+	snprintf(many.seat[i].key[0], IDS_KEY, "%u", i);
+	snprintf(many.binding[i].key, IDS_KEY, "%u", i);
+	many.seat[i].is.seated = true;
+	many.seat[i].is.containers = it->gpus = 1;
+	it->milli = many.binding[i].counted_milli = 1;
+	many.binding[i].devices = 1;
+	many.binding[i].counted = true;
+	list_append(&many.seats.all, &many.seat[i].link);
+	list_append(&plugin->bindings.all, &many.binding[i].link);
+	plugin->bindings.count++;
+}
+
+/* Its amounts are in its binding and in its pod's seat. */
+TEST(each_of_many_containers_is_counted_once)
+{
+	static struct host_device device[1] = {{.total_bytes = 1 << 30}};
+	static struct host host = {.devices = 1, .device = device};
+	static struct config config = {.overcommit_milli = 1000};
+	static struct plugin plugin = {.host = &host, .config = &config, .seats = &many.seats};
+	struct seat *waits = &many.seat[PODS - 1];
+	struct fault why;
+
+	is_shared = true;
+	plugin.offer[0].shared = plugin.offer[0].healthy = true;
+	list_init(&many.seats.all);
+	list_init(&plugin.bindings.all);
+	for (uint32_t i = 0; i < PODS; i++)
+		add_pod(&plugin, i);
+	/* The last one has not begun. */
+	list_remove(&many.binding[PODS - 1].link);
+	plugin.bindings.count--;
+	*waits->key[0] = '\0';
+	waits->is.seated = false;
+	waits->is.container[0].milli = 1000 - (PODS - 1) + 1;
+	expect_eq(seats_settle(&plugin, &why), 0);
+	expect_eq(waits->is.refusal.available, 1000 - (PODS - 1));
+	expect(!waits->started && many.seat[0].started);
+	waits->is.container[0].milli--;
+	expect_eq(seats_settle(&plugin, &why), 1);
+	is_shared = false;
 }

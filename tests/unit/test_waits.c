@@ -6,6 +6,7 @@
 
 #include "core/doing.h"
 #include "node/peers/rows.h"
+#include "node/state/recorder.h"
 #include "node/upcalls.h"
 #include "node/waits.h"
 #include "tests/test.h"
@@ -19,6 +20,7 @@ static struct tenant *tenant;
 static uint64_t now_ns, due_ns;
 static struct wire_tenant_row figures;
 static char said[200]; /* a word for each */
+static bool deaf;      /* nobody hears of an end: the pods are not known yet */
 
 uint64_t loop_now_ns(void)
 {
@@ -52,6 +54,12 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 	*ret_row = figures;
 }
 
+/* What the journal has. */
+void recorder_told(const struct tenant_device *at)
+{
+	(void)at;
+}
+
 static bool told(void *owner, const struct host_waiting *news)
 {
 	static const char *const words[] = {
@@ -60,6 +68,8 @@ static bool told(void *owner, const struct host_waiting *news)
 
 	(void)owner;
 	expect_eq(news->tenant, 7);
+	if (news->over_ns && deaf)
+		return false;
 	snprintf(said + used, sizeof(said) - used, "%s%s%s", used ? " " : "",
 		 news->over_ns ? "no-" : "", words[news->kind]);
 	if (news->over_ns && news->refused)
@@ -77,10 +87,14 @@ static void begin(void)
 	*said = '\0';
 	memset(&figures, 0, sizeof(figures));
 	figures.doing = DOING_RUNNING;
+	deaf = false;
+	list_init(&d->tenants.all);
+	list_append(&d->tenants.all, &tenant->link);
 	d->options.look_ns = LOOK_S * second_ns;
 	tenant->daemon = d;
 	tenant->id = 7;
 	tenant->pods = true;
+	tenant->devices = 1;
 	tenant->device[0].tenant = tenant;
 	expect_eq(waits_open(d, told, NULL), 0);
 }
@@ -181,5 +195,77 @@ TEST(work_for_which_its_tenant_was_halted_hangs_until_it_ends)
 	figures.gate = WIRE_GATE_CLOSED;
 	look(1);
 	expect_str(said, "hangs no-hangs");
+	end();
+}
+
+/* The row says of its work, not of its request, while that outlasts its turn. */
+TEST(who_computes_beside_its_request_waits_still)
+{
+	begin();
+	figures.waiting = 1;
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(1);
+	does(DOING_KERNEL, second_ns);
+	look(1);
+	does(DOING_ROOM, 60 * second_ns);
+	look(1);
+	expect_str(said, "memory");
+	figures.waiting = 0;
+	does(DOING_KERNEL, second_ns);
+	look(1);
+	expect_str(said, "memory no-memory");
+	end();
+}
+
+static void restart(uint32_t kind)
+{
+	waits_close(d);
+	figures.waiting = 0;
+	does(DOING_ABSENT, 0);
+	tenant->expected_count = 1;
+	tenant->device[0].wait = (struct pod_wait){.kind = HOST_WAITS_NOT};
+	waits_were_told(&tenant->device[0], kind, 900 * second_ns);
+	expect_eq(waits_open(d, told, NULL), 0);
+}
+
+TEST(what_a_meted_before_told_of_is_over_when_its_guests_have_said_so)
+{
+	begin();
+	restart(HOST_WAITS_MEMORY);
+	look(3);
+	waits_look(&tenant->device[0]);
+	look(1);
+	expect_str(said, "");
+	tenant->expected_count = 0;
+	does(DOING_IDLE, 0);
+	look(1); /* what it waits for it says later */
+	does(DOING_ROOM, 1);
+	look(10);
+	expect_str(said, "");
+	does(DOING_RUNNING, 0);
+	deaf = true;
+	look(2);
+	expect_str(said, "");
+	deaf = false;
+	look(1);
+	expect_str(said, "no-memory");
+	expect(list_empty(&d->waits.all));
+	end();
+}
+
+TEST(work_of_which_a_meted_before_told_that_it_hangs_goes_on_while_its_gate_closes)
+{
+	begin();
+	restart(HOST_HANGS);
+	tenant->expected_count = 0;
+	figures.gate = WIRE_GATE_CLOSING;
+	does(DOING_KERNEL, 2 * second_ns);
+	look(4);
+	expect_str(said, "");
+	figures.gate = WIRE_GATE_CLOSED;
+	does(DOING_TURN, second_ns);
+	look(1);
+	expect_str(said, "no-hangs");
 	end();
 }
