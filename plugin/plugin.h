@@ -102,7 +102,9 @@ struct enrol {
 	struct loop_timer rival_again;
 	uint32_t rival_looks; /* that are left, after a socket of its came on which no process
 				 listened */
-	enum rival rival;     /* another program that gives these devices to containers */
+	bool rival_seen;      /* its socket answered when it was last looked at */
+	enum rival rival;     /* another program that gives these devices to containers, or may be
+				 about to come back */
 	bool rival_known;     /* it did, with this socket of the kubelet: */
 	uint64_t rival_inode;
 	int64_t rival_changed_ns;
