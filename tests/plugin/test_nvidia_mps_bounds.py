@@ -31,14 +31,14 @@ def leave_the_machine():
 
 
 @contextlib.contextmanager
-def bounded(propagation=SHARED, **more):
+def bounded(propagation=SHARED, within="true", **more):
     """The node's folder for MPS is mounted there, as a host's is, and meted's own mounts are not those of the host."""
     leave_the_machine()
     with mps(start=False, api=True, **{"devices": "1xSIM", "daemonPer": "container", **more}) as node:
         os.mkdir(node.root)
         mount("host", node.root, "tmpfs", 0)
         mount(None, node.root, None, propagation)
-        node.wrap = ["unshare", "-m", "--propagation", "unchanged", *node.wrap[2:]]
+        node.wrap = ["unshare", "-m", "--propagation", "unchanged", "sh", "-c", f'{within} && exec "$@"', node.root, *node.wrap[2:]]
         node.bin = node.folder + "/bin"
         os.mkdir(node.bin)
         os.symlink(BUILD + "/sim/nvidia-cuda-mps-control", node.bin + "/nvidia-cuda-mps-control")
@@ -172,13 +172,13 @@ def test_the_folder_of_a_gpus_daemon_is_bounded_until_mps_is_over():
 
 
 def test_where_the_host_would_not_see_it_the_folder_is_the_hosts():
-    """meted's container has no mountPropagation, or a service mounts of its own."""
-    with bounded(propagation=PRIVATE) as node:
-        pod = started(node, "a", node.id(0))
-        assert mounts(node) == []
-        node.await_log('mps.unbounded .*reason=".*accepted: a folder whose mount is shared with the host')
-        with program_in(node, pod, slot=slot(node, pod)) as allocate:
-            assert allocate(1) == 0
+    """meted's container has no mountPropagation, or a service has mounts of its own, which it shares with its like alone."""
+    for how in {"propagation": PRIVATE}, {"within": 'mount --make-slave "$0" && mount --make-shared "$0"'}:
+        with bounded(**how) as node:
+            pod = started(node, "a", node.id(0))
+            node.await_log('mps.unbounded .*reason=".*accepted: a folder whose mount is shared with the host')
+            with program_in(node, pod, slot=slot(node, pod)) as allocate:
+                assert allocate(1) == 0
 
 
 if __name__ == "__main__":
