@@ -6,6 +6,7 @@
  *	opening.c        opening and closing
  *	active_config.c  the configuration and the profile that are in force
  *	active_file.c    its text, and which of several it is
+ *	refused.c        what of it was refused, for `mete doctor`
  *	serve.c          the device plugin's calls
  *	allocate.c       one of them: Allocate
  *	offered.c        the list of devices

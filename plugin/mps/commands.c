@@ -239,10 +239,8 @@ static void on_finished(struct loop_work *work)
 	struct mps_hub *hub = daemon->hub;
 	bool well = went_well(daemon);
 
-	if (daemon->machine.runs == MPS_START) {
+	if (daemon->machine.runs == MPS_START)
 		tell_unbounded(daemon);
-		daemon->has_folder |= well;
-	}
 	if (daemon->run.status < 0 && !*daemon->run.output)
 		snprintf(daemon->run.output, sizeof(daemon->run.output), "%s",
 			 strerror(-daemon->run.status));
