@@ -8,11 +8,8 @@
 #include <sys/sysmacros.h>
 
 #include "base/file.h"
-#include "base/place.h"
 #include "cli/doctor.h"
 #include "cli/doctor_node.h"
-#include "cli/gpus.h"
-#include "cuda/nvml_prototypes.h"
 
 enum { PRELOAD_MOST = 64 << 10 };
 
@@ -75,69 +72,6 @@ void check_sharers(struct patient *patient, struct finding *finding)
 	     find_sharer(patient->driver.cuda, "the name libcuda.so.1", finding)))
 		return;
 	finding_set(finding, FINDING_FINE, "no other library shares GPUs here");
-}
-
-void check_mps(struct patient *patient, struct finding *finding)
-{
-	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
-	char path[PATH_MAX], at[PATH_MAX];
-	struct stat there;
-
-	(void)patient;
-	if (!folder || !*folder)
-		folder = "/tmp/nvidia-mps";
-	snprintf(path, sizeof(path), "%.4000s/control", folder);
-	if (stat(path, &there) != 0 && stat(node_path(path, at), &there) != 0) {
-		finding_set(finding, FINDING_FINE, "no control daemon of it has run");
-		return;
-	}
-	finding_set(finding, FINDING_NOTE, "%s is there: NVIDIA's MPS runs, or has run", path);
-	finding_advise(
-		finding,
-		"its server holds memory that mete lists as outside, and a fault in one program "
-		"ends all of its clients. End it: echo quit | nvidia-cuda-mps-control");
-}
-
-/* ---- how the board is set -------------------------------------------------------------------- */
-
-/* meted notes each GPU whose mode it has set (plugin/mps/commands.c). */
-static bool is_metes_mps(void)
-{
-	DIR *folder = opendir(PLACE_SYSTEM "/mps");
-	const struct dirent *entry;
-	bool any = false;
-
-	while (folder && (entry = readdir(folder)))
-		any |= entry->d_name[0] != '.';
-	if (folder)
-		closedir(folder);
-	return any;
-}
-
-void check_mode(struct patient *patient, struct finding *finding)
-{
-	owned(gpus_close) struct gpus *gpus = NULL;
-	struct fault why;
-	int mode;
-
-	finding->verdict = FINDING_NONE; /* other checks say why */
-	if (!patient->has_driver || gpus_open(&gpus, &why) < 0)
-		return;
-	finding_set(finding, FINDING_FINE, "several processes may use a GPU at a time");
-	for (unsigned i = 0; (mode = gpus_mode(gpus, i)) != -ENODEV; i++) {
-		if (mode == GPUS_UNSAID || mode == NVML_COMPUTEMODE_DEFAULT)
-			continue;
-		if (mode == NVML_COMPUTEMODE_EXCLUSIVE_PROCESS && is_metes_mps()) {
-			finding_set(
-				finding, FINDING_FINE,
-				"one process may use a GPU: the server of the MPS that meted runs");
-			continue;
-		}
-		finding_set(finding, FINDING_WRONG, "GPU %u is set to let %s process use it", i,
-			    mode == NVML_COMPUTEMODE_PROHIBITED ? "no" : "only one");
-		finding_advise(finding, "as root: nvidia-smi -i %u -c DEFAULT", i);
-		return;
-	}
 }
 
 /* ---- on a node ------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "plugin/active_file.h"
+#include "plugin/refused.h"
 #include "plugin/dra/dra.h"
 #include "plugin/mps/mps.h"
 #include "plugin/nodes.h"
@@ -285,6 +286,12 @@ int active_config_looked(struct plugin *p, uint32_t former, struct fault *why)
 	return r;
 }
 
+static void refuse(const struct plugin *p, const struct fault *why)
+{
+	log_error("config.refused", "reason=%s", log_text(why->text).text);
+	refused_set(p, REFUSED_CONFIG, why->text);
+}
+
 void active_config_reload(struct plugin *p, const struct config_label *labels, size_t count)
 {
 	struct config *config;
@@ -293,7 +300,7 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 	struct fault why;
 
 	if (load(p, labels, count, &config, &why) < 0) {
-		log_error("config.refused", "reason=%s", log_text(why.text).text);
+		refuse(p, &why);
 		return;
 	}
 	what = p->settled ? changed_for_good(p->config, config) : NULL;
@@ -302,12 +309,12 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 	if (what) {
 		config_blame(config, what, &why,
 			     "this has changed: restart meted for it to take effect");
-		log_error("config.refused", "reason=%s", log_text(why.text).text);
+		refuse(p, &why);
 		config_free(config);
 		return;
 	}
 	if (p->settled && mps_fits(p->mps, config, &why) < 0) {
-		log_error("config.refused", "reason=%s", log_text(why.text).text);
+		refuse(p, &why);
 		config_free(config);
 		return;
 	}
@@ -317,6 +324,7 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 	/* kinds_find() says why, and nothing is served meanwhile, as at a start. */
 	renamed = p->settled && (mps || kinds_differ(p) || kinds_check(p, &why) < 0);
 	log_info("config.loaded", "path=%s", p->config_file);
+	refused_set(p, REFUSED_CONFIG, NULL);
 	if (!p->settled)
 		settle(p);
 	else if (p->config->has_mete)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/parts.h"
+#include "plugin/refused.h"
 #include "plugin/dra/dra.h"
 #include "plugin/dra/standby.h"
 #include "plugin/mps/mps.h"
@@ -277,6 +278,7 @@ static int start(struct plugin *p, struct fault *why)
 	char folder[PLUGIN_PATH];
 	int r = active_config_open(p, why);
 
+	refused_clear(p);
 	snprintf(folder, sizeof(folder), "%s/bindings", p->host->place);
 	if (r == 0 && p->host->missing)
 		return wait_for_devices(p, why);

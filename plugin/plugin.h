@@ -6,6 +6,7 @@
  *	opening.c        opening and closing
  *	active_config.c  the configuration and the profile that are in force
  *	active_file.c    its text, and which of several it is
+ *	refused.c        what of it was refused, for `mete doctor`
  *	serve.c          the device plugin's calls
  *	allocate.c       one of them: Allocate
  *	offered.c        the list of devices
@@ -102,7 +103,9 @@ struct enrol {
 	struct loop_timer rival_again;
 	uint32_t rival_looks; /* that are left, after a socket of its came on which no process
 				 listened */
-	enum rival rival;     /* another program that gives these devices to containers */
+	bool rival_seen;      /* its socket answered when it was last looked at */
+	enum rival rival;     /* another program that gives these devices to containers, or may be
+				 about to come back */
 	bool rival_known;     /* it did, with this socket of the kubelet: */
 	uint64_t rival_inode;
 	int64_t rival_changed_ns;

@@ -12,18 +12,25 @@ enum form { ONE, TURNED, SEVERAL };
 static const struct {
 	const char *variable;
 	enum form form;
+	const char *name; /* NULL: it is the variable's */
 } rows[] = {
-#define KEY(path, variable, form, normally, without) {variable, form},
-#define ALSO(variable, path)			     {variable, ONE},
-#define VARIABLE(name, without)			     {name, ONE},
+#define KEY(path, variable, form, normally, without) {variable, form, NULL},
+#define ALSO(variable, path)			     {variable, ONE, NULL},
+#define VARIABLE(name, without)			     {name, ONE, NULL},
+#define OPTION(name, variable)			     {variable, ONE, name},
 #include "plugin/config/config_nvidia.def"
 };
 
 /* "--mig-strategy" of MIG_STRATEGY; "": it is none. Health checks have variables only. */
-static void name_of(const char *variable, char ret_name[NAME_BYTES])
+static void name_of(size_t row, char ret_name[NAME_BYTES])
 {
+	const char *variable = rows[row].variable;
 	size_t i = 0;
 
+	if (rows[row].name) {
+		snprintf(ret_name, NAME_BYTES, "%s", rows[row].name);
+		return;
+	}
 	for (; strncmp(variable, "DP_", 3) != 0 && variable[i] && i < NAME_BYTES - 1; i++) {
 		char c = variable[i];
 
@@ -41,7 +48,7 @@ static int find(const char *word, size_t length)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char name[NAME_BYTES];
 
-		name_of(rows[i].variable, name);
+		name_of(i, name);
 		if (length && strlen(name) == length && memcmp(name, word, length) == 0)
 			return (int)i;
 	}
@@ -55,7 +62,7 @@ static int refuse(const char *word, struct fault *why)
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		name_of(rows[i].variable, names[n]);
+		name_of(i, names[n]);
 		list[n] = names[n];
 		n += *names[n] != '\0';
 	}

@@ -56,6 +56,7 @@ static void on_clean(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
 
+	mps_unmount(daemon);
 	daemon->run.status = mps_folder_remove(daemon->folder);
 }
 
@@ -115,20 +116,41 @@ static int make_parents(const char *path)
 	return 0;
 }
 
-static int make_folders(const struct mps_daemon *daemon)
+/* A container's folder that nobody has a record of may have been another container's. */
+static int make_folder(struct mps_daemon *daemon)
 {
-	static const char *const below[] = {"", "/pipe", "/log"};
-	char path[MPS_PATH + 16];
-	int r = make_parents(daemon->root);
+	int r = 0;
 
+	if (daemon->uses->cleans && !daemon->has_folder) {
+		mps_unmount(daemon);
+		r = mps_folder_remove(daemon->folder);
+	}
+	if (r == 0)
+		r = make_parents(daemon->root);
 	if (r == 0)
 		r = make_open_folder(daemon->root);
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(below); i++) {
-		snprintf(path, sizeof(path), "%s%s", daemon->folder, below[i]);
-		r = make_open_folder(path);
-	}
+	if (r == 0)
+		r = make_open_folder(daemon->folder);
+	daemon->unbounded.text[0] = '\0';
+	if (r == 0)
+		best_effort(mps_mount(daemon, &daemon->unbounded));
 	return r;
+}
+
+static int make_folders(struct mps_daemon *daemon)
+{
+	char path[MPS_PATH + 16];
+	int r = make_folder(daemon);
+
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "%s/log", daemon->folder);
+	r = make_open_folder(path);
+	snprintf(path, sizeof(path), "%s/pipe", daemon->folder);
+	if (r == 0)
+		r = make_open_folder(path);
+	/* Containers can write there: what is no file of the daemon's goes. */
+	return r < 0 ? r : mps_folder_unlink_links(path);
 }
 
 /* The daemon sees its own GPU alone, which is its device 0. */
@@ -188,17 +210,27 @@ static void on_run(struct loop_work *work)
 	run(&container_of(work, struct mps_daemon, work)->run);
 }
 
-/* A container can write beside the daemon's files: a link of its would have the daemon write
- * wherever it leads on the host. */
 static void on_start(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
-	char path[MPS_PATH + 16];
 
-	snprintf(path, sizeof(path), "%s/pipe", daemon->folder);
-	daemon->run.status = mps_folder_unlink_links(path);
+	daemon->run.status = make_folders(daemon);
 	if (daemon->run.status == 0)
 		run(&daemon->run);
+	else
+		snprintf(daemon->run.output, RUN_TEXT, "%.200s: %s", daemon->folder,
+			 strerror(-daemon->run.status));
+}
+
+/* Once: it holds for all of them. */
+static void tell_unbounded(struct mps_daemon *daemon)
+{
+	const char *reason = daemon->unbounded.text;
+
+	if (*reason && !daemon->hub->told_unbounded)
+		log_warning("mps.unbounded", "daemon=%s reason=%s", daemon->name,
+			    log_text(reason).text);
+	daemon->hub->told_unbounded |= *reason;
 }
 
 static void on_finished(struct loop_work *work)
@@ -207,7 +239,9 @@ static void on_finished(struct loop_work *work)
 	struct mps_hub *hub = daemon->hub;
 	bool well = went_well(daemon);
 
-	if (daemon->run.status < 0)
+	if (daemon->machine.runs == MPS_START)
+		tell_unbounded(daemon);
+	if (daemon->run.status < 0 && !*daemon->run.output)
 		snprintf(daemon->run.output, sizeof(daemon->run.output), "%s",
 			 strerror(-daemon->run.status));
 	mps_daemon_did(daemon, well);
@@ -243,18 +277,6 @@ static void run_control(struct mps_daemon *daemon, const char *input)
 	hub->handles++;
 }
 
-static void start(struct mps_daemon *daemon)
-{
-	int r = make_folders(daemon);
-
-	if (r < 0) {
-		snprintf(daemon->run.output, RUN_TEXT, "%.200s: %s", daemon->root, strerror(-r));
-		mps_daemon_did(daemon, false);
-		return;
-	}
-	run_control(daemon, "");
-}
-
 void mps_daemon_begin(struct mps_daemon *daemon, enum mps_command command)
 {
 	switch (command) {
@@ -268,8 +290,6 @@ void mps_daemon_begin(struct mps_daemon *daemon, enum mps_command command)
 		run_control(daemon, "get_default_active_thread_percentage\n");
 		break;
 	case MPS_START:
-		start(daemon);
-		break;
 	case MPS_LIMIT:
 		run_control(daemon, "");
 		break;

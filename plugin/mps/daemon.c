@@ -129,6 +129,7 @@ static void say(struct mps_daemon *daemon)
 		return;
 	daemon->was_ready = ready;
 	daemon->said[0] = '\0';
+	daemon->has_folder |= ready;
 	log_info(ready ? "mps.ready" : "mps.unready", "uuid=%s root=%s daemon=%s", daemon->uuid,
 		 daemon->root, daemon->name);
 	if (ready)

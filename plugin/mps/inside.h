@@ -29,7 +29,8 @@ struct mps_uses {
 	int (*mark)(struct mps_daemon *daemon);
 	/* After it has ended: the same undone. -errno. */
 	int (*unmark)(struct mps_daemon *daemon);
-	bool cleans;					/* its folder is removed before that */
+	/* Its folder is removed before that, and before it is started for the first time. */
+	bool cleans;
 	bool (*rests)(const struct mps_daemon *daemon); /* nothing is done now; NULL: never */
 	void (*turned)(struct mps_daemon *daemon);	/* it is ready, or it is not any more */
 	void (*ended)(struct mps_daemon *daemon);	/* its process has, while it is wanted */
@@ -52,7 +53,9 @@ struct mps_daemon {
 	char percent[MPS_TEXT]; /* a client's most of the threads, "33.3" */
 	char limit[MPS_TEXT];	/* and of the memory, "0=1024M" */
 	char said[RUN_TEXT];	/* the failure that was logged last */
+	struct fault unbounded; /* the reason why its folder is not bounded; "": it is */
 	bool was_ready;
+	bool has_folder; /* a container may have the folder already */
 };
 
 struct mps_gpu {
@@ -83,6 +86,7 @@ struct mps_hub {
 	char control[MPS_PATH];	  /* the program; "": there is none */
 	uint32_t handles;	  /* that are open: it is freed after the last */
 	bool settled;		  /* the configuration is known */
+	bool told_unbounded;	  /* that folders are not bounded here */
 	bool given[HOST_DEVICES]; /* to pods, when the kubelet's record was last read */
 	void (*closed)(struct plugin *p);
 	struct list containers;
@@ -134,6 +138,12 @@ must_check int mps_folder_remove(const char *path);
 must_check int mps_folder_unlink_links(const char *path);
 /* A file that is one. A descriptor, or -errno. */
 must_check int mps_folder_open_file(const char *path);
+
+/* mount.c: makes the folder, which is there and empty, a small file system of its own, unless it is
+ * one. MPS_UNBOUNDED with a sentence: it stays a folder of the host. */
+enum { MPS_UNBOUNDED = 1 };
+must_check int mps_mount(const struct mps_daemon *daemon, struct fault *why);
+void mps_unmount(const struct mps_daemon *daemon);
 
 /* turnover.c: reads the kubelet's record, before mps_gpu_want() decides by it: once for all GPUs.
  */

@@ -21,11 +21,13 @@ static bool is_inner(char c)
 	return is_outer(c) || c == '-' || c == '_' || c == '.';
 }
 
-/* Keeps only signs that Kubernetes accepts: another one would cost the node all its labels. */
+/* Keeps only signs that Kubernetes accepts: another one would cost the node all its labels. Spaces,
+ * with what is left out between them, are one "-". */
 static void add(const struct writer *w, const char *key, const char *format, ...) printf_like(3, 4);
 static void add(const struct writer *w, const char *key, const char *format, ...)
 {
 	char text[256], value[FEATURE_VALUE];
+	bool apart = false;
 	size_t n = 0;
 	va_list arguments;
 
@@ -33,10 +35,11 @@ static void add(const struct writer *w, const char *key, const char *format, ...
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
 	for (const char *at = text; *at && n < sizeof(value) - 1; at++) {
-		char c = *at == ' ' ? '-' : *at;
-
-		if (n ? is_inner(c) : is_outer(c))
-			value[n++] = c;
+		if (n && apart && is_inner(*at) && n < sizeof(value) - 2)
+			value[n++] = '-';
+		if (n ? is_inner(*at) : is_outer(*at))
+			value[n++] = *at;
+		apart = *at == ' ' || (apart && !is_inner(*at));
 	}
 	while (n && !is_outer(value[n - 1]))
 		n--;
@@ -76,8 +79,9 @@ static void add_cuda(const struct writer *w, const struct features *f)
 static const char *family_of(int major, int minor)
 {
 	static const char *const families[] = {
-		[1] = "tesla",	[2] = "fermi",	[3] = "kepler",	    [5] = "maxwell",
-		[6] = "pascal", [9] = "hopper", [10] = "blackwell", [12] = "blackwell"};
+		[1] = "tesla",	    [2] = "fermi",	[3] = "kepler",
+		[5] = "maxwell",    [6] = "pascal",	[9] = "hopper",
+		[10] = "blackwell", [12] = "blackwell", [13] = "rubin"};
 
 	if (major == 7)
 		return minor < 5 ? "volta" : "turing";
@@ -99,7 +103,9 @@ static void add_gpu(const struct writer *w, const struct features *f)
 	    !shared  ? "none"
 	    : f->mps ? "mps"
 		     : "time-slicing");
-	add(w, "nvidia.com/gpu.memory", "%" PRIu64, f->total_bytes >> 20);
+	/* A GPU that has the host's memory reports none. */
+	if (f->total_bytes)
+		add(w, "nvidia.com/gpu.memory", "%" PRIu64, f->total_bytes >> 20);
 	if (!f->cc_major)
 		return;
 	add(w, "nvidia.com/gpu.family", "%s", family_of(f->cc_major, f->cc_minor));
@@ -161,6 +167,7 @@ static void add_invalid(const struct writer *w, const struct features *f)
 	add(w, "nvidia.com/gpu.product", "%s-MIG-INVALID", f->model);
 	add(w, "nvidia.com/gpu.count", "0");
 	add(w, "nvidia.com/gpu.replicas", "0");
+	add(w, "nvidia.com/gpu.sharing-strategy", "%s", "");
 	add(w, "nvidia.com/gpu.memory", "0");
 }
 

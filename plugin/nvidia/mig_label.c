@@ -16,6 +16,7 @@
 #include "kube/json.h"
 #include "mig/apply.h"
 #include "mig/place.h"
+#include "plugin/refused.h"
 #include "plugin/dra/dra.h"
 #include "plugin/kubelet/allocated.h"
 #include "plugin/nodes.h"
@@ -299,6 +300,7 @@ static void say_failed(struct mig_label *label)
 	fault_within(&what, LABEL "=%s", label->doing);
 	log_error("mig.failed", "reason=%s", log_text(what.text).text);
 	events_node(label->plugin, "MigConfigFailed", what.text);
+	refused_set(label->plugin, REFUSED_MIG, what.text);
 }
 
 static void end(struct mig_label *label, bool well)
@@ -406,6 +408,7 @@ static void go_on(struct mig_label *label)
 		return;
 	}
 	snprintf(label->doing, sizeof(label->doing), "%s", label->wanted);
+	refused_set(label->plugin, REFUSED_MIG, NULL);
 	start(label, COMPARES);
 }
 
@@ -431,8 +434,10 @@ void mig_label_seen(struct mig_label *label, const cJSON *labels)
 	snprintf(label->wanted, sizeof(label->wanted), "%s", wanted ? wanted : "");
 	if (label->step != RESTS)
 		return;
-	if (!*label->wanted)
+	if (!*label->wanted) {
 		label->doing[0] = '\0';
+		refused_set(label->plugin, REFUSED_MIG, NULL);
+	}
 	go_on(label);
 }
 

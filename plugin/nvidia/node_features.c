@@ -82,6 +82,7 @@ static bool is_first(const struct plugin *p, uint32_t device)
 static bool find_gpus(const struct plugin *p, struct finding *found)
 {
 	struct features *f = &found->f;
+	bool whole = p->config->has_mete;
 	char model[64];
 
 	for (uint32_t i = 0; i < p->host->devices; i++) {
@@ -99,9 +100,15 @@ static bool find_gpus(const struct plugin *p, struct finding *found)
 			f->cc_major = one->cc_major;
 			f->cc_minor = one->cc_minor;
 		}
-		f->count += strcmp(model, found->model) == 0;
+		if (strcmp(model, found->model) != 0)
+			continue;
+		f->count++;
+		whole |= one->gpu_instance < 0;
 	}
-	f->replicas = f->replicas > 1 ? f->replicas : 1;
+	/* Of GPUs that are all divided there are no replicas, whatever the file says of whole ones.
+	 */
+	if (f->replicas < 1 || !whole)
+		f->replicas = whole;
 	f->model = found->model;
 	f->mps = p->config->as_nvidia.mps;
 	return f->count;

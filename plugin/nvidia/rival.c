@@ -15,7 +15,10 @@
 #include "plugin/nodes.h"
 
 enum {
-	LOOKS = 5,    /* a second apart: a socket exists before anybody listens at it */
+	/* A socket exists before anybody listens at it, and nothing tells when that begins: it is
+	   tried so many times, so far apart. */
+	LOOKS = 100,
+	LOOK_MS = 100,
 	EVERY_S = 10, /* a killed process leaves its socket, and a driver's comes unseen */
 	/* A kubelet that starts removes every socket, and NVIDIA's plugin creates its own again
 	   when it sees the kubelet's. If that fails, it tries again after half a minute. */
@@ -123,6 +126,12 @@ void rival_look(struct plugin *p, bool fresh)
 	runs = find(p, name, sizeof(name));
 	if (fresh)
 		e->rival_looks = LOOKS;
+	if (runs)
+		e->rival_looks = 0;
+	/* We may be waiting for it to come back, or to go. */
+	if (runs && !e->rival_seen)
+		enrol_more(p);
+	e->rival_seen = runs;
 	if (runs == RIVAL_PLUGIN) {
 		e->rival_known = true;
 		e->rival_inode = inode;
@@ -131,10 +140,7 @@ void rival_look(struct plugin *p, bool fresh)
 	/* Its socket went with the kubelet's: that proves nothing. */
 	if (!runs && e->rival == RIVAL_PLUGIN && rival_return_ns(p))
 		runs = RIVAL_PLUGIN;
-	if (!runs && e->rival_looks && e->rival_looks--)
-		loop_arm(&e->rival_again, 1000000000ull);
-	else
-		loop_arm(&e->rival_again, EVERY_S * 1000000000ull);
+	loop_arm(&e->rival_again, e->rival_looks ? LOOK_MS * 1000000ull : EVERY_S * 1000000000ull);
 	if (runs == e->rival)
 		return;
 	e->rival = runs;
@@ -167,6 +173,8 @@ static void on_again(struct loop_timer *timer)
 	struct plugin *p = container_of(e, struct plugin, enrol);
 	bool ran = e->rival;
 
+	if (e->rival_looks)
+		e->rival_looks--;
 	rival_look(p, false);
 	/* It was gone for a while, and the kubelet is the same: it was removed. */
 	if (!ran && !e->rival && !rival_return_ns(p))

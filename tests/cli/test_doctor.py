@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """mete doctor on ill machines and nodes: the problems that docs/doctor.md lists, each provoked. argv[1]: the build folder."""
+import contextlib
 import re
 import socket
 import stat
 
 from mete import *
+from runner import Skipped
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 ILL = os.path.join(BUILD, "tests", "cli", "ill")  # a management library that is told what to answer
@@ -108,6 +110,82 @@ def test_a_gpu_lets_only_one_process_in():
         finds(node, "mode", "ok", METE_ILL_MODE="0", **ill(node))
         finds(node, "mode", "wrong", "GPU 0 is set to let only one process use it", "nvidia-smi -i 0 -c DEFAULT", METE_ILL_MODE="3", **ill(node))
         finds(node, "mode", "wrong", "let no process use it", METE_ILL_MODE="2", **ill(node))
+
+
+MIG = """import ctypes, sys
+nvml, gpu, made, error = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu)) == 0
+{}
+print("here", flush=True)
+sys.stdin.read()
+"""
+ONE_SLICE = 19  # the driver's number of an H100's smallest profile
+
+
+@contextlib.contextmanager
+def somebody(node, *lines):
+    """A program that has done that, and stays."""
+    process = subprocess.Popen([sys.executable, "-c", MIG.format("\n".join(lines))], env=node.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == "here\n"
+        yield
+    finally:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_gpu_in_mig_mode_has_no_parts():
+    with Node(METE_SIM_DEVICES="2xH100") as node:
+        finds(node, "mig", None)
+        finds(node, "mig", "note", "GPU 0 is in MIG mode and has no parts", "mete mig apply", "nvidia-smi -i 0 -mig 0", METE_SIM_MIG="on")
+        finds(node, "mig", "ok", "5 parts on 2 GPUs in MIG mode; 5 of them have no process", METE_SIM_PARTS="0:3x1g.10gb;1:2x3g.40gb")
+
+
+def test_a_part_has_no_compute_instance():
+    with Node(METE_SIM_DEVICES="1xH100", METE_SIM_MIG="on") as node:
+        with somebody(node, f"assert nvml.nvmlDeviceCreateGpuInstance(gpu, {ONE_SLICE}, ctypes.byref(made)) == 0"):
+            finds(node, "mig", "wrong", "GPU 0: its part 1g.10gb at ", "has no compute instance", "nvidia-smi mig -i 0 -gi ")
+
+
+def test_a_gpu_waits_for_its_reset_to_be_divided():
+    with Node(METE_SIM_DEVICES="1xH100") as node:
+        with somebody(node, "cuda = ctypes.CDLL('libcuda.so.1')", "assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(made), 0) == 0",
+                      "assert nvml.nvmlDeviceSetMigMode(gpu, 1, ctypes.byref(error)) == 0 and error.value"):
+            finds(node, "mig", "wrong", "GPU 0 is not in MIG mode until it is reset", "nvidia-smi --gpu-reset -i 0")
+
+
+def record(node, path, text):
+    """A file of meted's folder on that node."""
+    if os.path.exists("/run/mete"):
+        raise Skipped("there is a /run/mete on this machine")
+    write(f"{host(node)}/run/mete/{path}", text)
+
+
+def test_meted_has_refused_a_configuration_or_a_division():
+    with Node() as node:
+        finds(node, "refused", None)
+        finds(node, "refused", "ok", METE_HOST=host(node))
+        record(node, "refused/mig-config", "nvidia.com/mig.config=all-9g: f: it has no configuration 'all-9g'")
+        finds(node, "refused", "wrong", "it has no configuration 'all-9g'", "correct the label nvidia.com/mig.config", METE_HOST=host(node))
+        record(node, "refused/config", "d: neither a label of the node nor $DEFAULT_CONFIG names a configuration")
+        finds(node, "refused", "wrong", "neither a label", "$FALLBACK_STRATEGIES", "the former one is in force", METE_HOST=host(node))
+
+
+def test_meteds_mps_does_not_answer():
+    with Node() as node:
+        root, path = node.place + "/r", node.place + "/r/GPU-1/pipe/control"
+        os.makedirs(os.path.dirname(path))
+        record(node, "mps/GPU-1", f"{root}\n")
+        finds(node, "mps", "wrong", "meted's control daemon of GPU-1 does not answer", "nvidia-smi -i GPU-1 -c DEFAULT", METE_HOST=host(node))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as daemon:
+            daemon.bind(path)
+            daemon.listen()
+            finds(node, "mps", "ok", "meted's control daemons of 1 GPUs and 0 containers answer", METE_HOST=host(node))
+        finds(node, "mps", "wrong", "does not answer", METE_HOST=host(node))
+        record(node, "mps/GPU-1", f"{root}\napart\n")
+        record(node, "mps-containers/0123", f"{root}\nGPU-1\nns/pod/uid\n0=1024M\n")
+        finds(node, "mps", "note", "meted's control daemon of the container 0123 does not answer", METE_HOST=host(node))
 
 
 def test_nvidias_device_plugin_has_the_gpus():

@@ -20,7 +20,7 @@ def mps():
         finally:
             here.end_pods()
             here.meted.stop()
-            here.cluster.run("sh", "-c", f"kill -9 $({PID}) || true; rm -rf {ROOT}")
+            here.cluster.run("sh", "-c", f"kill -9 $({PID}) || true; umount {ROOT}/*; rm -rf {ROOT}")
 
 
 def daemon(here):
@@ -43,6 +43,7 @@ def test_limits_hold_per_pod_and_pods_outlive_daemons_and_meteds():
         for made in pods:
             made.await_line("take=refused")
             assert f"total={2 * GIB} " in made.await_line("seen .*take=granted")[0], "and sees a replica"
+        assert "nosymfollow" in here.cluster.run("grep", f" {ROOT}/GPU-.* tmpfs", "/proc/self/mounts"), "what containers write there is bounded"
         first = daemon(here)
         asked = f"CUDA_MPS_PIPE_DIRECTORY=$(echo {ROOT}/*/pipe) {BUILD}/sim/nvidia-cuda-mps-control"
         server = here.cluster.run("sh", "-c", f"echo get_server_list | {asked}").strip()

@@ -65,7 +65,7 @@ VALUES = [
         METED + "command.[/etc/mete-mig/config.yaml]": "/etc/mete-mig/config.yaml", METED + "volumeMounts.[mig-config].mountPath": "/etc/mete-mig",
         POD + "volumes.[mig-config].configMap.name": "default-mig-parted-config"}),
     (["mps.root=/run/nvidia/mps"], {
-        ENV + "[MPS_ROOT].value": "/run/nvidia/mps", METED + "volumeMounts.[mps].mountPath": "/run/nvidia/mps", POD + "volumes.[mps].hostPath.path": "/run/nvidia/mps"}),
+        ENV + "[MPS_ROOT].value": "/run/nvidia/mps", METED + "volumeMounts.[mps].mountPath": "/run/nvidia/mps", METED + "volumeMounts.[mps].mountPropagation": "Bidirectional", POD + "volumes.[mps].hostPath.path": "/run/nvidia/mps"}),
     flag("compatWithCPUManager", "true", "PASS_DEVICE_SPECS"),
     flag("migStrategy", "mixed", "MIG_STRATEGY"),
     flag("failOnInitError", "false", "FAIL_ON_INIT_ERROR"),

@@ -164,6 +164,19 @@ class Node:
         self.meted.start()
         self.kubelet.hear("registered")
 
+    def doctor(self, check):
+        """What `mete doctor` says of one thing on this node."""
+        host = self.folder + "/host"
+        if not os.path.isdir(host):
+            for path in "/run", "/etc", "/var/lib/kubelet/pods":
+                os.makedirs(host + path)
+            os.symlink(self.place, host + "/run/mete")
+            os.symlink(self.kubelet.plugins, host + "/var/lib/kubelet/device-plugins")
+        environment = dict(os.environ, METE_HOST=host, XDG_RUNTIME_DIR=self.folder, METE_DRIVER=sys.argv[2], LD_LIBRARY_PATH=sys.argv[2], **self.environment)
+        said = subprocess.run([BUILD + "/cli/mete", "doctor", "--json"], env=environment, stdout=subprocess.PIPE, text=True, timeout=PATIENCE).stdout
+        row = next(row for row in json.loads(said) if row["check"] == check)
+        return row["verdict"], f"{row['found']} -> {row['advice']}"
+
     def id(self, number, device=0):
         return f"{self.uuid[device]}::{number}"
 

@@ -109,6 +109,26 @@ def test_a_file_with_a_mistake_fails_with_its_line_number():
         node.await_event("mig.yaml:4: mig-enabled 'maybe'")
 
 
+def test_doctor_says_why_a_label_failed_until_it_changes():
+    with Labelled("unknown") as node:
+        node.start()
+        node.await_states("pending", "failed")
+        verdict, words = node.doctor("refused")
+        assert verdict == "wrong" and "nvidia.com/mig.config=unknown: GPU 0" in words and "has no profile 1g.5gb" in words, words
+        node.relabel("all-disabled")
+        node.await_states("pending", "failed", "success")
+        assert node.doctor("refused")[0] == "ok"
+        node.relabel("nobody")
+        node.await_states("pending", "failed", "success", "failed")
+        assert "it has no configuration 'nobody'" in node.doctor("refused")[1]
+        node.end()
+        with open(node.file, "w") as file:
+            json.dump({"version": "v1"}, file)
+        node.options = [option for option in node.options if option not in ("--mig-config", node.mig_file)]
+        node.start()
+        assert node.doctor("refused")[0] == "ok", "it is the former meted's"
+
+
 def test_a_label_that_changes_divides_anew():
     with Labelled() as node:
         node.kubelet.ask("turn", "nvidia.com/gpu")

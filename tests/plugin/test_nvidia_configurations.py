@@ -99,10 +99,13 @@ def test_nothing_is_offered_before_the_configuration_is_known():
         node.await_log("plugin.waits .*labels of node node-1")
         node.api.release("nodes")
         node.await_log("config.refused .*neither a label of the node nor \\$DEFAULT_CONFIG names a configuration; there is a, b")
+        verdict, words = node.doctor("refused")
+        assert verdict == "wrong" and "neither a label of the node nor $DEFAULT_CONFIG" in words and "$FALLBACK_STRATEGIES" in words, words
         assert not [name for name in os.listdir(node.kubelet.plugins) if name.startswith("mete-")]
         node.api.set_node({"pool": "b"})
         node.kubelet.hear("registered")
         node.kubelet.hear("listed 6")
+        assert node.doctor("refused")[0] == "ok"
 
 
 def test_a_node_without_an_api_server_has_the_fallback():

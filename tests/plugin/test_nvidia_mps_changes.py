@@ -36,6 +36,20 @@ def test_unwanted_mps_is_undone_by_the_next_meted():
         assert not os.listdir(node.place + "/mps")
 
 
+def test_doctor_sees_what_a_meted_that_is_away_leaves_exclusive():
+    with mps() as node, in_use(node):
+        assert node.doctor("mps") == ("ok", "meted's control daemons of 2 GPUs and 0 containers answer -> ")
+        assert node.doctor("mode")[0] == "ok"
+        node.meted.kill()
+        end_daemons(node)
+        verdict, words = node.doctor("mps")
+        assert verdict == "wrong" and "does not answer" in words and any(f"nvidia-smi -i {uuid} -c DEFAULT" in words for uuid in node.uuid), words
+        shutil.rmtree(node.place + "/mps")
+        verdict, words = node.doctor("mode")
+        assert verdict == "wrong" and "GPU 0 is set to let only one process use it" in words, words
+        assert node.doctor("mps")[0] == "ok", "nobody has a record of daemons"
+
+
 def test_a_record_that_was_cut_off_does_not_keep_the_gpu_from_mps():
     with mps(api=True, devices="1xSIM") as node, in_use(node):
         pod, before = node.run("a", node.id(0)), daemon(node)

@@ -115,6 +115,19 @@ def test_a_part_is_made_when_it_is_needed_and_removed_when_it_is_idle():
         assert "daemon.again" not in node.log() and "device.unhealthy" not in node.log()
 
 
+def test_doctor_names_a_part_that_the_kubelet_has_for_a_pod_that_has_gone():
+    with Parts() as node:
+        node.begin()
+        verdict, words = node.doctor("mig")
+        assert verdict == "note" and "GPU 0 is in MIG mode and has no parts" in words and "dynamic" in words, words
+        ids = node.places(7)
+        node.give("pod", SMALL, ids["1g.10gb:3"])
+        verdict, words = node.doctor("mig")
+        assert verdict == "note" and f"the kubelet's record has part {ids['1g.10gb:3']} for the pod pod, which has gone" in words, words
+        os.mkdir(node.folder + "/host/var/lib/kubelet/pods/pod")
+        assert node.doctor("mig") == ("ok", "1 parts on 1 GPUs in MIG mode; 1 of them have no process -> ")
+
+
 def test_parts_of_one_profile_leave_the_lists_of_others():
     with Parts(listen=HALF) as node:
         node.begin(HALF)

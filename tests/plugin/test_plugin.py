@@ -198,7 +198,7 @@ def test_nvidias_dra_driver_is_an_owner_too():
 
 
 def nvidias(node, name="nvidia-gpu.sock"):
-    """It listens already when its socket is seen there. (One that nobody listens at yet is checked again after seconds.)"""
+    """It listens already when its socket is seen there."""
     theirs = socket.socket(socket.AF_UNIX)
     theirs.bind(f"{node.folder}/{name}")
     theirs.listen()
@@ -224,6 +224,28 @@ def test_nvidias_plugin_has_time_to_come_back_when_the_kubelet_was_restarted():
         os.unlink(node.kubelet.plugins + "/nvidia-gpu.sock")  # it goes by itself
         node.kubelet.hear("registered")
         node.kubelet.hear("listed 8")
+
+
+def test_nvidias_plugin_that_comes_back_is_seen_as_soon_as_it_listens():
+    """Its socket is there before. Until then it is waited for, for 40 s after the kubelet's start."""
+    with Node(start=False) as node:
+        theirs = nvidias(node)
+        node.start()
+        node.await_log("kubelet.unregistered .*NVIDIA's device plugin is running on this node")
+        node.kubelet.ask("restart")
+        node.await_log("waiting for it to come back")
+        theirs.close()
+        with socket.socket(socket.AF_UNIX) as theirs:
+            theirs.bind(node.kubelet.plugins + "/nvidia-gpu.sock")
+            node.configure(slots=5)
+            node.await_log("config.loaded", times=2)  # by then it has seen the socket
+            theirs.settimeout(PATIENCE)
+            theirs.listen()
+            theirs.accept()[0].close()
+            for slots in 6, 7:
+                node.configure(slots=slots)
+                node.await_log("config.loaded", times=slots - 3)
+            assert node.log().count("is running on this node") == 2, node.log()
 
 
 def test_nvidias_plugin_of_before_the_kubelets_restart_is_known_by_the_kubelets_record():

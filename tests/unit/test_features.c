@@ -39,7 +39,7 @@ static void check(const struct features *features, const char *wanted)
 TEST(whole_gpus_have_the_labels_of_feature_discovery)
 {
 	check(&a100, "nvidia.com/gfd.timestamp=1764172800\n"
-		     "nvidia.com/gpu.machine=Standard-PC-Q35--ICH9-2009\n"
+		     "nvidia.com/gpu.machine=Standard-PC-Q35-ICH9-2009\n"
 		     "nvidia.com/cuda.driver.major=580\n"
 		     "nvidia.com/cuda.driver.minor=65\n"
 		     "nvidia.com/cuda.driver.rev=06\n"
@@ -125,6 +125,7 @@ TEST(single_gives_the_labels_of_parts_to_gpus)
 		   "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB-MIG-INVALID\n"
 		   "nvidia.com/gpu.count=0\n"
 		   "nvidia.com/gpu.replicas=0\n"
+		   "nvidia.com/gpu.sharing-strategy=\n"
 		   "nvidia.com/gpu.memory=0\n");
 }
 
@@ -222,15 +223,25 @@ TEST(shared_gpus_are_called_so_unless_their_resource_is_renamed)
 	expect_label(&f, "nvidia.com/gpu.sharing-strategy", "time-slicing");
 }
 
+TEST(a_gpu_that_reports_no_memory_has_no_label_of_it)
+{
+	struct features f = a100;
+
+	expect_label(&f, "nvidia.com/gpu.memory", "40960");
+	f.total_bytes = 0;
+	expect_label(&f, "nvidia.com/gpu.memory", "");
+}
+
 TEST(families_modes_and_versions)
 {
 	static const struct {
 		int major, minor;
 		const char *family;
-	} rows[] = {{3, 5, "kepler"},	    {5, 2, "maxwell"},	 {6, 1, "pascal"},
-		    {7, 0, "volta"},	    {7, 5, "turing"},	 {8, 6, "ampere"},
-		    {8, 9, "ada-lovelace"}, {9, 0, "hopper"},	 {10, 0, "blackwell"},
-		    {12, 0, "blackwell"},   {4, 0, "undefined"}, {99, 0, "undefined"}};
+	} rows[] = {{3, 5, "kepler"},	    {5, 2, "maxwell"}, {6, 1, "pascal"},
+		    {7, 0, "volta"},	    {7, 5, "turing"},  {8, 6, "ampere"},
+		    {8, 9, "ada-lovelace"}, {9, 0, "hopper"},  {10, 0, "blackwell"},
+		    {12, 0, "blackwell"},   {13, 0, "rubin"},  {4, 0, "undefined"},
+		    {99, 0, "undefined"}};
 	struct features f = a100;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -249,6 +260,8 @@ TEST(a_value_is_always_one_that_kubernetes_accepts)
 {
 	struct features f = a100;
 
+	f.machine = "NVIDIA  DGX - Spark / (2) ";
+	expect_label(&f, "nvidia.com/gpu.machine", "NVIDIA-DGX---Spark-2");
 	f.machine = "  --(c) M\xc3\xa4x \"1\" -- ";
 	expect_label(&f, "nvidia.com/gpu.machine", "c-Mx-1");
 	f.machine = "...";
