@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from meted import require, run  # noqa: E402,F401  (the tests call it)
+from meted import require, run, until  # noqa: E402,F401  (the tests call it)
 
 BUILD = os.path.abspath(sys.argv[1])
 MIB, GIB = 1 << 20, 1 << 30

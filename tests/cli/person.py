@@ -14,7 +14,6 @@ import tempfile
 import termios
 
 from mete import *
-from meted import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 METE = os.path.join(BUILD, "cli", "mete")

@@ -199,8 +199,7 @@ def test_the_daemon_ends_with_its_last_tenant():
 def test_the_daemons_log_does_not_grow_for_ever():
     with Node() as node:
         assert node.mete("run", "--", "true").returncode == 0
-        while node.daemon_pid():
-            pass
+        until(lambda: not node.daemon_pid(), "the daemon never leaves")
         with open(os.path.join(node.place, "mete", "meted.log"), "a") as log:
             log.write("x" * (1 << 20) + "\n")
         assert node.mete("run", "--", "true").returncode == 0
@@ -258,8 +257,7 @@ def test_the_bill_is_shown_beside_the_drivers_figure():
             return {row["name"]: row["time"] for row in node.ps()["tenants"]}
 
         # The driver samples now and then; each question is a process.
-        while not (seen := times())["works"].get("driver_busy") or seen["rests"]["driver_busy"]:
-            pass
+        seen = until(lambda: (now := times())["works"].get("driver_busy") and not now["rests"]["driver_busy"] and now)
         for time in seen.values():
             assert -1 <= time["drift"] <= 1 and 0 <= time["driver_busy"] <= 1, time
         assert "DRIFT" in node.mete("ps").stdout
@@ -310,8 +308,7 @@ def test_a_program_whose_mete_run_is_killed_before_it_begins_is_limited_all_the_
         said = running.stdout.read()
         assert "ended 0" not in said and "ended " in said, said
         assert "the limit of 96MiB is reached" in running.stderr.read()
-        while node.daemon_pid():  # it leaves with its last tenant
-            pass
+        until(lambda: not node.daemon_pid(), "it does not leave with its last tenant")
 
 
 def test_a_program_over_its_limit_gets_out_of_memory_and_goes_on():
@@ -327,9 +324,8 @@ def test_the_daemon_is_killed_and_the_program_does_not_notice():
         running = node.start("run", "--memory", "512MiB", "--name", "steady", "--", workload("notebook"), "cells=30", "think=100")
         for _ in range(5):
             # Between two daemons there is none: mete run starts the next one.
-            while not (pid := node.daemon_pid()) and running.poll() is None:
-                pass
-            if pid:
+            pid = until(lambda: node.daemon_pid() or running.poll() is not None and -1)
+            if pid > 0:
                 os.kill(pid, signal.SIGKILL)
         out, err = running.communicate(timeout=240)
         assert running.returncode == 0 and " ok " in out, (running.returncode, out, err)

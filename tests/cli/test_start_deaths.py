@@ -71,8 +71,7 @@ def test_many_start_at_once_while_daemons_are_killed():
             over.set()
             killer.join()
         assert killed
-        while node.daemon_pid():
-            pass  # the last one leaves with its last tenant
+        until(lambda: not node.daemon_pid(), "the last one does not leave with its last tenant")
 
 
 if __name__ == "__main__":
