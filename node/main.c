@@ -206,7 +206,7 @@ static int start_signals(struct daemon *d, struct fault *why)
 	return 0;
 }
 
-/* A guest needs two descriptors. */
+/* A guest needs three descriptors. */
 static void raise_limits(void)
 {
 	struct rlimit files;

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,7 @@
 #include "base/file.h"
 
 /* Fields of /proc/PID/stat, see proc(5). A reader that may not trace the process sees code = 1 and
- * stack = 0. A process without memory of its own (it is ending, or in the middle of execve()) has
- * code = 0 for every reader. */
+ * stack = 0. */
 enum {
 	STAT_STATE = 3,
 	STAT_PARENT = 4,
@@ -152,14 +152,34 @@ bool process_is_kernels(pid_t pid)
 	return read_stat(pid).flags & FLAG_KERNELS;
 }
 
-int process_was_replaced(const struct process_identity *process)
+int process_open_memory(pid_t pid)
 {
-	struct stat_fields fields = read_stat(process->pid);
-	uint64_t image = image_of(&fields);
+	char path[64];
+	int fd;
 
-	if (!process->image || fields.started != process->started || fields.flags & FLAG_EXITING)
-		return 0;
-	return !fields.code || (image && image != process->image);
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* An open list of mappings stays that of the memory that it was opened for. It ends at once when
+ * that memory is gone, and has a line as long as anybody uses it. */
+static bool is_gone(int memory_fd)
+{
+	char first;
+
+	return memory_fd >= 0 && pread(memory_fd, &first, 1, 0) == 0;
+}
+
+bool process_was_replaced(const struct process_identity *process, int memory_fd)
+{
+	struct stat_fields fields;
+
+	if (!is_gone(memory_fd))
+		return false;
+	/* Read after that: who ends says so before its memory goes. */
+	fields = read_stat(process->pid);
+	return fields.started == process->started && !(fields.flags & FLAG_EXITING);
 }
 
 uint64_t process_started(pid_t pid)
