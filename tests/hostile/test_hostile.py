@@ -76,6 +76,13 @@ def test_another_library_that_wraps_dlsym_keeps_nobody_from_the_driver():
                 assert outcome == HELD and why.startswith(f"{LIMIT >> 20} MiB at most"), (attack.name, outcome, why)
 
 
+def test_no_room_is_waited_for_where_a_program_lacks_addresses():
+    """Each of its hundred requests would take ten seconds."""
+    with World(BUILD) as world:
+        running = Reader(world.mete_run("it", LIMIT, world.program("attack"), "both_little_space", options=("--swap", "auto")))
+        assert wait_for(lambda: running.lines, PATIENCE), world.said()
+
+
 def test_enough_is_attacked_and_each_by_a_name_of_its_own():
     names = [attack.name for attack in rows(BUILD)]
     assert len(names) >= 60 and len(names) == len(set(names))
