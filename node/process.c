@@ -77,11 +77,29 @@ struct process_identity process_identify(pid_t pid)
 	return (struct process_identity){pid, fields.started, image_of(&fields)};
 }
 
+/* Who is frozen waits in a function of the kernel, and its state is that of many waits: D by the
+ * freezer of version 1, S by that of version 2. */
+static bool is_frozen(pid_t pid, char state)
+{
+	owned(free) char *place = NULL;
+	char path[64];
+	size_t size;
+
+	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)pid);
+	if (file_slurp(path, 128, &place, &size) < 0)
+		return false;
+	if (state == 'D')
+		return strcmp(place, "__refrigerator") == 0;
+	/* The latter where the compiler has put the former into it. */
+	return state == 'S' &&
+	       (strcmp(place, "do_freezer_trap") == 0 || strcmp(place, "get_signal") == 0);
+}
+
 bool process_is_stopped(pid_t pid)
 {
 	char state = read_stat(pid).state;
 
-	return state == 'T' || state == 't';
+	return state == 'T' || state == 't' || is_frozen(pid, state);
 }
 
 uint64_t process_parse_queued(const char *schedstat)

@@ -42,7 +42,8 @@ pid_t process_parent(pid_t pid);
  * for it. A process that is about to end has not ended. Returns false if this is unknown. */
 int process_is_over(pid_t pid);
 
-/* Whether it is stopped, by a signal or a debugger. Returns false if this is unknown. */
+/* Whether it is stopped, by a signal or a debugger, or frozen by its control group. Returns false
+ * if this is unknown. */
 bool process_is_stopped(pid_t pid);
 
 /* How long its threads have waited for a processor, in all, since they began. A thread that waits

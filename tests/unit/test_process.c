@@ -2,10 +2,12 @@
 /* When a process counts as ended: not while any of it still holds what it has. */
 #include "node/process.h"
 
+#include <mntent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -162,6 +164,72 @@ TEST(who_pretends_to_be_another_program_is_not_believed)
 	close(memory);
 	close(input);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+/* A new group, of the freezer of that version; false: this machine has none that can be written. */
+static bool make_group(const char *type, const char *controller, char *ret_group, size_t size)
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+	const struct mntent *each;
+	bool made = false;
+
+	while (mounts && !made && (each = getmntent(mounts)) != NULL) {
+		if (strcmp(each->mnt_type, type) != 0 ||
+		    (*controller && !hasmntopt(each, controller)))
+			continue;
+		snprintf(ret_group, size, "%s/mete-test-%d", each->mnt_dir, (int)getpid());
+		made = mkdir(ret_group, 0755) == 0;
+	}
+	if (mounts)
+		endmntent(mounts);
+	return made;
+}
+
+static void write_to(const char *group, const char *file, const char *text)
+{
+	char path[512];
+	FILE *to;
+
+	snprintf(path, sizeof(path), "%s/%s", group, file);
+	to = fopen(path, "we");
+	assert_non_null(to);
+	assert_true(fputs(text, to) >= 0);
+	assert_int_equal(fclose(to), 0);
+}
+
+static void expect_frozen(const char *group, const char *file, const char *frozen,
+			  const char *thawed)
+{
+	char number[16];
+	int status, input;
+	pid_t pid = start_and_wait(become_cat, &input);
+
+	snprintf(number, sizeof(number), "%d", (int)pid);
+	write_to(group, "cgroup.procs", number);
+	assert_false(process_is_stopped(pid));
+	write_to(group, file, frozen);
+	while (!process_is_stopped(pid))
+		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	write_to(group, file, thawed);
+	while (process_is_stopped(pid))
+		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	close(input);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(rmdir(group), 0);
+}
+
+TEST(who_is_frozen_is_stopped)
+{
+	char group[300];
+	bool newer = make_group("cgroup2", "", group, sizeof(group)), older;
+
+	if (newer)
+		expect_frozen(group, "cgroup.freeze", "1", "0");
+	older = make_group("cgroup", "freezer", group, sizeof(group));
+	if (older)
+		expect_frozen(group, "freezer.state", "FROZEN", "THAWED");
+	if (!newer && !older)
+		skip(); /* no group can be made here */
 }
 
 TEST(what_a_thread_waited_is_the_second_figure_of_its_schedstat)
