@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
-from world import HERE, SLOW_S, Attack, Gone, Refused, wait_for
+from freezer import Freezer, freezers
+from world import HERE, SLOW_S, Admin, Attack, Gone, Refused, wait_for
 
 ENVIRONMENT = "those that clear the environment (`env -i`, `sudo`, setuid)"
 ABSOLUTE = "those that open the driver by an absolute path"
@@ -156,6 +158,65 @@ def set_shares(*pairs):
     return disturb
 
 
+def freeze(kind, meanwhile=None, times=3, seconds=1.5):
+    """Its processes are frozen in the midst of whatever they do; `meanwhile` is done then."""
+    def disturb(world, running):
+        wait_for(lambda: theirs(world), 5)
+        with Freezer(kind) as freezer:
+            for _ in range(times):
+                time.sleep(0.3)
+                freezer.freeze(world.attackers())
+                if meanwhile:
+                    meanwhile(world, running)
+                time.sleep(seconds)
+                freezer.thaw()
+    return disturb
+
+
+def suspend_once(world, running):
+    """Its memory is to leave, and may come back."""
+    ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+    time.sleep(0.5)
+    ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+
+
+def flood_set(connections=6, seconds=2.0):
+    """Its owner changes its share as fast as meted takes it, on so many connections, and reads no answer."""
+    pairs = (("weight", "10000"), ("memory", "100MiB"), ("cap", "1%"), ("class", "interactive"), ("memory", "512MiB"), ("cap", "100%"), ("weight", "1"), ("class", "batch"))
+
+    def flood(place, tenant, end):
+        while time.monotonic() < end:
+            try:
+                admin = Admin(place)
+                while time.monotonic() < end:
+                    for key, value in pairs:
+                        admin.send("tenant_set", tenant=tenant, name="", key=key, value=value)
+            except (OSError, Gone, Refused):
+                time.sleep(0.01)
+
+    def disturb(world, running):
+        end = time.monotonic() + seconds
+        floods = [threading.Thread(target=flood, args=(world.folder + "/mete", tenant, end))
+                  for tenant in wait_for(lambda: theirs(world), 5) or () for _ in range(connections)]
+        for one in floods:
+            one.start()
+        for one in floods:
+            one.join()
+        ask_of_theirs(world, "tenant_set", name="", key="memory", value="512MiB")
+    return disturb
+
+
+def both(*disturbances):
+    """All of these at once."""
+    def disturb(world, running):
+        threads = [threading.Thread(target=one, args=(world, running)) for one in disturbances]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    return disturb
+
+
 def listed(*command):
     said = subprocess.run([*command, "--list"], capture_output=True, text=True, check=True).stdout
     return [line.split("\t") for line in said.splitlines()]
@@ -296,6 +357,21 @@ def rows(build):
     for name, error, what in (("moves_taken", errno.ENOSPC, "full"), ("lends_many", errno.ENOMEM, "full"), ("both_lent_forked_died", errno.ENOSPC, "full"),
                               ("store_filled", errno.ENOSPC, "full"), ("moves_taken", errno.EROFS, "read_only"), ("both_expandable", errno.EROFS, "read_only")):
         movable(f"{name}/store_{what}", f"{name} while the store becomes {what.replace('_', '-')} in the middle of a movement", no_room(error), daemon="no_room")
+
+    # Frozen: no signal, and not a stop that a guest or a tracer could see.
+    for kind in freezers():
+        for name in ("turns_children", "turns_spinning", "turns_graphs", "turns_captured", "threads_race", "take-async"):
+            disturbed(f"{name}/frozen_{kind}", f"{name} while its processes are frozen ({kind})", freeze(kind))
+        for name in ("moves_taken", "moves_killed", "both_expandable", "lends_freed", "store_locked"):
+            movable(f"{name}/frozen_out_{kind}", f"{name} while it is frozen ({kind}) and its memory is to leave", freeze(kind, suspend_once))
+        for name in ("moves_taken", "turns_graphs", "image_forged"):
+            movable(f"{name}/frozen_killed_{kind}", f"{name} while it is frozen ({kind}) and meted is killed", freeze(kind, kill_meted(1)), kills=True, slow_s=RESTART_S)
+    for name in ("take-linear", "threads_race", "turns_children", "moves_taken"):
+        disturbed(name + "/set_flooded", f"{name} while its owner changes its share as fast as meted takes it", flood_set())
+    for name in ("moves_taken", "turns_children", "both_few_files"):
+        movable(name + "/set_flooded_killed", f"{name} likewise, and meted is killed three times", both(flood_set(), kill_meted(3, 0.6)), kills=True, slow_s=RESTART_S)
+    for name in ("image_forged", "image_forged_copy", "interposed_apart", "places_closed", "both_limits_low"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
 
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))
