@@ -122,6 +122,11 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 			       "only one");
 		return;
 	}
+	if (guest_is_elsewhere(c)) {
+		caller_dismiss(c, id, WIRE_REFUSED_IDENTITY,
+			       "this process belongs to another tenant: a process has one share");
+		return;
+	}
 	if (guest_join(c, hello, &g) < 0) {
 		caller_dismiss(c, id, WIRE_REFUSED_FULL, "meted has no room for another process");
 		return;

@@ -201,6 +201,20 @@ bool guest_is_unclear(const struct caller *c, const struct wire_hello *hello)
 	return g && g->process.image != c->process.image && guest_is_another(c, hello);
 }
 
+/* The driver says what a process holds, not for which tenant. */
+bool guest_is_elsewhere(const struct caller *c)
+{
+	list_for_each(link, &c->tenant->daemon->tenants.all)
+	{
+		const struct tenant *t = list_entry(link, struct tenant, link);
+		const struct guest *g = t == c->tenant ? NULL : find(t, &c->process);
+
+		if (g && !was_replaced(g))
+			return true;
+	}
+	return false;
+}
+
 /* -ENOSPC: there is no room for it. */
 static int take_seats(struct guest *g)
 {

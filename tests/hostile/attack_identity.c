@@ -51,19 +51,41 @@ void attack_image_forged(void)
 	take_in_children();
 }
 
-/* A second copy of the library says HELLO for what seems to be another program. */
-void attack_image_forged_copy(void)
+/* A second copy of the library, with a context of its own. */
+static void take_by_second_copy(void)
 {
+	void *copy = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
 	CUcontext context;
-	void *copy;
 
-	take_everything();
-	disguise();
-	copy = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
 	if (copy && ((api_fn_cuInit *)dlsym(copy, "cuInit"))(0) == CUDA_SUCCESS &&
 	    ((api_fn_cuCtxCreate_v2 *)dlsym(copy, "cuCtxCreate_v2"))(&context, 0, g.device) ==
 		    CUDA_SUCCESS)
 		take_everything_by((api_fn_cuMemAlloc_v2 *)dlsym(copy, "cuMemAlloc_v2"));
+}
+
+/* It says HELLO for what seems to be another program. */
+void attack_image_forged_copy(void)
+{
+	take_everything();
+	disguise();
+	take_by_second_copy();
+	take_in_children();
+	take_everything();
+}
+
+/* Under a `mete run` within a `mete run`: a process of both tenants, with children in each. */
+void attack_two_shares(void)
+{
+	const char *outer = getenv("HOSTILE_OUTER"), *given = getenv("METE_SOCKET");
+	char inner[4096];
+
+	snprintf(inner, sizeof(inner), "%s", given ? given : "");
+	if (outer)
+		setenv("METE_SOCKET", outer, 1);
+	start_and_take();
+	take_in_children();
+	setenv("METE_SOCKET", inner, 1);
+	take_by_second_copy();
 	take_in_children();
 	take_everything();
 }

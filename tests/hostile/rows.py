@@ -230,6 +230,7 @@ DISTURBED = dict.fromkeys(["moved_never", "moved_at_once", "moved_forth_and_back
 NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB -- {attack} take-linear <&3 & done; wait",
           "nested_names": "exec 3<&0; for n in neighbour \"$(printf 'a\\033[2J\\n')\" attacker; do "
                           "{mete} run -q --name \"$n\" --memory 400MiB -- {attack} take-async <&3 & done; wait",
+          "nested_shares": "exec 3<&0; export HOSTILE_OUTER=$METE_SOCKET; {mete} run -q --memory 400MiB -- {attack} two_shares <&3 & wait",
           "nested_lenders": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB --swap auto -- {attack} lends_killed <&3 & done; wait"}
 
 
@@ -266,6 +267,7 @@ def rows(build):
         one[name] = Attack(name, tries, [*doors, name], quick=name in QUICK, daemon="doors")
     for name, tries in (("nested", "three mete run within it, each with most of its limit, that take"),
                         ("nested_names", "likewise, by the neighbour's name and by one of control characters"),
+                        ("nested_shares", "a process that belongs to its tenant and to one within it, and takes as either"),
                         ("nested_lenders", "likewise, whose lenders are killed with what they lent open")):
         one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], exact=is_exact(name),
                            quick=name in QUICK)
@@ -370,7 +372,7 @@ def rows(build):
         disturbed(name + "/set_flooded", f"{name} while its owner changes its share as fast as meted takes it", flood_set())
     for name in ("moves_taken", "turns_children", "both_few_files"):
         movable(name + "/set_flooded_killed", f"{name} likewise, and meted is killed three times", both(flood_set(), kill_meted(3, 0.6)), kills=True, slow_s=RESTART_S)
-    for name in ("image_forged", "image_forged_copy", "interposed_apart", "places_closed", "both_limits_low"):
+    for name in ("image_forged", "image_forged_copy", "nested_shares", "interposed_apart", "places_closed", "both_limits_low"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
 
     def several(names, between, tries, command, **more):
