@@ -137,6 +137,13 @@ void say(const char *format, ...)
 	va_end(arguments);
 }
 
+void say_lack(const char *call)
+{
+	say("the system call %s is refused to this program, and mete needs it: allow it in the "
+	    "program's seccomp filter (of a container: in its seccomp profile)",
+	    call);
+}
+
 void say_aside(const char *format, ...)
 {
 	va_list arguments;

@@ -22,5 +22,8 @@ void say(const char *format, ...) printf_like(1, 2);
  * standard error cannot take it at once, it is dropped. */
 void say_aside(const char *format, ...) printf_like(1, 2);
 
+/* Says that the kernel refuses this program a system call, which a filter makes it do. */
+void say_lack(const char *call);
+
 /* The formatter alone: returns the length written, NUL excluded; always terminates. */
 size_t say_format(char *out, size_t size, const char *format, ...) printf_like(3, 4);

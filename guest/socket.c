@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,6 +55,28 @@ const char *socket_reason(int error)
 	}
 }
 
+static const char *_Atomic lacking;
+
+/* -errno of a call that has just failed. None of them fails so for another reason. */
+static int failed(const char *call)
+{
+	int error = errno;
+
+	if (error == EPERM || error == ENOSYS)
+		atomic_store(&lacking, call);
+	return -error;
+}
+
+bool socket_say_lack(void)
+{
+	static _Atomic bool said;
+	const char *call = atomic_exchange(&lacking, NULL);
+
+	if (call && !atomic_exchange(&said, true))
+		say_lack(call);
+	return call;
+}
+
 /* Above 2: a program that closed its standard descriptors must not find ours there. */
 static int out_of_the_way(int fd)
 {
@@ -71,8 +94,10 @@ static bool identify(int fd, struct socket *ret_socket)
 {
 	struct stat about;
 
-	if (syscall(SYS_fstat, fd, &about) != 0)
+	if (syscall(SYS_fstat, fd, &about) != 0) {
+		best_effort(failed("fstat"));
 		return false;
+	}
 	*ret_socket = (struct socket){fd + 1, about.st_dev, about.st_ino};
 	return true;
 }
@@ -87,12 +112,14 @@ int socket_connect(const char *path, struct socket *ret_socket)
 	memcpy(to.sun_path, path, strlen(path) + 1);
 	fd = out_of_the_way(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
-		return -errno;
+		return failed("socket");
 	do {
-		r = connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ? -errno : 0;
+		r = connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ? failed("connect") : 0;
 	} while (r == -EINTR);
 	/* From now on a call that must not wait has a flag for that. */
-	if (r == 0 && (fcntl(fd, F_SETFL, 0) < 0 || !identify(fd, ret_socket)))
+	if (r == 0 && fcntl(fd, F_SETFL, 0) < 0)
+		r = failed("fcntl");
+	if (r == 0 && !identify(fd, ret_socket))
 		r = -EBADF;
 	if (r < 0)
 		close(fd);
@@ -116,7 +143,7 @@ int socket_send(const struct socket *socket, const struct wire_message *message)
 	if (!socket_is_ours(socket))
 		return -ESTALE;
 	while (send(socket->fd - 1, frame, size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		r = -errno;
+		r = failed("sendto");
 		if (r != -EINTR)
 			break;
 		r = 0;
@@ -169,7 +196,7 @@ int socket_receive(const struct socket *socket, struct wire_message *ret_message
 		size = recvmsg(socket->fd - 1, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (size < 0 && errno == EINTR);
 	if (size < 0)
-		return -errno;
+		return failed("recvmsg");
 	take_descriptors(&header, fds);
 	if (size == 0)
 		return -ECONNRESET;
@@ -197,13 +224,17 @@ int socket_wait(const struct socket *socket, short events, int wait_us)
 
 	if (!socket_is_ours(socket))
 		return -ESTALE;
-	if (wait_us < 0 && events == POLLIN)
-		return wait_for_ever(socket->fd - 1);
+	if (wait_us < 0 && events == POLLIN) {
+		r = wait_for_ever(socket->fd - 1);
+		/* Where recvfrom() is forbidden it is waited by the second. */
+		if (r != -EPERM && r != -ENOSYS)
+			return r;
+	}
 	if (wait_us < 0)
 		limit.tv_sec = 1;
 	r = ppoll(&about, 1, &limit, NULL);
 	if (r < 0)
-		return errno == EINTR ? 0 : -errno;
+		return errno == EINTR ? 0 : failed("ppoll");
 	return r;
 }
 

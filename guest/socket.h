@@ -31,6 +31,10 @@ must_check int socket_connect(const char *path, struct socket *ret_socket);
 /* For a sentence: why socket_connect() failed. */
 const char *socket_reason(int error);
 
+/* Whether a call of this file was refused as such since the last time, so that the next attempt
+ * would end alike. It is said which, once. */
+bool socket_say_lack(void);
+
 bool socket_is_ours(const struct socket *socket);
 
 /* 0; -EAGAIN: the daemon does not read; <0: the connection is lost. */

@@ -221,7 +221,7 @@ static void make_room_for_files(const struct rlimit *files)
 	(void)last;
 }
 
-/* A guest needs two descriptors. */
+/* A guest needs three descriptors. */
 static void raise_limits(void)
 {
 	struct rlimit files;

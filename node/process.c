@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,7 @@
 #include "base/file.h"
 
 /* Fields of /proc/PID/stat, see proc(5). A reader that may not trace the process sees code = 1 and
- * stack = 0. A process without memory of its own (it is ending, or in the middle of execve()) has
- * code = 0 for every reader. */
+ * stack = 0. */
 enum {
 	STAT_STATE = 3,
 	STAT_PARENT = 4,
@@ -77,11 +77,29 @@ struct process_identity process_identify(pid_t pid)
 	return (struct process_identity){pid, fields.started, image_of(&fields)};
 }
 
+/* Who is frozen waits in a function of the kernel, and its state is that of many waits: D by the
+ * freezer of version 1, S by that of version 2. */
+static bool is_frozen(pid_t pid, char state)
+{
+	owned(free) char *place = NULL;
+	char path[64];
+	size_t size;
+
+	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)pid);
+	if (file_slurp(path, 128, &place, &size) < 0)
+		return false;
+	if (state == 'D')
+		return strcmp(place, "__refrigerator") == 0;
+	/* The latter where the compiler has put the former into it. */
+	return state == 'S' &&
+	       (strcmp(place, "do_freezer_trap") == 0 || strcmp(place, "get_signal") == 0);
+}
+
 bool process_is_stopped(pid_t pid)
 {
 	char state = read_stat(pid).state;
 
-	return state == 'T' || state == 't';
+	return state == 'T' || state == 't' || is_frozen(pid, state);
 }
 
 uint64_t process_parse_queued(const char *schedstat)
@@ -152,14 +170,34 @@ bool process_is_kernels(pid_t pid)
 	return read_stat(pid).flags & FLAG_KERNELS;
 }
 
-int process_was_replaced(const struct process_identity *process)
+int process_open_memory(pid_t pid)
 {
-	struct stat_fields fields = read_stat(process->pid);
-	uint64_t image = image_of(&fields);
+	char path[64];
+	int fd;
 
-	if (!process->image || fields.started != process->started || fields.flags & FLAG_EXITING)
-		return 0;
-	return !fields.code || (image && image != process->image);
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* An open list of mappings stays that of the memory that it was opened for. It ends at once when
+ * that memory is gone, and has a line as long as anybody uses it. */
+static bool is_gone(int memory_fd)
+{
+	char first;
+
+	return memory_fd >= 0 && pread(memory_fd, &first, 1, 0) == 0;
+}
+
+bool process_was_replaced(const struct process_identity *process, int memory_fd)
+{
+	struct stat_fields fields;
+
+	if (!is_gone(memory_fd))
+		return false;
+	/* Read after that: who ends says so before its memory goes. */
+	fields = read_stat(process->pid);
+	return fields.started == process->started && !(fields.flags & FLAG_EXITING);
 }
 
 uint64_t process_started(pid_t pid)

@@ -15,15 +15,22 @@
 struct process_identity {
 	pid_t pid;
 	uint64_t started;
-	uint64_t image; /* changes with execve(); 0: /proc does not show it for this process */
+	/* Changes with execve(), and as the process likes (PR_SET_MM_MAP): a hint. 0: /proc does
+	 * not show it for this process. */
+	uint64_t image;
 };
 
 struct process_identity process_identify(pid_t pid);
 
-/* Returns true if the process has become another program since it was identified, or is about to.
- * Returns false if this is unknown, and while the process ends, because the driver still holds its
- * memory then. */
-int process_was_replaced(const struct process_identity *process);
+/* A descriptor of the memory that the process has now, which execve() leaves behind. -EACCES: this
+ * reader may not see it; -ESRCH: the process has none any more. */
+must_check int process_open_memory(pid_t pid);
+
+/* Returns true if the process has become another program since `memory_fd` was opened: it lives,
+ * and nobody uses that memory any more. Returns false if this is unknown (`memory_fd` is negative),
+ * while somebody else looks at the former memory or shares it, and while the process ends, because
+ * the driver still holds what it held for it then. */
+bool process_was_replaced(const struct process_identity *process, int memory_fd);
 
 /* In clock ticks since the machine's start; 0: no such process, or /proc does not show it. */
 uint64_t process_started(pid_t pid);
@@ -35,7 +42,8 @@ pid_t process_parent(pid_t pid);
  * for it. A process that is about to end has not ended. Returns false if this is unknown. */
 int process_is_over(pid_t pid);
 
-/* Whether it is stopped, by a signal or a debugger. Returns false if this is unknown. */
+/* Whether it is stopped, by a signal or a debugger, or frozen by its control group. Returns false
+ * if this is unknown. */
 bool process_is_stopped(pid_t pid);
 
 /* How long its threads have waited for a processor, in all, since they began. A thread that waits

@@ -177,16 +177,17 @@ void ledger_lift(struct ledger_account *account)
 	if (account->above)
 		account->above->within++;
 	from->below -= charged_all(account);
+	from->unsaid_within -= account->unsaid + account->unsaid_within;
 }
 
 void ledger_close(struct ledger *l, struct ledger_account *account)
 {
 	if (!account || !account->device)
 		return;
+	ledger_expect(l, account, 0, 0);
 	if (account->above)
 		account->above->within--;
 	account->above = NULL;
-	ledger_expect(l, account, 0, 0);
 	ledger_unsettled(l, account, LEDGER_SETTLED);
 	list_remove(&account->changed);
 	list_remove(&account->over);
@@ -325,7 +326,7 @@ int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t alloca
 	set_unsaid(a, left_of(a->unsaid, now.allocated + now.residual));
 	if (credit_bytes > account_room(a))
 		return LEDGER_OVER;
-	if (full_above(a, credit_bytes) ||
+	if (full_above(a, credit_bytes) || may_be_held(a, credit_bytes) ||
 	    credit_bytes > left_of(device_room(a->device), unsaid(a->device, a)))
 		return LEDGER_FULL;
 	set_unsaid(a, left_of(a->unsaid, credit_bytes));

@@ -52,7 +52,8 @@
  *     one's limit. Asks wait for room within the outer account as they do for room on the device,
  *     and delay only asks within that account. Within an outer account of several owners
  *     (ledger_several()), each account counts as it does on the device (law 10), plus its evicted
- *     memory;
+ *     memory. What guests that are expected may hold (ledger_expect()) is reserved in the accounts
+ *     around theirs, too, and from those within it;
  * 13. memory in use that belongs to no account (`outside`) is not room; asks wait for it as they do
  *     for memory of others;
  * 14. no ask is granted while a measurement is owed to its account (LEDGER_OWED): memory that a

@@ -69,6 +69,7 @@ struct ledger_account {
 	uint64_t booked;       /* what it counts for */
 	uint64_t most_charged; /* ever */
 	uint64_t unsaid;       /* what expected guests may hold beyond what they have stated */
+	uint64_t unsaid_within; /* likewise, of the accounts within this one */
 	int expected, held;
 	enum ledger_unsettled unsettled;
 };
@@ -205,7 +206,22 @@ static inline uint64_t unsaid(const struct ledger_device *d, const struct ledger
 static inline void set_unsaid(struct ledger_account *a, uint64_t bytes)
 {
 	a->device->unsaid += bytes - a->unsaid;
+	for (struct ledger_account *at = a->above; at; at = at->above)
+		at->unsaid_within += bytes - a->unsaid;
 	a->unsaid = bytes;
+}
+
+/* Whether the account, or one around it, has room for so many bytes only if guests of others there
+ * hold less than they may: they are expected, and have not stated it yet. */
+static inline bool may_be_held(const struct ledger_account *a, uint64_t bytes)
+{
+	for (const struct ledger_account *at = a; at; at = at->above) {
+		uint64_t others = at->unsaid + at->unsaid_within - a->unsaid;
+
+		if (bytes <= account_room(at) && bytes > left_of(account_room(at), others))
+			return true;
+	}
+	return false;
 }
 
 static inline void note_change(struct ledger_account *a)

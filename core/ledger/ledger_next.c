@@ -309,7 +309,8 @@ static enum outcome decide(struct ledger *l, struct ask *ask, uint64_t now_ns, i
 	struct ledger_account *part;
 
 	/* Until the expected guests have come; asks that may wait keep their places. */
-	if (a->expected || a->held || (a->unsettled == LEDGER_OWED && awaits_look(l, ask)))
+	if (a->expected || a->held || (a->unsettled == LEDGER_OWED && awaits_look(l, ask)) ||
+	    may_be_held(a, bytes))
 		return STAYS;
 	if (bytes <= account_room(a) && bytes <= room &&
 	    bytes > left_of(room, unsaid(a->device, NULL))) {

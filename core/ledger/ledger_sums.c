@@ -8,6 +8,7 @@ int ledger_fits(const struct ledger *l, const struct ledger_holder *holder, uint
 
 	(void)l;
 	return !a->expected && bytes <= account_room(a) && !full_above(a, bytes) &&
+	       !may_be_held(a, bytes) &&
 	       bytes <= left_of(device_room(a->device), unsaid(a->device, NULL));
 }
 

@@ -125,6 +125,8 @@ static int from_daemon(enum wire_library library, struct driver_file *file)
 	wire_text sentence = {"it does not answer"};
 	int fd = -1, r = ask_in_time(library, &fd, &sentence);
 
+	if (r < 0 && socket_say_lack())
+		return -1;
 	if (r < 0) {
 		say("no driver: meted (%s) did not hand out %s: %s", PLACE_GUEST_SOCKET,
 		    names[library], sentence.text);

@@ -137,15 +137,23 @@ bool real_is_driver(const void *address)
 	return (uintptr_t)address >= driver.begin && (uintptr_t)address < driver.end;
 }
 
-/* Chooses how functions are found: by the library's own table, if that agrees with dlsym() about
- * `known`. */
+/* Chooses how functions are found: by the library's own table, if that has `known` and dlsym() does
+ * not find another function of that name in the library. What it finds elsewhere is another
+ * library's: one that is preloaded and has a dlsym() of its own (HAMi's, nvshare's), whose
+ * functions would lead back to us. */
 static void library_take(struct library *library, unsigned known)
 {
-	void *there = dlsym(library->handle, name_of(known));
+	const struct link_map *object = library->handle; /* dlinfo(3) */
+	struct symbols *symbols = &library->symbols;
+	uintptr_t there = (uintptr_t)dlsym(library->handle, name_of(known)), own;
 
-	library->plain = there && symbols_open(&library->symbols, there) == 0 &&
-			 library->symbols.last - library->symbols.first <= ADDRESSES_MAX;
-	library->plain = library->plain && find(known) == there;
+	library->plain = symbols_open(symbols, object->l_ld) == 0 &&
+			 symbols->last - symbols->first <= ADDRESSES_MAX;
+	own = library->plain ? (uintptr_t)find(known) : 0;
+	library->plain = own && (own == there || there < symbols->begin || there >= symbols->end);
+	/* Otherwise the driver is where that is, which may be a library that this one needs. */
+	if (!library->plain)
+		best_effort(symbols_open(symbols, (void *)there));
 }
 
 /* dlsym() may not be called by any thread at any time: so all functions are found now. */

@@ -305,7 +305,9 @@ int agent_start(void)
 {
 	int r = threads_start(run);
 
-	if (r < 0)
+	if (r == -EPERM)
+		say_lack("clone3");
+	else if (r < 0)
 		say("the guest's agent thread cannot be started: %s",
 		    r == -EAGAIN ? "too many processes or threads" : "no memory");
 	return r;

@@ -76,6 +76,8 @@ static int outcome(int r)
 {
 	if (r == -ESTALE)
 		nudge();
+	else if (r < 0 && r != -EAGAIN)
+		best_effort(socket_say_lack());
 	return r == 0 || r == -EAGAIN ? r : -ENOTCONN;
 }
 

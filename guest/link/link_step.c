@@ -114,6 +114,8 @@ static int give_up(int error)
 static int broken(bool silent)
 {
 	lose();
+	if (socket_say_lack())
+		return give_up(-EPERM);
 	if (!joining()) {
 		try_again(RETRY_FIRST_MS, RETRY_LAST_MS);
 		return 0;
@@ -160,6 +162,8 @@ static int not_connected(int error, const char *path)
 {
 	bool comes = error == -ECONNREFUSED || error == -EAGAIN;
 
+	if (socket_say_lack())
+		return give_up(error);
 	if (!joining()) {
 		try_again(RETRY_FIRST_MS, RETRY_LAST_MS);
 		return 0;

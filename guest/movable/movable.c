@@ -153,26 +153,20 @@ uint64_t movable_unback_first(struct movable_area *area, uint32_t count)
 	return bytes;
 }
 
-/* Reserves addresses, and backs all of them with memory. */
+/* Backs all of it with memory. */
 static CUresult furnish(struct movable_area *area)
 {
-	CUdeviceptr base = 0;
+	CUresult r = CUDA_SUCCESS;
 	uint32_t backed = 0;
-	CUresult r = driver_call(real(cuMemAddressReserve)(&base, area->bytes, BLOCKS_BYTES, 0, 0));
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	movable_area_place(area, base);
 	while (r == CUDA_SUCCESS && backed < area->count) {
 		r = movable_back(&area->block[backed]);
 		backed += r == CUDA_SUCCESS;
 	}
 	if (r == CUDA_SUCCESS)
-		r = movable_access(base, area->bytes);
-	if (r == CUDA_SUCCESS)
-		return r;
-	best_effort(movable_unback_first(area, backed));
-	best_effort(driver_call(real(cuMemAddressFree)(base, area->bytes)));
+		r = movable_access(area->base, area->bytes);
+	if (r != CUDA_SUCCESS)
+		best_effort(movable_unback_first(area, backed));
 	return r;
 }
 
@@ -247,11 +241,17 @@ CUresult movable_enter(struct movable_area *area, int device, struct movable_cha
 }
 
 /* Granted memory may not be available, because somebody has memory that the daemon has not seen
- * yet. The daemon looks, and others make room. */
+ * yet. The daemon looks, and others make room. Addresses that cannot be had are this process's own
+ * want (RLIMIT_AS), and nobody makes room for them. */
 static CUresult furnish_in_time(struct movable_area *area, int device)
 {
-	CUresult r = furnish(area);
+	CUdeviceptr base = 0;
+	CUresult r = driver_call(real(cuMemAddressReserve)(&base, area->bytes, BLOCKS_BYTES, 0, 0));
 
+	if (r != CUDA_SUCCESS)
+		return r;
+	movable_area_place(area, base);
+	r = furnish(area);
 	for (int i = 0; r == CUDA_ERROR_OUT_OF_MEMORY && i < ROOM_MS / MOVABLE_CHECK_MS; i++) {
 		uint32_t seen = atomic_load(&movable_.arrivals);
 
@@ -259,6 +259,8 @@ static CUresult furnish_in_time(struct movable_area *area, int device)
 		futex_wait(&movable_.arrivals, seen, MOVABLE_CHECK_MS, FUTEX_PRIVATE_FLAG);
 		r = furnish(area);
 	}
+	if (r != CUDA_SUCCESS)
+		best_effort(driver_call(real(cuMemAddressFree)(base, area->bytes)));
 	return r;
 }
 

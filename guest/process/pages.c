@@ -164,6 +164,16 @@ static int adopt_own(int fd)
 	return 0;
 }
 
+/* Pages that come later take the place of this one by mremap(). Without that, a gate would stay as
+ * it is when meted has gone. */
+static int remappable(void *page)
+{
+	if (syscall(SYS_mremap, page, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE, 0) != -1)
+		return 0;
+	say_lack("mremap");
+	return -EPERM;
+}
+
 int pages_adopt(int own_fd, int tenant_fd)
 {
 	owned(close) int mine = own_fd, tenant = tenant_fd;
@@ -176,6 +186,8 @@ int pages_adopt(int own_fd, int tenant_fd)
 	if (seen == MAP_FAILED)
 		return -errno;
 	r = tenant_page_bad(seen);
+	if (r == 0)
+		r = remappable(seen);
 	if (r == 0)
 		r = adopt_own(mine);
 	held_drop();

@@ -110,10 +110,21 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 		caller_dismiss(c, id, WIRE_REFUSED_FULL, "too many processes are connected");
 		return;
 	}
+	if (guest_is_unclear(c, hello)) {
+		/* Without an answer: it comes again in some milliseconds (guest/link/link_step.c).
+		 */
+		caller_close(c);
+		return;
+	}
 	if (guest_is_another(c, hello)) {
 		caller_dismiss(c, id, WIRE_REFUSED_IDENTITY,
 			       "another copy of mete's library already serves this process: load "
 			       "only one");
+		return;
+	}
+	if (guest_is_elsewhere(c)) {
+		caller_dismiss(c, id, WIRE_REFUSED_IDENTITY,
+			       "this process belongs to another tenant: a process has one share");
 		return;
 	}
 	if (guest_join(c, hello, &g) < 0) {

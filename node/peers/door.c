@@ -57,6 +57,9 @@ int door_listen(const char *path, unsigned mode, uid_t owner, int *ret_fd, struc
 	before = umask(0777 &
 		       ~mode); /* only one thread uses files so far: the mode is set at once */
 	r = bind(fd, (struct sockaddr *)&address, sizeof(address));
+	/* Where no file can be made any more, the former socket's place is the last one. */
+	if (r != 0 && errno == ENOSPC && unlink(path) == 0)
+		r = bind(fd, (struct sockaddr *)&address, sizeof(address));
 	umask(before);
 	/* Write access allows connecting. If the owner is another user, only that user has it. */
 	if (r == 0 && owner != geteuid())

@@ -24,11 +24,15 @@
 /* The page of a guest that has not been connected to this daemon yet. */
 static const struct wire_own_page blank;
 
+static const uint64_t AGAIN_NS = 1000000000;
+
 static void on_death_closed(struct loop_watch *watch)
 {
 	struct guest *g = container_of(watch, struct guest, death);
 
 	close(g->pidfd);
+	if (g->memory_fd >= 0)
+		close(g->memory_fd);
 	page_done(&g->page);
 	free(g->program);
 	free(g);
@@ -63,6 +67,7 @@ void guest_leave(struct guest *g, const char *reason)
 		return;
 	book_refresh_guest(g);
 	list_remove(&g->link);
+	flow_go_on(&g->again);
 	t->guest_count--;
 	d->tenants.guest_count--;
 	g->caller = NULL;
@@ -109,16 +114,42 @@ static void on_death(struct loop_watch *watch, int events)
 	guest_leave(container_of(watch, struct guest, death), NULL);
 }
 
+static bool was_replaced(const struct guest *g)
+{
+	return process_was_replaced(&g->process, g->memory_fd);
+}
+
+/* Its connection has ended and it looks like another program, but its memory is used still: a
+ * reader of it may only have been in the middle of that. Who pretends to be another program stays
+ * charged.
+ */
+static void ask_again(struct guest *g)
+{
+	if (process_identify(g->pid).image != g->process.image)
+		flow_pause(&g->tenant->daemon->flows, &g->again, AGAIN_NS);
+}
+
+static void on_again(struct flow_pause *pause)
+{
+	struct guest *g = container_of(pause, struct guest, again);
+
+	if (was_replaced(g))
+		guest_leave(g, NULL);
+	else if (!g->caller)
+		ask_again(g);
+}
+
 void guest_away(struct guest *g, const char *reason)
 {
 	struct tenant *t = g->tenant;
 	struct daemon *d = t->daemon;
 
-	if (process_ended(g->pidfd) || process_was_replaced(&g->process)) {
+	if (process_ended(g->pidfd) || was_replaced(g)) {
 		g->caller = NULL;
 		guest_leave(g, reason);
 		return;
 	}
+	ask_again(g);
 	book_refresh_guest(g);
 	g->caller = NULL;
 	move_away(g);
@@ -160,8 +191,28 @@ bool guest_is_another(const struct caller *c, const struct wire_hello *hello)
 {
 	const struct guest *g = find(c->tenant, &c->process);
 
-	return g && g->process.image == c->process.image && g->copy && hello->copy &&
-	       g->copy != hello->copy;
+	return g && g->copy && hello->copy && g->copy != hello->copy && !was_replaced(g);
+}
+
+bool guest_is_unclear(const struct caller *c, const struct wire_hello *hello)
+{
+	const struct guest *g = find(c->tenant, &c->process);
+
+	return g && g->process.image != c->process.image && guest_is_another(c, hello);
+}
+
+/* The driver says what a process holds, not for which tenant. */
+bool guest_is_elsewhere(const struct caller *c)
+{
+	list_for_each(link, &c->tenant->daemon->tenants.all)
+	{
+		const struct tenant *t = list_entry(link, struct tenant, link);
+		const struct guest *g = t == c->tenant ? NULL : find(t, &c->process);
+
+		if (g && !was_replaced(g))
+			return true;
+	}
+	return false;
 }
 
 /* -ENOSPC: there is no room for it. */
@@ -203,12 +254,16 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 	g->came_ns = loop_now_ns();
 	g->page.fd = -1;
 	g->own = &blank;
-	r = take_seats(g);
+	g->again.over = on_again;
+	g->memory_fd = process_open_memory(process->pid);
+	r = g->memory_fd == -EMFILE || g->memory_fd == -ENFILE ? g->memory_fd : take_seats(g);
 	if (r == 0)
 		r = loop_watch(&d->loop, &g->death, pidfd, LOOP_READ, on_death);
 	if (r < 0) {
 		for (uint32_t i = 0; i < t->devices; i++)
 			ledger_leave(d->book.ledger, take(g->device[i].holder));
+		if (g->memory_fd >= 0)
+			close(g->memory_fd);
 		close(pidfd);
 		free(g);
 		return r;
@@ -296,7 +351,7 @@ static int find_or_make(struct caller *c, uint64_t copy, struct guest **ret_gues
 	bool unwritten = false;
 	int r;
 
-	if (g && g->process.image != c->process.image)
+	if (g && was_replaced(g))
 		former = take(g);
 	if (!g) {
 		r = make(c->tenant, &c->process, take_fd(&c->pidfd), &g);

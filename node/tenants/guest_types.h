@@ -10,6 +10,7 @@
 #include "core/ledger/ledger.h"
 #include "core/ledger/residual.h"
 #include "node/move/move_types.h"
+#include "node/peers/flow.h"
 #include "node/process.h"
 #include "node/tenants/page.h"
 #include "wire/page.h"
@@ -46,6 +47,8 @@ struct guest {
 	pid_t pid;
 	struct process_identity process;
 	int pidfd;
+	int memory_fd;		 /* process_open_memory(); -1: it cannot be looked at */
+	struct flow_pause again; /* while it is not clear whether it is that program still */
 	struct loop_watch death;
 	struct page page;
 	const struct wire_own_page *own; /* page.memory: believed within bounds only */

@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
-from world import HERE, SLOW_S, Attack, Gone, Refused, wait_for
+from freezer import Freezer, freezers
+from world import HERE, SLOW_S, Admin, Attack, Gone, Refused, wait_for
 
 ENVIRONMENT = "those that clear the environment (`env -i`, `sudo`, setuid)"
 ABSOLUTE = "those that open the driver by an absolute path"
@@ -28,7 +30,7 @@ CAPPED = ("--cap", "20%", "--weight", "1000")
 # Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
 RESTART_S = 15.0  # a restarted meted waits for guests that were there (--grace)
-QUICK = {"take-linear", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
+QUICK = {"take-linear", "image_forged", "image_forged_copy", "interposed_apart", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
          "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",
          "pools_exchanged", "graph_updates", "captures_of_others", "lends_freed", "flight_forged", "moved_forth_and_back", "segments_of_the_dying",
@@ -156,6 +158,65 @@ def set_shares(*pairs):
     return disturb
 
 
+def freeze(kind, meanwhile=None, times=3, seconds=1.5):
+    """Its processes are frozen in the midst of whatever they do; `meanwhile` is done then."""
+    def disturb(world, running):
+        wait_for(lambda: theirs(world), 5)
+        with Freezer(kind) as freezer:
+            for _ in range(times):
+                time.sleep(0.3)
+                freezer.freeze(world.attackers())
+                if meanwhile:
+                    meanwhile(world, running)
+                time.sleep(seconds)
+                freezer.thaw()
+    return disturb
+
+
+def suspend_once(world, running):
+    """Its memory is to leave, and may come back."""
+    ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+    time.sleep(0.5)
+    ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+
+
+def flood_set(connections=6, seconds=2.0):
+    """Its owner changes its share as fast as meted takes it, on so many connections, and reads no answer."""
+    pairs = (("weight", "10000"), ("memory", "100MiB"), ("cap", "1%"), ("class", "interactive"), ("memory", "512MiB"), ("cap", "100%"), ("weight", "1"), ("class", "batch"))
+
+    def flood(place, tenant, end):
+        while time.monotonic() < end:
+            try:
+                admin = Admin(place)
+                while time.monotonic() < end:
+                    for key, value in pairs:
+                        admin.send("tenant_set", tenant=tenant, name="", key=key, value=value)
+            except (OSError, Gone, Refused):
+                time.sleep(0.01)
+
+    def disturb(world, running):
+        end = time.monotonic() + seconds
+        floods = [threading.Thread(target=flood, args=(world.folder + "/mete", tenant, end))
+                  for tenant in wait_for(lambda: theirs(world), 5) or () for _ in range(connections)]
+        for one in floods:
+            one.start()
+        for one in floods:
+            one.join()
+        ask_of_theirs(world, "tenant_set", name="", key="memory", value="512MiB")
+    return disturb
+
+
+def both(*disturbances):
+    """All of these at once."""
+    def disturb(world, running):
+        threads = [threading.Thread(target=one, args=(world, running)) for one in disturbances]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    return disturb
+
+
 def listed(*command):
     said = subprocess.run([*command, "--list"], capture_output=True, text=True, check=True).stdout
     return [line.split("\t") for line in said.splitlines()]
@@ -169,6 +230,7 @@ DISTURBED = dict.fromkeys(["moved_never", "moved_at_once", "moved_forth_and_back
 NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB -- {attack} take-linear <&3 & done; wait",
           "nested_names": "exec 3<&0; for n in neighbour \"$(printf 'a\\033[2J\\n')\" attacker; do "
                           "{mete} run -q --name \"$n\" --memory 400MiB -- {attack} take-async <&3 & done; wait",
+          "nested_shares": "exec 3<&0; export HOSTILE_OUTER=$METE_SOCKET; {mete} run -q --memory 400MiB -- {attack} two_shares <&3 & wait",
           "nested_lenders": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB --swap auto -- {attack} lends_killed <&3 & done; wait"}
 
 
@@ -205,6 +267,7 @@ def rows(build):
         one[name] = Attack(name, tries, [*doors, name], quick=name in QUICK, daemon="doors")
     for name, tries in (("nested", "three mete run within it, each with most of its limit, that take"),
                         ("nested_names", "likewise, by the neighbour's name and by one of control characters"),
+                        ("nested_shares", "a process that belongs to its tenant and to one within it, and takes as either"),
                         ("nested_lenders", "likewise, whose lenders are killed with what they lent open")):
         one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], exact=is_exact(name),
                            quick=name in QUICK)
@@ -296,6 +359,21 @@ def rows(build):
     for name, error, what in (("moves_taken", errno.ENOSPC, "full"), ("lends_many", errno.ENOMEM, "full"), ("both_lent_forked_died", errno.ENOSPC, "full"),
                               ("store_filled", errno.ENOSPC, "full"), ("moves_taken", errno.EROFS, "read_only"), ("both_expandable", errno.EROFS, "read_only")):
         movable(f"{name}/store_{what}", f"{name} while the store becomes {what.replace('_', '-')} in the middle of a movement", no_room(error), daemon="no_room")
+
+    # Frozen: no signal, and not a stop that a guest or a tracer could see.
+    for kind in freezers():
+        for name in ("turns_children", "turns_spinning", "turns_graphs", "turns_captured", "threads_race", "take-async"):
+            disturbed(f"{name}/frozen_{kind}", f"{name} while its processes are frozen ({kind})", freeze(kind))
+        for name in ("moves_taken", "moves_killed", "both_expandable", "lends_freed", "store_locked"):
+            movable(f"{name}/frozen_out_{kind}", f"{name} while it is frozen ({kind}) and its memory is to leave", freeze(kind, suspend_once))
+        for name in ("moves_taken", "turns_graphs", "image_forged"):
+            movable(f"{name}/frozen_killed_{kind}", f"{name} while it is frozen ({kind}) and meted is killed", freeze(kind, kill_meted(1)), kills=True, slow_s=RESTART_S)
+    for name in ("take-linear", "threads_race", "turns_children", "moves_taken"):
+        disturbed(name + "/set_flooded", f"{name} while its owner changes its share as fast as meted takes it", flood_set())
+    for name in ("moves_taken", "turns_children", "both_few_files"):
+        movable(name + "/set_flooded_killed", f"{name} likewise, and meted is killed three times", both(flood_set(), kill_meted(3, 0.6)), kills=True, slow_s=RESTART_S)
+    for name in ("image_forged", "image_forged_copy", "nested_shares", "interposed_apart", "places_closed", "both_limits_low"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
 
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))

@@ -67,6 +67,22 @@ def test_memory_that_could_not_leave_for_want_of_the_hosts_leaves_when_there_is_
             assert row.out and not row.unmovable & HOST, row
 
 
+def test_another_library_that_wraps_dlsym_keeps_nobody_from_the_driver():
+    """The guest would find that library's functions in the place of the driver's, and itself behind them."""
+    with World(BUILD) as world:
+        for attack in rows(BUILD):
+            if attack.name.startswith("interposed_"):
+                outcome, why = attack.run(world, judge_time=False)
+                assert outcome == HELD and why.startswith(f"{LIMIT >> 20} MiB at most"), (attack.name, outcome, why)
+
+
+def test_no_room_is_waited_for_where_a_program_lacks_addresses():
+    """Each of its hundred requests would take ten seconds."""
+    with World(BUILD) as world:
+        running = Reader(world.mete_run("it", LIMIT, world.program("attack"), "both_little_space", options=("--swap", "auto")))
+        assert wait_for(lambda: running.lines, PATIENCE), world.said()
+
+
 def test_enough_is_attacked_and_each_by_a_name_of_its_own():
     names = [attack.name for attack in rows(BUILD)]
     assert len(names) >= 60 and len(names) == len(set(names))

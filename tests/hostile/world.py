@@ -244,6 +244,11 @@ class World:
                     grew = True
         return found - {os.getpid()}
 
+    def attackers(self):
+        """The attack's processes, without its `mete run`."""
+        names = parents()
+        return [pid for pid in self.ours({self.neighbour.process.pid, self.witness.process.pid}) if names.get(pid, (0, "mete"))[1] != "mete"]
+
     def end_all(self, keep, daemons=False):
         while True:
             left = self.ours(keep, daemons)

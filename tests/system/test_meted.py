@@ -187,6 +187,27 @@ def test_a_process_that_becomes_another_program_is_another_guest():
         os.waitpid(pid, 0)
 
 
+def test_a_process_belongs_to_one_tenant():
+    """The driver says what a process holds: it would count for both."""
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, other = admin.tenant("1GiB"), admin.tenant("1GiB", name="other")
+        guest = Guest(made.socket)
+        try:
+            Guest(other.socket, seat=guest.seat)
+            raise AssertionError("it belongs to two")
+        except Refused as refused:
+            assert "belongs to another tenant" in str(refused), refused
+        # Nor while it is away.
+        guest.hang_up()
+        try:
+            Guest(other.socket, seat=guest.seat)
+            raise AssertionError("it belongs to two")
+        except Refused as refused:
+            assert "belongs to another tenant" in str(refused), refused
+        assert Guest(made.socket, seat=guest.seat).credit(MIB) == MIB
+
+
 def test_a_siblings_unused_credit_is_recalled_before_a_refusal():
     with Daemon() as meted:
         admin = Admin(meted.place)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """meted is killed, its disk is full, its journal torn: nothing is lost that should not be."""
+import ctypes
+import errno
 import os
 import random
 import resource
@@ -347,6 +349,35 @@ def test_a_full_disk_is_logged_once_and_everything_goes_on():
             assert zlib.crc32(line[9:]) == int(line[:8], 16), "no half line is left behind"
         for guest in guests:
             guest.close()
+
+
+def test_where_no_file_can_be_made_a_restarted_meted_has_the_tenants_still():
+    """A socket is a file of its own, and those of before stand there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        if libc.unshare(0x20000) or libc.mount(b"none", b"/", None, 1 << 18 | 0x4000, None) or libc.mount(b"tmpfs", place.encode(), b"tmpfs", 0, b"mode=700,nr_inodes=20"):
+            raise Skipped("a mount needs root")
+        try:
+            with Daemon(place=place) as meted:
+                admin = Admin(meted.place)
+                made = admin.tenant("1GiB")
+                guest = Guest(made.socket)
+                assert guest.credit(MIB) == MIB
+                meted.kill()
+                count = 0
+                try:
+                    while True:
+                        open(f"{place}/{count}", "x").close()
+                        count += 1
+                except OSError as error:
+                    assert error.errno == errno.ENOSPC, error
+                meted.start()
+                assert "tenant.lost" not in meted.log(), meted.log()
+                come_back(guest, made.socket, 0, MIB)
+                for each in range(count):
+                    os.remove(f"{place}/{each}")
+        finally:
+            libc.umount2(place.encode(), 2)
 
 
 def test_there_is_room_again_and_nothing_was_lost():

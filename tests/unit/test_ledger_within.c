@@ -151,6 +151,33 @@ TEST(unused_credit_of_a_sibling_is_recalled)
 	expect_action(1, LEDGER_GRANT, b, 300);
 }
 
+/* After a restart: all of alice's 500 may be held by whoever has not come yet. */
+TEST(what_expected_guests_may_hold_is_given_to_nobody_within_or_around_it)
+{
+	struct ledger_holder *around;
+
+	given(0);
+	ledger_expect(l, user, 1, 300);
+	ask(a, 1, 201, 1);
+	expect_eq(next_action(1), 0);
+	ask(c, 2, 400, 1);
+	expect_action(1, LEDGER_GRANT, c, 400);
+	ledger_expect(l, user, 0, 0);
+	expect_action(1, LEDGER_GRANT, a, 201);
+
+	given(0);
+	around = ledger_join(l, user, NULL);
+	ledger_expect(l, alice[0], 1, 300);
+	ask(b, 1, 201, 1);
+	ask(around, 2, 201, 1);
+	expect_eq(next_action(1), 0);
+	expect_eq(ledger_adopt(l, a, 250, 0, 0), 0);
+	expect_eq(next_action(1), 0);
+	ledger_expect(l, alice[0], 0, 0);
+	expect_action(1, LEDGER_GRANT, b, 201);
+	expect_action(1, LEDGER_REFUSE, around, LEDGER_OVER);
+}
+
 TEST(room_within_is_waited_for_and_holds_up_nobody_else)
 {
 	given(1000 * ms);

@@ -2,13 +2,16 @@
 /* When a process counts as ended: not while any of it still holds what it has. */
 #include "node/process.h"
 
+#include <mntent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "tests/forge_image.h"
 #include "tests/test.h"
 
 static void *stay(void *said)
@@ -55,49 +58,178 @@ TEST(a_process_that_is_about_to_end_is_neither_over_nor_another_program)
 {
 	pid_t pid = start_without_first_thread();
 	struct process_identity before;
-	int status;
+	int status, memory;
 
 	assert_true(pid > 0);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 	before = process_identify(pid);
-	assert_true(before.image);
+	memory = process_open_memory(pid);
+	assert_true(memory >= 0);
 	kill(pid, SIGCONT);
 	wait_for_zombie(pid);
 	assert_int_equal(process_is_over(pid), 0);
-	assert_int_equal(process_was_replaced(&before), 0);
+	assert_false(process_was_replaced(&before, memory));
 	kill(pid, SIGKILL);
 	assert_int_equal(waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT), 0);
 	/* It has ended, and nobody has taken notice yet. */
 	assert_int_equal(process_is_over(pid), 1);
+	assert_false(process_was_replaced(&before, memory));
+	close(memory);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(process_is_over(pid), 1);
+}
+
+/* It says something, does `then` when it is told to, and goes on until its standard input ends. */
+static pid_t start_and_wait(void (*then)(void), int *ret_input)
+{
+	int input[2], output[2];
+	char said;
+	pid_t pid;
+
+	assert_int_equal(pipe(input), 0);
+	assert_int_equal(pipe(output), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		dup2(input[0], 0);
+		dup2(output[1], 1);
+		close(input[1]);
+		best_effort(write(1, "x", 1));
+		if (read(0, &said, 1) == 1)
+			then();
+		_exit(1);
+	}
+	close(input[0]);
+	close(output[1]);
+	assert_int_equal(read(output[0], &said, 1), 1);
+	close(output[0]);
+	*ret_input = input[1];
+	return pid;
+}
+
+static void become_cat(void)
+{
+	execlp("cat", "cat", (char *)NULL);
+	_exit(127);
 }
 
 TEST(another_program_in_the_same_process_is_told_from_the_former_one)
 {
 	struct process_identity before;
-	int status, start[2];
-	pid_t pid;
+	int status, memory, input;
+	pid_t pid = start_and_wait(become_cat, &input);
 
-	assert_int_equal(pipe(start), 0);
-	pid = fork();
-	if (pid == 0) {
-		dup2(start[0], 0);
-		close(start[1]);
-		if (read(0, &(char){0}, 1) != 1)
-			_exit(1);
-		execlp("cat", "cat", (char *)NULL);
-		_exit(127);
-	}
-	close(start[0]);
 	before = process_identify(pid);
-	assert_true(before.image);
-	assert_int_equal(process_was_replaced(&before), 0);
-	assert_int_equal(write(start[1], "x", 1), 1);
-	while (!process_was_replaced(&before))
+	memory = process_open_memory(pid);
+	assert_true(before.image && memory >= 0);
+	assert_false(process_was_replaced(&before, memory));
+	assert_int_equal(write(input, "x", 1), 1);
+	while (!process_was_replaced(&before, memory))
 		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
-	close(start[1]);
+	close(memory);
+	/* The new one's is there. */
+	memory = process_open_memory(pid);
+	assert_true(memory >= 0);
+	assert_false(process_was_replaced(&before, memory));
+	close(memory);
+	close(input);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+static void seem_another(void)
+{
+	char left;
+
+	if (!forge_image())
+		_exit(2);
+	while (read(0, &left, 1) == 1)
+		;
+	_exit(0);
+}
+
+TEST(who_pretends_to_be_another_program_is_not_believed)
+{
+	struct process_identity before;
+	int status, memory, input;
+	pid_t pid = start_and_wait(seem_another, &input);
+
+	before = process_identify(pid);
+	memory = process_open_memory(pid);
+	assert_true(before.image && memory >= 0);
+	assert_int_equal(write(input, "x", 1), 1);
+	while (process_identify(pid).image == before.image)
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			skip(); /* this kernel has no PR_SET_MM_MAP */
+	assert_false(process_was_replaced(&before, memory));
+	close(memory);
+	close(input);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+/* A new group, of the freezer of that version; false: this machine has none that can be written. */
+static bool make_group(const char *type, const char *controller, char *ret_group, size_t size)
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+	const struct mntent *each;
+	bool made = false;
+
+	while (mounts && !made && (each = getmntent(mounts)) != NULL) {
+		if (strcmp(each->mnt_type, type) != 0 ||
+		    (*controller && !hasmntopt(each, controller)))
+			continue;
+		snprintf(ret_group, size, "%s/mete-test-%d", each->mnt_dir, (int)getpid());
+		made = mkdir(ret_group, 0755) == 0;
+	}
+	if (mounts)
+		endmntent(mounts);
+	return made;
+}
+
+static void write_to(const char *group, const char *file, const char *text)
+{
+	char path[512];
+	FILE *to;
+
+	snprintf(path, sizeof(path), "%s/%s", group, file);
+	to = fopen(path, "we");
+	assert_non_null(to);
+	assert_true(fputs(text, to) >= 0);
+	assert_int_equal(fclose(to), 0);
+}
+
+static void expect_frozen(const char *group, const char *file, const char *frozen,
+			  const char *thawed)
+{
+	char number[16];
+	int status, input;
+	pid_t pid = start_and_wait(become_cat, &input);
+
+	snprintf(number, sizeof(number), "%d", (int)pid);
+	write_to(group, "cgroup.procs", number);
+	assert_false(process_is_stopped(pid));
+	write_to(group, file, frozen);
+	while (!process_is_stopped(pid))
+		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	write_to(group, file, thawed);
+	while (process_is_stopped(pid))
+		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	close(input);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(rmdir(group), 0);
+}
+
+TEST(who_is_frozen_is_stopped)
+{
+	char group[300];
+	bool newer = make_group("cgroup2", "", group, sizeof(group)), older;
+
+	if (newer)
+		expect_frozen(group, "cgroup.freeze", "1", "0");
+	older = make_group("cgroup", "freezer", group, sizeof(group));
+	if (older)
+		expect_frozen(group, "freezer.state", "FROZEN", "THAWED");
+	if (!newer && !older)
+		skip(); /* no group can be made here */
 }
 
 TEST(a_threads_wait_is_the_second_figure_of_its_schedstat)
