@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/waits.h"
 
+#include <inttypes.h>
+
 #include "base/least.h"
 #include "core/doing.h"
+#include "node/events.h"
 #include "node/peers/rows.h"
 #include "node/upcalls.h"
 
 /* So many looks (--look-every; 30 s): what takes turns with others waits for seconds, in order, and
  * a person who looks into a pod after half a minute is to find the reason. */
 enum { LOOKS_LONG = 6 };
+
+static const uint64_t second_ns = 1000000000;
 
 static enum host_wait kind_of(const struct wire_tenant_row *row)
 {
@@ -34,6 +39,7 @@ static const struct tenant *outermost(const struct tenant *t)
 	return t;
 }
 
+/* True: whoever has to know was told. */
 static bool say(struct tenant_device *at, const struct wire_tenant_row *row, uint64_t over_ns)
 {
 	const struct waits *waits = &at->tenant->daemon->waits;
@@ -43,25 +49,59 @@ static bool say(struct tenant_device *at, const struct wire_tenant_row *row, uin
 					  .over_ns = over_ns,
 					  .refused = row->refusals - at->wait.refusals};
 
-	return waits->told(waits->owner, &news);
+	return !waits->told || !outermost(at->tenant)->pods || waits->told(waits->owner, &news);
 }
 
 /* What was told, and not another one of its kind, which began after that. Who is stuck has turns
  * meanwhile, and asks for memory; who is halted because its work hangs has that work still. */
-static bool goes_on(const struct pod_wait *wait, const struct wire_tenant_row *row, uint64_t since)
+static bool goes_on(const struct long_wait *wait, const struct wire_tenant_row *row, uint64_t since)
 {
 	if (wait->kind == HOST_STUCK)
 		return row->stuck;
 	if (wait->kind == HOST_HANGS && row->doing == DOING_HALTED)
 		return may_hang(row);
 	return kind_of(row) == (enum host_wait)wait->kind &&
-	       (!row->lasting || since <= wait->told_ns);
+	       (!row->lasting || since <= wait->judged_ns);
+}
+
+static void begin(struct tenant_device *at, const struct wire_tenant_row *row, uint64_t since)
+{
+	uint64_t now = loop_now_ns();
+
+	/* Who is stuck does something that has lasted for other reasons. */
+	at->wait = (struct long_wait){.link = at->wait.link,
+				      .kind = kind_of(row),
+				      .since_ns = kind_of(row) == HOST_STUCK ? now : since,
+				      .judged_ns = now,
+				      .refusals = row->refusals};
+	if (at->wait.kind == HOST_WAITS_MEMORY)
+		events_at(at, HAPPENED_WAITS, "it has waited for memory for %" PRIu64 " s",
+			  (now - since) / second_ns);
+}
+
+static void end(struct tenant_device *at, const struct wire_tenant_row *row)
+{
+	uint64_t took = most(loop_now_ns() - at->wait.since_ns, 1);
+	uint64_t s = took / second_ns, refused = row->refusals - at->wait.refusals;
+
+	if (at->wait.kind == HOST_WAITS_MEMORY)
+		events_at(at, HAPPENED_GOES_ON,
+			  refused ? "it waited for memory for %" PRIu64
+				    " s, and was refused some of it"
+				  : "it waited for memory for %" PRIu64 " s, and goes on",
+			  s);
+	else
+		events_at(at, HAPPENED_RECOVERED, "it %s for %" PRIu64 " s",
+			  at->wait.kind == HOST_HANGS ? "hung" : "was stuck", s);
+	if (at->wait.told)
+		(void)say(at, row, took);
+	at->wait.kind = HOST_WAITS_NOT;
 }
 
 static void judge(struct tenant_device *at, uint64_t now)
 {
 	uint64_t longest = LOOKS_LONG * at->tenant->daemon->options.look_ns, since;
-	struct pod_wait *wait = &at->wait;
+	struct long_wait *wait = &at->wait;
 	struct wire_tenant_row row;
 	enum host_wait kind;
 
@@ -69,19 +109,12 @@ static void judge(struct tenant_device *at, uint64_t now)
 	rows_tenant(at->tenant, tenant_index(at), &row);
 	kind = kind_of(&row);
 	since = now - least(now, row.lasting);
-	if (wait->kind && !goes_on(wait, &row, since)) {
-		(void)say(at, &row, most(now - wait->since_ns, 1));
-		wait->kind = HOST_WAITS_NOT;
-	}
-	if (!wait->kind && kind && (kind == HOST_STUCK || row.lasting >= longest)) {
-		wait->kind = kind;
-		/* What it does has lasted for other reasons. */
-		wait->since_ns = kind == HOST_STUCK ? now : since;
-		wait->told_ns = now;
-		wait->refusals = row.refusals;
-		if (!say(at, &row, 0))
-			wait->kind = HOST_WAITS_NOT;
-	}
+	if (wait->kind && !goes_on(wait, &row, since))
+		end(at, &row);
+	if (!wait->kind && kind && (kind == HOST_STUCK || row.lasting >= longest))
+		begin(at, &row, since);
+	if (wait->kind && !wait->told)
+		wait->told = say(at, &row, 0);
 	if (!kind && !may_hang(&row))
 		list_remove(&wait->link);
 }
@@ -95,7 +128,7 @@ static void on_due(struct loop_timer *timer)
 
 	list_for_each(link, &waits->all)
 	{
-		struct pod_wait *wait = list_entry(link, struct pod_wait, link);
+		struct long_wait *wait = list_entry(link, struct long_wait, link);
 
 		if (all || wait->changed)
 			judge(container_of(wait, struct tenant_device, wait), now);
@@ -112,7 +145,7 @@ void waits_look(struct tenant_device *at)
 	struct daemon *d = at->tenant->daemon;
 	struct waits *waits = &d->waits;
 
-	if (!waits->told || d->stopping || !outermost(at->tenant)->pods)
+	if (d->stopping)
 		return;
 	if (!list_linked(&at->wait.link)) {
 		if (list_empty(&waits->all)) {
@@ -121,27 +154,25 @@ void waits_look(struct tenant_device *at)
 		}
 		list_append(&waits->all, &at->wait.link);
 	} else if (at->wait.kind && !at->wait.changed) {
-		/* It was told, and may be over. */
+		/* It may be over. */
 		at->wait.changed = true;
 		loop_arm(&waits->timer, 1);
 	}
 }
 
-int waits_open(struct daemon *d, host_waits *told, void *owner)
+int waits_open(struct daemon *d)
 {
-	int r = loop_timer_init(&d->loop, &d->waits.timer, on_due);
-
-	if (r < 0)
-		return r;
 	list_init(&d->waits.all);
+	return loop_timer_init(&d->loop, &d->waits.timer, on_due);
+}
+
+void waits_tell(struct daemon *d, host_waits *told, void *owner)
+{
 	d->waits.told = told;
 	d->waits.owner = owner;
-	return 0;
 }
 
 void waits_close(struct daemon *d)
 {
-	if (d->waits.told)
-		loop_timer_close(&d->waits.timer, NULL);
-	d->waits.told = NULL;
+	loop_timer_close(&d->waits.timer, NULL);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Kubernetes part is told of a tenant that waits, hangs or is stuck. The clock and the
- * tenant's figures are this file. */
+/* What events and the Kubernetes part are told of a tenant that waits, hangs or is stuck. The clock
+ * and the tenant's figures are this file. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/doing.h"
+#include "node/events.h"
 #include "node/peers/rows.h"
 #include "node/upcalls.h"
 #include "node/waits.h"
@@ -18,7 +19,9 @@ static struct daemon *d;
 static struct tenant *tenant;
 static uint64_t now_ns, due_ns;
 static struct wire_tenant_row figures;
-static char said[200]; /* a word for each */
+static char said[200];	   /* a word for each */
+static char happened[400]; /* likewise, of events */
+static bool refuses;	   /* the Kubernetes part */
 
 uint64_t loop_now_ns(void)
 {
@@ -52,6 +55,16 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 	*ret_row = figures;
 }
 
+void events_at(const struct tenant_device *at, enum happened kind, const char *format, ...)
+{
+	size_t used = strlen(happened);
+
+	(void)at;
+	(void)format;
+	snprintf(happened + used, sizeof(happened) - used, "%s%s", used ? " " : "",
+		 happened_word(kind));
+}
+
 static bool told(void *owner, const struct host_waiting *news)
 {
 	static const char *const words[] = {
@@ -59,6 +72,8 @@ static bool told(void *owner, const struct host_waiting *news)
 	size_t used = strlen(said);
 
 	(void)owner;
+	if (refuses)
+		return false;
 	expect_eq(news->tenant, 7);
 	snprintf(said + used, sizeof(said) - used, "%s%s%s", used ? " " : "",
 		 news->over_ns ? "no-" : "", words[news->kind]);
@@ -82,7 +97,10 @@ static void begin(void)
 	tenant->id = 7;
 	tenant->pods = true;
 	tenant->device[0].tenant = tenant;
-	expect_eq(waits_open(d, told, NULL), 0);
+	expect_eq(waits_open(d), 0);
+	waits_tell(d, told, NULL);
+	*happened = '\0';
+	refuses = false;
 }
 
 static void end(void)
@@ -181,5 +199,34 @@ TEST(work_of_who_was_halted_for_it_hangs_until_it_ends)
 	figures.gate = WIRE_GATE_CLOSED;
 	look(1);
 	expect_str(said, "hangs no-hangs");
+	end();
+}
+
+TEST(of_whom_nobody_has_to_be_told_there_are_events)
+{
+	begin();
+	tenant->pods = false;
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(3);
+	expect_str(happened, "waits");
+	does(DOING_RUNNING, 0);
+	look(1);
+	expect_str(happened, "waits goes-on");
+	expect_str(said, "");
+	end();
+}
+
+TEST(who_could_not_be_told_is_told_later_and_the_event_is_there_once)
+{
+	begin();
+	refuses = true;
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(3);
+	refuses = false;
+	look(3);
+	expect_str(said, "memory");
+	expect_str(happened, "waits");
 	end();
 }
