@@ -29,11 +29,11 @@ function processTable() {
 }
 
 function eventList() {
-	const list = h('ol.events'), none = h('p.none', {}, 'Nothing yet: what happens from now on is kept while this page is open.');
+	const list = h('ol.events'), none = h('p.none', {}, 'Nothing that meted knows of: its events begin when it does.');
 	const element = h('section.panel', {}, h('h2', {}, 'What has happened'), none, list);
 	let newest = null, written = null;
 	element.write = (events) => {
-		if (events !== written) { /* another tenant has the number now */
+		if (events !== written) { /* another tenant has the number now, or meted has told of what was before */
 			list.replaceChildren();
 			newest = null;
 			written = events;
@@ -70,7 +70,7 @@ function charts() {
 	return element;
 }
 
-/* The sentences of `mete why`: asked for while the story is open, when its state has changed, and every few seconds while it waits. */
+/* The sentences of `mete why`, and what meted remembers: asked for while the story is open, when something has changed, and every few seconds while it waits. */
 function reasons(tenant, device) {
 	const list = h('ul.reasons', { 'aria-label': 'Who has what it waits for, and what helps' });
 	let of = null, at = 0, asked = false, said = '';
@@ -78,6 +78,8 @@ function reasons(tenant, device) {
 		asked = true;
 		const answer = await askTenant(tenant).catch(() => null);
 		asked = false;
+		if (answer)
+			remember(tenant, device, answer);
 		const found = answer && answer.why.find((one) => one.tenant === tenant && one.device === device);
 		if (!found || found.sentences.join('\n') === said) /* what is read aloud is not written again */
 			return;
@@ -87,10 +89,10 @@ function reasons(tenant, device) {
 	}
 	list.hidden = true;
 	list.write = (row, waits) => {
-		const now = performance.now();
-		if (asked || (of === row.doing && (!waits || now - at < 3000)))
+		const now = performance.now(), news = [row.doing, row.refusals, row.share, row.limit_bytes, store.states].join();
+		if (asked || (of === news && (!waits || now - at < 3000)))
 			return;
-		of = row.doing;
+		of = news;
 		at = now;
 		ask();
 	};
