@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """meted's page in a real browser over a user's day: two who look at once, reloads, a computer that sleeps, a page that stays open; and what a screen reader reads."""
-import json
+import re
 import select
 import sys
 import threading
@@ -199,11 +199,81 @@ def test_a_page_that_stays_open_stays_small():
             browser.view(fragment)
             browser.driver.execute_async_script(UPDATE, 1000)
             small, few = heap()
-            browser.driver.execute_async_script(UPDATE, UPDATES)
+            for _ in range(UPDATES // 1000):
+                browser.driver.execute_async_script(UPDATE, 1000)
             large, many = heap()
             print(f"{fragment}: {small} bytes, {few} nodes; after {UPDATES} updates {large} bytes, {many} nodes")
             assert large < small + (1 << 20), f"{fragment}: {small} bytes became {large}"
             assert many < few + 500, f"{fragment}: {few} nodes became {many}"
+
+
+def read_aloud(browser):
+    """What a screen reader has of the page, in its order: (role, name) of all that it stops at."""
+    nodes = browser.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    by_id, said = {node["nodeId"]: node for node in nodes}, []
+
+    def read(node):
+        role = node["role"]["value"]
+        if not node.get("ignored") and role not in ("generic", "InlineTextBox", "none"):
+            said.append((role, node.get("name", {}).get("value", "")))
+        for child in node.get("childIds", ()):
+            if child in by_id:
+                read(by_id[child])
+
+    read(nodes[0])
+    return said
+
+
+NAMED = ("link", "button", "image", "heading", "columnheader", "combobox", "searchbox", "navigation", "table")
+
+
+def test_what_is_read_aloud_says_what_is_shown_and_says_it_once():
+    with page(5, 2) as (meted, crowd, browser):
+        admin, guests = waiter(meted, crowd)
+        browser.wait(LIVE)
+        browser.wait("[...mete.store.tenants.values()].some((row) => row.doing === 'waits-for-room')")
+        story = browser.run("return linkOf([...mete.store.tenants.values()].find((row) => row.doing === 'waits-for-room'))")
+        for name, fragment in {**views(browser), "story": story}.items():
+            browser.view(fragment)
+            heading = browser.wait("document.querySelector('h1').textContent !== '' && !document.querySelector('#view > *').hidden && document.querySelector('h1').textContent")
+            said = read_aloud(browser)
+            unnamed = [one for one in said if one[0] in NAMED and not one[1] and one != ("table", "")]
+            assert not unnamed, (name, unnamed)
+            # Who follows a link hears where he is; the window's name says it, too.
+            assert browser.run("return document.activeElement.tagName === 'H1'"), name
+            assert name == "overview" or heading.lower() in browser.driver.title.lower(), (heading, browser.driver.title)
+            assert not [one for one in said if re.search("[←↑↓]|GPU-0", one[1])], (name, [one for one in said if re.search("[←↑↓]|GPU-0", one[1])])
+            # What a chart is called stands above it, and is not said again by it.
+            for (role, caption), (next_role, words) in zip(said, said[1:]):
+                assert next_role != "image" or not words.startswith(caption), (name, caption, words)
+        browser.view("#/devices")
+        browser.wait("document.querySelectorAll('.on li').length > 0")
+        said = [text for role, text in read_aloud(browser) if role == "StaticText"]
+        at = said.index("one-that-waits")
+        assert said[at + 1:at + 3] == ["waits,", "0 MiB"], said[at:at + 4]
+        for guest in guests:
+            guest.close()
+        admin.close()
+
+
+def test_nothing_is_announced_because_time_passes():
+    """Live regions change when the person has done something, or the connection is another one; not because tenants come and go."""
+    with page(5, 2) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        browser.view("#/tenants")
+        browser.wait("document.querySelector('.count').textContent === '5 rows'")
+        browser.run("""window.announced = [];
+            for (const one of document.querySelectorAll('[role=status], [role=alert], [aria-live]'))
+                new MutationObserver(() => announced.push(one.textContent)).observe(one, { childList: true, characterData: true, subtree: true });""")
+        admin = Admin(meted.place)
+        admin.ask("tenant_new", name="late", memory="64MiB", device="0")
+        browser.wait("document.querySelector('.count').textContent === '6 rows'")
+        assert browser.run("return announced") == []
+        browser.keys("/", *"late")
+        browser.wait("announced[announced.length - 1] === '1 of 6 rows'")
+        admin.close()
+        browser.wait("document.querySelector('.count').textContent === '0 of 5 rows'")
+        assert browser.run("return announced[announced.length - 1]") == "1 of 6 rows"
 
 
 if __name__ == "__main__":
