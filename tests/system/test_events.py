@@ -35,7 +35,7 @@ class Machine(Daemon):
 def test_what_happened_to_a_tenant_is_told_in_its_order():
     with Machine() as meted:
         admin = Admin(meted.place)
-        made = admin.ask("tenant_new", name="job\x1b[2J", memory="256MiB", device="0")
+        made = admin.ask("tenant_new", name="job\x1b[2J", memory="256MiB", device="0", swap="auto")
         leaver = Admin(meted.place)
         leaver.ask("tenant_new", name="other", memory="64MiB", device="1")
         guest = Guest(made.socket, program="train")
@@ -58,6 +58,9 @@ def test_what_happened_to_a_tenant_is_told_in_its_order():
         assert meted.told("--tenant", "nobody") == [] and meted.told("--since", "0s") == [] and meted.told("--since", "1d") == told
         lines = meted.events().splitlines()
         assert len(lines) == 7 and re.fullmatch(r"[-\d]{10} [:\d]{8}  refused     GPU 0   job\?\[2J \(tenant 1\): process \d+ was refused memory: the limit .*", lines[3]), lines
+        for suspends in 1, 1, 0, 0:
+            admin.ask("tenant_suspend", tenant=made.tenant, suspends=suspends)
+        assert [row["kind"] for row in meted.told("--tenant", "1")] == ["came", "refused", "set", "suspended", "resumed"], meted.told()
         leaver.close()
         until(lambda: [row["kind"] for row in meted.told("--tenant", "other")] == ["came", "left"])
         guest.close()
