@@ -37,10 +37,10 @@ function remember(tenant, device, told) {
 	const past = store.past.get(`${tenant}/${device}`), ahead = Date.parse(told.clock) - Date.now();
 	if (!past)
 		return;
-	const known = new Set(past.events.map((event) => event.id));
+	const known = new Set(past.events.map((event) => event.id)), oldest = past.events.length < EVENTS ? 0 : past.events[EVENTS - 1].at;
 	const fresh = told.events.filter((event) => event.tenant === tenant && (event.device === undefined || event.device === device))
 		.map((event) => ({ id: `${event.at} ${event.number}`, at: Date.parse(event.at) - ahead, text: event.said, kind: EVENT_KINDS[event.kind] || 'told' }))
-		.filter((event) => !known.has(event.id));
+		.filter((event) => !known.has(event.id) && event.at > oldest);
 	if (fresh.length)
 		past.events = [...fresh, ...past.events].sort((a, b) => b.at - a.at).slice(0, EVENTS);
 }
