@@ -85,7 +85,10 @@ static void make_plain(struct wire_message *m)
 		text_make_plain(m->device_row.model.text);
 	else if (m->code == WIRE_outside_row)
 		text_make_plain(m->outside_row.program.text);
-	else if (m->code == WIRE_refused)
+	else if (m->code == WIRE_event_row) {
+		text_make_plain(m->event_row.name.text);
+		text_make_plain(m->event_row.said.text);
+	} else if (m->code == WIRE_refused)
 		text_make_plain(m->refused.reason.text);
 }
 

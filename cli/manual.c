@@ -86,6 +86,13 @@ static const struct entry gates[] = {
 #undef GATE
 };
 
+/* The kinds of events. */
+static const struct entry events[] = {
+#define HAPPENED(NAME, word, meaning) {"events", word, meaning},
+#include "core/happened.def"
+#undef HAPPENED
+};
+
 /* The keys of a full screen. */
 static const struct entry screen_keys[] = {
 #define KEY(ACT, keys, meaning) {"top", keys, meaning},
@@ -221,6 +228,7 @@ static void print_page_of(const struct cli_command *command)
 	print_section("COLUMNS", command->verb, columns, ARRAY_SIZE(columns));
 	print_section("STATES", command->verb, states, ARRAY_SIZE(states));
 	print_section("GATES", command->verb, gates, ARRAY_SIZE(gates));
+	print_section("KINDS", command->verb, events, ARRAY_SIZE(events));
 	if (strcmp(command->verb, "ps") == 0)
 		print_keys();
 	if (strcmp(command->verb, "run") == 0)

@@ -51,13 +51,22 @@ struct complaints {
 	uint64_t tokens, filled_ns;
 };
 
-/* What a pod's tenant was said to wait for: waits.h. */
+/* Who waits for long: waits.h. */
 struct waits {
 	struct list all; /* those that may wait */
 	struct loop_timer timer;
 	uint64_t next_ns; /* when all of them are looked at */
-	bool (*told)(void *owner, const struct host_waiting *news); /* NULL: nobody wants to know */
+	/* Of pods' tenants; NULL: nobody wants to know. */
+	bool (*told)(void *owner, const struct host_waiting *news);
 	void *owner;
+};
+
+/* What has happened: events.h. */
+struct event;
+struct events {
+	struct event **event; /* in their order; NULL: there are none */
+	uint32_t count;
+	uint64_t last; /* number that was given out */
 };
 
 struct daemon {
@@ -100,6 +109,7 @@ struct daemon {
 	struct watch watch;
 	struct prices prices;
 
+	struct events events;
 	struct waits waits;
 	struct gates gates;
 	struct schedule schedule;

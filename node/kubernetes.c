@@ -10,6 +10,7 @@
 #include "node/devices/divided.h"
 #include "node/devices/health.h"
 #include "node/devices/nvml.h"
+#include "node/events.h"
 #include "node/library.h"
 #include "node/memory/book.h"
 #include "node/memory/prices.h"
@@ -184,10 +185,18 @@ static void watch(struct daemon *d, host_health *seen, void *owner)
 		log_warning("launches.unwatched", "reason=\"no timer\"");
 }
 
-static void waits(struct daemon *d, host_waits *told, void *owner)
+static void happened(struct daemon *d, uint32_t tenant, uint32_t device, enum happened kind,
+		     const char *said)
 {
-	if (waits_open(d, told, owner) < 0)
-		log_warning("waits.unwatched", "reason=\"no timer\"");
+	const struct tenant *t = tenant ? tenant_find(d, tenant) : NULL;
+
+	for (uint32_t i = 0; t && i < t->devices; i++) {
+		if (t->device[i].index != device)
+			continue;
+		events_at(&t->device[i], kind, "%s", said);
+		return;
+	}
+	events_device(d, device, kind, "%s", said);
 }
 
 static bool cordoned(const struct daemon *d, uint32_t device)
@@ -336,7 +345,8 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.end = end,
 		.rows = rows,
 		.watch = watch,
-		.waits = waits,
+		.waits = waits_tell,
+		.happened = happened,
 		.cordoned = cordoned,
 		.link = link_between,
 		.compute_mode = compute_mode,
@@ -453,6 +463,6 @@ void kubernetes_close(struct kubernetes *k)
 		k->entry->close(k->plugin);
 	health_watch_close(&k->health);
 	launches_close(&k->launches);
-	waits_close(k->host.daemon);
+	waits_tell(k->host.daemon, NULL, NULL);
 	loop_signal_close(&k->reload);
 }

@@ -18,6 +18,7 @@
 #include "node/devices/mark.h"
 #include "node/devices/nvml.h"
 #include "node/devices/reserve.h"
+#include "node/events.h"
 #include "node/kubernetes.h"
 #include "node/memory/book.h"
 #include "node/memory/measure.h"
@@ -42,6 +43,7 @@
 #include "node/time/gate.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"
+#include "node/waits.h"
 
 enum {
 	FILES_FROM_START = 4096,
@@ -287,6 +289,7 @@ static const struct part {
 	{"the book of memory", book_open, NULL},
 	{"the gates", gates_open, NULL},
 	{"the turns", schedule_open, NULL},
+	{"the watch on long waits", waits_open, NULL},
 	{"the measurements", measure_open, NULL},
 	{"the figures of what is outside", outside_open, NULL},
 	{"the watch on quiet guests", watch_open, NULL},
@@ -372,6 +375,7 @@ static void stop(struct daemon *d)
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->admins.pause, NULL);
 	/* Users that are still being served leave the flows first. */
+	events_free(d);
 	user_close(d);
 	flows_close(&d->flows);
 	loop_timer_close(&d->restore.grace, NULL);
@@ -379,6 +383,7 @@ static void stop(struct daemon *d)
 	mark_close(d);
 	divided_close(d);
 	gates_close(d);
+	waits_close(d);
 	schedule_close(d);
 	measure_close(d);
 	outside_close(d);
@@ -449,6 +454,9 @@ int main(int argc, char **argv)
 	if (r == 0) {
 		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,
 			 (int)getpid(), daemon.place, daemon.devices);
+		events_meted(&daemon, HAPPENED_BEGAN,
+			     "meted %s began as process %d, and found %u tenants", METE_VERSION,
+			     (int)getpid(), daemon.tenants.count);
 		notify_send("READY=1");
 		loop_run(&daemon.loop);
 	} else {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "node/events.h"
 #include "node/kubernetes.h"
 #include "node/library.h"
 #include "node/memory/measure.h"
@@ -25,6 +26,19 @@ static void rows(struct daemon *d, void (*row)(void *owner, const struct wire_me
 		 void *owner)
 {
 	listing_all(d, &(struct listing){.row = row, .owner = owner});
+}
+
+static void events(struct daemon *d, void (*tell)(void *owner, const struct wire_event_row *event),
+		   void *owner)
+{
+	const struct event *event;
+	struct wire_event_row row;
+	uint64_t after = 0;
+
+	for (; (event = events_after(d, after)) != NULL; after = event->number) {
+		events_row(event, &row);
+		tell(owner, &row);
+	}
 }
 
 static void freshen(struct daemon *d)
@@ -90,6 +104,7 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.certificate = options->tls_cert,
 		.key = options->tls_key,
 		.rows = rows,
+		.events = events,
 		.freshen = freshen,
 		.tell = tell,
 		.user = user,

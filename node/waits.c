@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/waits.h"
 
+#include <inttypes.h>
+
 #include "base/least.h"
 #include "core/doing.h"
+#include "node/events.h"
 #include "node/peers/rows.h"
 #include "node/state/recorder.h"
 #include "node/upcalls.h"
@@ -13,6 +16,8 @@ enum { LOOKS_LONG = 6 };
 
 /* A guest says what it waits for after what it holds: when all are back, one look more. */
 enum { LOOKS_UNHEARD = 2 };
+
+static const uint64_t second_ns = 1000000000;
 
 static enum host_wait kind_of(const struct wire_tenant_row *row)
 {
@@ -38,6 +43,11 @@ static const struct tenant *outermost(const struct tenant *t)
 	return t;
 }
 
+static bool is_of_pod(const struct tenant_device *at)
+{
+	return at->tenant->daemon->waits.told && outermost(at->tenant)->pods;
+}
+
 static bool say(struct tenant_device *at, const struct wire_tenant_row *row, uint64_t over_ns)
 {
 	const struct waits *waits = &at->tenant->daemon->waits;
@@ -58,24 +68,80 @@ static bool is_work(uint32_t doing)
 
 /* What was told, and not another one of its kind, which began after that. Who is stuck has turns
  * meanwhile, and asks for memory; who is halted because its work hangs has that work still. */
-static bool goes_on(const struct pod_wait *wait, const struct wire_tenant_row *row, uint64_t since)
+static bool goes_on(const struct long_wait *wait, const struct wire_tenant_row *row, uint64_t since)
 {
 	if (wait->kind == HOST_STUCK)
 		return row->stuck;
 	/* After a restart of meted nobody knows how long it has gone on. */
 	if (wait->kind == HOST_HANGS && (wait->before || row->doing == DOING_HALTED))
 		return may_hang(row);
-	/* Of who asks and computes the work is shown that outlasts its turn. */
+	/* A tenant that asks and computes is shown with the work that outlasts its turn. */
 	if (wait->kind == HOST_WAITS_MEMORY && is_work(row->doing))
 		return row->waiting;
 	return kind_of(row) == (enum host_wait)wait->kind &&
-	       (!row->lasting || since <= wait->told_ns);
+	       (!row->lasting || since <= wait->judged_ns);
+}
+
+static void begin(struct tenant_device *at, const struct wire_tenant_row *row, uint64_t since)
+{
+	uint64_t now = loop_now_ns();
+
+	/* Who is stuck does something that has lasted for other reasons. */
+	at->wait = (struct long_wait){.link = at->wait.link,
+				      .kind = kind_of(row),
+				      .since_ns = kind_of(row) == HOST_STUCK ? now : since,
+				      .judged_ns = now,
+				      .refusals = row->refusals};
+	if (at->wait.kind == HOST_WAITS_MEMORY)
+		events_at(at, HAPPENED_WAITS, "it has waited for memory for %" PRIu64 " s",
+			  (now - since) / second_ns);
+}
+
+static void tell_end(struct tenant_device *at, uint64_t took, uint64_t refused)
+{
+	uint64_t s = took / second_ns;
+
+	if (at->wait.kind == HOST_WAITS_MEMORY)
+		events_at(at, HAPPENED_GOES_ON,
+			  refused ? "it waited for memory for %" PRIu64
+				    " s, and was refused some of it"
+				  : "it waited for memory for %" PRIu64 " s, and goes on",
+			  s);
+	else
+		events_at(at, HAPPENED_RECOVERED, "it %s for %" PRIu64 " s",
+			  at->wait.kind == HOST_HANGS ? "hung" : "was stuck", s);
+}
+
+/* False: the Kubernetes part has to be told, and could not be; later. */
+static bool end(struct tenant_device *at, const struct wire_tenant_row *row)
+{
+	uint64_t took = most(loop_now_ns() - at->wait.since_ns, 1);
+	bool told = at->wait.told;
+
+	if (told && is_of_pod(at) && !say(at, row, took))
+		return false;
+	tell_end(at, took, row->refusals - at->wait.refusals);
+	at->wait.kind = HOST_WAITS_NOT;
+	at->wait.told = false;
+	at->wait.before = false;
+	if (told)
+		recorder_told(at);
+	return true;
+}
+
+static void tell_kubernetes(struct tenant_device *at, const struct wire_tenant_row *row)
+{
+	if (!at->wait.kind || at->wait.told || !is_of_pod(at))
+		return;
+	at->wait.told = say(at, row, 0);
+	if (at->wait.told)
+		recorder_told(at);
 }
 
 static void judge(struct tenant_device *at, uint64_t now)
 {
 	uint64_t longest = LOOKS_LONG * at->tenant->daemon->options.look_ns, since;
-	struct pod_wait *wait = &at->wait;
+	struct long_wait *wait = &at->wait;
 	struct wire_tenant_row row;
 	enum host_wait kind;
 
@@ -83,24 +149,11 @@ static void judge(struct tenant_device *at, uint64_t now)
 	rows_tenant(at->tenant, tenant_index(at), &row);
 	kind = kind_of(&row);
 	since = now - least(now, row.lasting);
-	if (wait->kind && !goes_on(wait, &row, since)) {
-		if (!say(at, &row, most(now - wait->since_ns, 1)))
-			return;
-		wait->kind = HOST_WAITS_NOT;
-		wait->before = false;
-		recorder_told(at);
-	}
-	if (!wait->kind && kind && (kind == HOST_STUCK || row.lasting >= longest)) {
-		wait->kind = kind;
-		/* What it does has lasted for other reasons. */
-		wait->since_ns = kind == HOST_STUCK ? now : since;
-		wait->told_ns = now;
-		wait->refusals = row.refusals;
-		if (say(at, &row, 0))
-			recorder_told(at);
-		else
-			wait->kind = HOST_WAITS_NOT;
-	}
+	if (wait->kind && !goes_on(wait, &row, since) && !end(at, &row))
+		return;
+	if (!wait->kind && kind && (kind == HOST_STUCK || row.lasting >= longest))
+		begin(at, &row, since);
+	tell_kubernetes(at, &row);
 	if (!kind && !wait->kind && !may_hang(&row))
 		list_remove(&wait->link);
 }
@@ -108,13 +161,13 @@ static void judge(struct tenant_device *at, uint64_t now)
 /* What a meted before told of: until its guests are back nobody knows whether it goes on. */
 static bool is_heard(struct tenant_device *at, uint64_t now, bool all)
 {
-	struct pod_wait *wait = &at->wait;
+	struct long_wait *wait = &at->wait;
 
 	if (!wait->unheard)
 		return true;
 	if (!all || at->tenant->expected_count || --wait->unheard)
 		return false;
-	wait->told_ns = now;
+	wait->judged_ns = now;
 	return true;
 }
 
@@ -127,7 +180,7 @@ static void on_due(struct loop_timer *timer)
 
 	list_for_each(link, &waits->all)
 	{
-		struct pod_wait *wait = list_entry(link, struct pod_wait, link);
+		struct long_wait *wait = list_entry(link, struct long_wait, link);
 		struct tenant_device *at = container_of(wait, struct tenant_device, wait);
 
 		if ((all || wait->changed) && is_heard(at, now, all))
@@ -156,12 +209,12 @@ void waits_look(struct tenant_device *at)
 	struct daemon *d = at->tenant->daemon;
 	struct waits *waits = &d->waits;
 
-	if (!waits->told || d->stopping || !outermost(at->tenant)->pods)
+	if (d->stopping)
 		return;
-	if (!list_linked(&at->wait.link))
+	if (!list_linked(&at->wait.link)) {
 		add(waits, at);
-	else if (at->wait.kind && !at->wait.changed) {
-		/* It was told, and may be over. */
+	} else if (at->wait.kind && !at->wait.changed) {
+		/* It may be over. */
 		at->wait.changed = true;
 		loop_arm(&waits->timer, 1);
 	}
@@ -173,8 +226,15 @@ void waits_were_told(struct tenant_device *at, uint32_t kind, uint64_t since_ns)
 		return;
 	at->wait.kind = kind;
 	at->wait.since_ns = least(since_ns, loop_now_ns());
+	at->wait.told = true;
 	at->wait.before = true;
 	at->wait.unheard = LOOKS_UNHEARD;
+}
+
+int waits_open(struct daemon *d)
+{
+	list_init(&d->waits.all);
+	return loop_timer_init(&d->loop, &d->waits.timer, on_due);
 }
 
 /* Those of which a meted before has told. */
@@ -185,27 +245,20 @@ static void add_former(struct daemon *d)
 		struct tenant *t = list_entry(link, struct tenant, link);
 
 		for (uint32_t i = 0; i < t->devices; i++)
-			if (t->device[i].wait.kind)
+			if (t->device[i].wait.kind && !list_linked(&t->device[i].wait.link))
 				add(&d->waits, &t->device[i]);
 	}
 }
 
-int waits_open(struct daemon *d, host_waits *told, void *owner)
+void waits_tell(struct daemon *d, host_waits *told, void *owner)
 {
-	int r = loop_timer_init(&d->loop, &d->waits.timer, on_due);
-
-	if (r < 0)
-		return r;
-	list_init(&d->waits.all);
 	d->waits.told = told;
 	d->waits.owner = owner;
-	add_former(d);
-	return 0;
+	if (told)
+		add_former(d);
 }
 
 void waits_close(struct daemon *d)
 {
-	if (d->waits.told)
-		loop_timer_close(&d->waits.timer, NULL);
-	d->waits.told = NULL;
+	loop_timer_close(&d->waits.timer, NULL);
 }

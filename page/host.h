@@ -13,7 +13,7 @@
 #include "kube/right.h"
 #include "wire/wire.h"
 
-enum { PAGE_VERSION = 3 }; /* of this interface: both sides are built together */
+enum { PAGE_VERSION = 4 }; /* of this interface: both sides are built together */
 
 enum { PAGE_USER_MAX = 33 };
 
@@ -39,6 +39,9 @@ struct page_host {
 	 * outside. A row is lent. */
 	void (*rows)(struct daemon *d, void (*row)(void *owner, const struct wire_message *row),
 		     void *owner);
+	/* What has happened and meted still knows, the oldest first. An event is lent. */
+	void (*events)(struct daemon *d,
+		       void (*event)(void *owner, const struct wire_event_row *event), void *owner);
 	/* Has the driver asked for newer figures; they are in later rows. */
 	void (*freshen)(struct daemon *d);
 	/* What meted says of itself. */

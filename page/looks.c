@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "page/rights.h"
+#include "page/story.h"
 #include "view/ps_write.h"
 #include "view/why.h"
 
@@ -307,8 +308,10 @@ int looks_tenant(struct looks *looks, const struct sight *sight, const char *nam
 	fputc('{', out);
 	write_viewer(out, looks, sight);
 	write_list(out, &rows, WIRE_tenant_row, "tenants", is_named, name);
-	if (any)
+	if (any) {
 		write_why(out, &rows, name);
+		story_write(out, looks->host, &rows, name, sight_all(sight));
+	}
 	fputs("}\n", out);
 	ps_rows_free(&rows);
 	r = finish(out, &text, ret_text);

@@ -60,6 +60,7 @@ static void say(struct plugin *p, uint32_t device)
 	case HEALTH_NONE:
 		log_info("device.recovered", "uuid=%s", uuid);
 		fault_set(&what, 0, "device %s is healthy again: it gets new containers", uuid);
+		p->host->happened(p->host->daemon, 0, device, HAPPENED_HEALTHY, what.text);
 		events_node_well(p, "GPURecovered", what.text);
 		return;
 	case HEALTH_XID:
@@ -81,6 +82,7 @@ static void say(struct plugin *p, uint32_t device)
 		break;
 	}
 	log_error("device.unhealthy", "reason=%s", log_text(what.text).text);
+	p->host->happened(p->host->daemon, 0, device, HAPPENED_UNHEALTHY, what.text);
 	events_node(p, "GPUUnhealthy", what.text);
 }
 

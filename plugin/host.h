@@ -12,6 +12,7 @@
 #include "base/handover.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "core/happened.h"
 #include "core/part.h"
 #include "core/share/share.h"
 #include "kube/right.h"
@@ -20,7 +21,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 21, /* of this interface: both sides are built together */
+	HOST_VERSION = 22, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -150,6 +151,10 @@ struct host {
 	void (*watch)(struct daemon *d, host_health *seen, void *owner);
 	/* From now on: tenants that have waited for memory for long, hang or are stuck. */
 	void (*waits)(struct daemon *d, host_waits *told, void *owner);
+	/* For `mete events`, one sentence without its end: of a tenant on a device, or, where
+	 * `tenant` is 0, of the device. */
+	void (*happened)(struct daemon *d, uint32_t tenant, uint32_t device, enum happened kind,
+			 const char *said);
 	/* It takes no new tenants (`mete cordon`): its owner's word, and no failure. watch() says
 	 * when that changes. */
 	bool (*cordoned)(const struct daemon *d, uint32_t device);

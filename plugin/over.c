@@ -29,11 +29,12 @@ static void tell(struct plugin *p, const struct binding *b, const struct verdict
 	log_warning("container.over",
 		    "pod=%s/%s container=%s tenant=%u uuid=%s bytes=%" PRIu64 " limit=%" PRIu64,
 		    b->namespace, b->pod, b->container, b->tenant, uuid, v->bytes, v->row->limit);
-	if (!strangers_may_say(p))
-		return;
 	fault_set(&what, 0, "container %s has %s of device %s by measurement, and its limit is %s",
 		  b->container, text_mib(v->bytes, TEXT_UP).text, uuid,
 		  text_mib(v->row->limit, TEXT_DOWN).text);
+	p->host->happened(p->host->daemon, b->tenant, v->row->device, HAPPENED_OVER, what.text);
+	if (!strangers_may_say(p))
+		return;
 	(void)events_container(p, b, "GPUMemoryOverLimit", what.text);
 }
 
@@ -44,13 +45,14 @@ static void end(struct plugin *p, const struct binding *b, const struct verdict 
 
 	log_warning("process.killed", "pid=%u uid=%s uuid=%s", v->row->pid, b->uid, uuid);
 	strangers_kill(v->row->pid, b->uid);
-	if (!strangers_may_say(p))
-		return;
 	fault_set(
 		&what, 0,
 		"process %u has more of device %s than it was granted, and its container has more "
 		"than its limit: it was killed (unannounced: kill)",
 		v->row->pid, uuid);
+	p->host->happened(p->host->daemon, b->tenant, v->row->device, HAPPENED_KILLED, what.text);
+	if (!strangers_may_say(p))
+		return;
 	(void)events_container(p, b, "GPUProcessKilled", what.text);
 }
 

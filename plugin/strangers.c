@@ -100,17 +100,20 @@ bool strangers_may_say(struct plugin *p)
 }
 
 /* `kubectl describe pod` shows it, too, unless the pod has very many of them. */
-static void tell(struct plugin *p, const struct pod *pod, uint32_t pid, const char *uuid, bool dies)
+static void tell(struct plugin *p, const struct pod *pod, uint32_t pid, uint32_t device, bool dies)
 {
+	const char *uuid = p->host->device[device].uuid;
 	struct fault what;
 
-	if (!pod || !strangers_may_say(p))
-		return;
 	fault_set(
 		&what, 0,
 		"process %u uses device %s without mete: it uses the device file itself, or has a "
 		"driver of its own%s",
 		pid, uuid, dies ? "; it was killed (unannounced: kill)" : "");
+	p->host->happened(p->host->daemon, 0, device, dies ? HAPPENED_KILLED : HAPPENED_STRANGER,
+			  what.text);
+	if (!pod || !strangers_may_say(p))
+		return;
 	events_pod(p, pod, dies ? "GPUProcessKilled" : "GPUProcessUnannounced", what.text);
 }
 
@@ -159,7 +162,7 @@ static void on_stranger(void *owner, uint32_t device, uint32_t pid, uint64_t use
 		log_warning("process.unannounced", "pid=%u pod=%s/%s uid=%s uuid=%s bytes=%llu",
 			    pid, pod ? pod->namespace : "", pod ? pod->name : "", uid, uuid,
 			    (unsigned long long)used_bytes);
-		tell(p, pod, pid, uuid, dies);
+		tell(p, pod, pid, device, dies);
 	}
 	if (dies) {
 		log_warning("process.killed", "pid=%u uid=%s uuid=%s", pid, uid, uuid);

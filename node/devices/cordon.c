@@ -2,6 +2,7 @@
 #include "node/devices/cordon.h"
 
 #include "node/daemon.h"
+#include "node/events.h"
 #include "node/state/recorder.h"
 #include "node/upcalls.h"
 
@@ -15,6 +16,8 @@ void cordon_set(struct daemon *d, uint32_t device, bool cordoned)
 	recorder_cordon(d, device);
 	log_info(cordoned ? "device.cordoned" : "device.uncordoned", "uuid=%s tenants=%u",
 		 it->info->uuid_text, it->registered);
+	events_device(d, device, cordoned ? HAPPENED_CORDONED : HAPPENED_UNCORDONED, "it takes %s",
+		      cordoned ? "no new tenants" : "new tenants again");
 	kubernetes_cordoned(d, device);
 }
 

@@ -7,6 +7,7 @@
 #include "base/least.h"
 #include "base/text.h"
 #include "node/daemon.h"
+#include "node/events.h"
 #include "node/memory/book.h"
 #include "node/move/move_ask.h"
 #include "node/move/move_behind.h"
@@ -198,6 +199,20 @@ static void on_stuck(struct tenant_device *at, uint64_t bytes)
 	move_check_later(at->tenant->daemon);
 }
 
+/* Where tenants take turns with their memory, it comes again and again. */
+static const uint64_t returned_again_ns = 60ull * 1000000000;
+
+static void tell_returned(struct tenant_device *at, uint64_t bytes)
+{
+	uint64_t now = loop_now_ns();
+
+	if (!bytes || (at->returned_ns && now - at->returned_ns < returned_again_ns))
+		return;
+	at->returned_ns = now;
+	events_at(at, HAPPENED_RETURNED, "%s of its memory came back to the device",
+		  text_bytes(bytes).text);
+}
+
 static void act(const struct residency_action *action)
 {
 	struct tenant_device *at = action->member->owner;
@@ -218,6 +233,7 @@ static void act(const struct residency_action *action)
 	case RESIDENCY_ADMITTED:
 		log_debug("tenant.resident", "tenant=%u device=%u came_bytes=%" PRIu64,
 			  at->tenant->id, at->index, action->bytes);
+		tell_returned(at, action->bytes);
 		break;
 	case RESIDENCY_STUCK:
 		on_stuck(at, action->bytes);

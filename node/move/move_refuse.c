@@ -31,9 +31,10 @@ static struct outside_text because_of_outside(const struct ask *ask)
 void move_refuse_hindered(const struct ask *ask, const struct residency_member *by)
 {
 	of_tenant(ask->at)->move_refused++;
-	guest_refuse(ask->at->guest, (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
-		     "%s were asked for, and %s", text_mib(ask->request.bytes, TEXT_UP).text,
-		     move_hindrance(by).text);
+	guest_refuse_memory(ask->at->guest, tenant_index(of_tenant(ask->at)),
+			    (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
+			    "%s were asked for, and %s", text_mib(ask->request.bytes, TEXT_UP).text,
+			    move_hindrance(by).text);
 }
 
 void move_refuse(const struct ask *ask, int reason)
@@ -51,23 +52,23 @@ void move_refuse(const struct ask *ask, int reason)
 	snprintf(has, sizeof(has), "%s",
 		 text_mib(of->member.resident_bytes + of->member.out_bytes, TEXT_UP).text);
 	if (reason == RESIDENCY_LARGE)
-		guest_refuse(g, id, WIRE_REFUSED_FULL,
-			     "%sthe tenant alone would be larger than %s: it holds %s, %s more "
-			     "were asked for, and there are %s for movable memory%s",
-			     full.text, *full.text ? "what is left" : "the device", has, asked,
-			     text_mib(r->capacity_bytes, TEXT_DOWN).text,
-			     ask_oversize_hint(of->tenant));
+		guest_refuse_memory(
+			g, tenant_index(of), id, WIRE_REFUSED_FULL,
+			"%sthe tenant alone would be larger than %s: it holds %s, %s more "
+			"were asked for, and there are %s for movable memory%s",
+			full.text, *full.text ? "what is left" : "the device", has, asked,
+			text_mib(r->capacity_bytes, TEXT_DOWN).text, ask_oversize_hint(of->tenant));
 	else if (reason == RESIDENCY_STORE)
-		guest_refuse(
-			g, id, WIRE_REFUSED_FULL,
+		guest_refuse_memory(
+			g, tenant_index(of), id, WIRE_REFUSED_FULL,
 			"%sneither the device nor the store has room for %s more: movable memory "
 			"has %s there, and %s in the store%s%s",
 			full.text, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
 			text_mib(r->budget_bytes, TEXT_DOWN).text, keeper ? "; " : "",
 			keeper ? move_hindrance(&keeper->member).text : "");
 	else
-		guest_refuse(
-			g, id, WIRE_REFUSED_FULL,
+		guest_refuse_memory(
+			g, tenant_index(of), id, WIRE_REFUSED_FULL,
 			"%s were asked for at once, and others' memory would have to move first",
 			asked);
 }

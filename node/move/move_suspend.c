@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/text.h"
+#include "node/events.h"
 #include "node/memory/book.h"
 #include "node/move/move.h"
 #include "node/move/move_inside.h"
@@ -85,8 +86,13 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bo
 		*ret_sent = sum_stored(t);
 		bring_back(t, t->devices, now);
 	}
-	if (t->suspended != suspends)
+	if (t->suspended != suspends) {
 		t->suspended_ns = suspends ? now : 0;
+		events_tenant(t, suspends ? HAPPENED_SUSPENDED : HAPPENED_RESUMED, "%s",
+			      suspends
+				      ? "suspended: its memory leaves, and its programs stand still"
+				      : "resumed: its programs go on");
+	}
 	t->suspended = suspends;
 	log_info(suspends ? "tenant.suspended" : "tenant.resumed", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);

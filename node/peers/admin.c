@@ -11,6 +11,7 @@
 #include "node/memory/outside.h"
 #include "node/move/move_suspend.h"
 #include "node/peers/admin_cordon.h"
+#include "node/peers/admin_events.h"
 #include "node/peers/admin_list.h"
 #include "node/peers/admin_make.h"
 #include "node/peers/admin_named.h"
@@ -335,6 +336,9 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		break;
 	case WIRE_list:
 		admin_list(a, m->id, &m->list);
+		break;
+	case WIRE_events_ask:
+		admin_events(a, m->id, &m->events_ask);
 		break;
 	case WIRE_gate_set:
 		on_gate_set(a, m->id, &m->gate_set);

@@ -7,6 +7,7 @@
 
 #include "node/daemon.h"
 #include "node/devices/cordon.h"
+#include "node/events.h"
 #include "node/peers/admin_named.h"
 #include "node/peers/admin_types.h"
 #include "node/peers/peer.h"
@@ -56,6 +57,10 @@ static uint32_t end_processes(struct tenant *t, bool at_once)
 	}
 	log_info("tenant.ends", "tenant=%u name=%s processes=%u signal=%s", t->id,
 		 log_text(t->name).text, count, at_once ? "KILL" : "TERM");
+	if (at_once)
+		events_tenant(t, HAPPENED_KILLED, "%u of its processes were killed", count);
+	else
+		events_tenant(t, HAPPENED_ENDS, "%u of its processes were told to end", count);
 	return count;
 }
 

@@ -340,11 +340,7 @@ static void explain(struct guest *g, uint32_t device, const struct ledger_action
 			 outside_text(t->daemon, t->device[device].index).text, advance,
 			 text_mib(action->bytes, TEXT_UP).text, what);
 	}
-	if (!g->complained)
-		log_info("memory.refused", "tenant=%u guest=%u pid=%d reason=%s", t->id, g->id,
-			 (int)g->pid, log_text(reason).text);
-	g->complained = true;
-	guest_refuse(g, (uint32_t)action->id, code, "%s", reason);
+	guest_refuse_memory(g, device, (uint32_t)action->id, code, "%s", reason);
 }
 
 void words_answer(struct guest *g, const struct ledger_action *action)

@@ -88,10 +88,10 @@ static void held_record(struct record *record, const struct tenant *t, uint32_t 
 /* Of waits.c: what the Kubernetes part was told of. */
 static void told_record(struct record *record, const struct tenant_device *at)
 {
-	record_text(record, at->wait.kind ? "told" : "over");
+	record_text(record, at->wait.told ? "told" : "over");
 	record_number(record, "tenant", at->tenant->id);
 	record_number(record, "device", tenant_index(at));
-	if (!at->wait.kind)
+	if (!at->wait.told)
 		return;
 	record_number(record, "kind", at->wait.kind);
 	record_number(record, "since", at->wait.since_ns);
@@ -135,7 +135,7 @@ int recorder_rewrite(struct daemon *d)
 		for (uint32_t i = 0; i < t->devices; i++) {
 			held_record(&all, t, i);
 			record_text(&all, "\n");
-			if (!t->device[i].wait.kind)
+			if (!t->device[i].wait.told)
 				continue;
 			told_record(&all, &t->device[i]);
 			record_text(&all, "\n");

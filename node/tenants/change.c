@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
+#include "node/events.h"
 #include "node/memory/book.h"
 #include "node/memory/prices.h"
 #include "node/state/recorder.h"
@@ -206,9 +207,12 @@ int change_tenant(struct tenant *t, const struct user *who, const struct change 
 		return r;
 	t->share = share;
 	put_limits(t, limits);
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		log_info("tenant.set", "tenant=%u key=%s value=%s", t->id, changes[i].key,
 			 log_text(changes[i].value).text);
+		events_tenant(t, HAPPENED_SET, "its share was changed: %s=%s", changes[i].key,
+			      changes[i].value);
+	}
 	recorder_tenant(t);
 	tenant_show_share(t);
 	book_pump(t->daemon);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "node/daemon.h"
+#include "node/events.h"
 #include "node/peers/peer.h"
 
 void guest_send(struct guest *g, const struct wire_message *message)
@@ -27,6 +28,25 @@ void guest_refuse(struct guest *g, uint32_t id, uint32_t code, const char *forma
 	va_start(arguments, format);
 	peer_refuse_list(&g->caller->peer, id, code, format, arguments);
 	va_end(arguments);
+}
+
+void guest_refuse_memory(struct guest *g, uint32_t device, uint32_t id, uint32_t code,
+			 const char *format, ...)
+{
+	char reason[WIRE_TEXT_MAX + 1];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(reason, sizeof(reason), format, arguments);
+	va_end(arguments);
+	if (!g->complained) {
+		log_info("memory.refused", "tenant=%u guest=%u pid=%d reason=%s", g->tenant->id,
+			 g->id, (int)g->pid, log_text(reason).text);
+		events_at(&g->tenant->device[device], HAPPENED_REFUSED,
+			  "process %d was refused memory: %s", (int)g->pid, reason);
+	}
+	g->complained = true;
+	guest_refuse(g, id, code, "%s", reason);
 }
 
 void guest_tell_gate(struct guest *g, uint32_t device)

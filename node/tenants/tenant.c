@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
+#include "node/events.h"
 #include "node/memory/book.h"
 #include "node/memory/remains.h"
 #include "node/move/move_suspend.h"
@@ -329,6 +330,9 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	log_info("tenant.made", "tenant=%u name=%s limit_bytes=%" PRIu64 " device=%s", t->id,
 		 log_text(t->name).text, t->shown->device[0].limit_bytes,
 		 d->device[t->device[0].index].info->uuid_text);
+	if (spec->id == 0) /* not of before meted began */
+		events_at(&t->device[0], HAPPENED_CAME, "came, with a limit of %s",
+			  text_bytes(t->shown->device[0].limit_bytes).text);
 	*ret_tenant = t;
 	return 0;
 }
@@ -363,6 +367,7 @@ void tenant_end(struct tenant *t)
 	else
 		store_close(take(t->store));
 	log_info("tenant.ended", "tenant=%u name=%s", t->id, log_text(t->name).text);
+	events_tenant(t, HAPPENED_LEFT, "ended, after %" PRIu64 " processes", t->joins);
 	nested_leave(t); /* the outer one may have waited for this */
 	loop_unwatch(&t->listener, on_listener_closed);
 	book_pump(d);

@@ -23,15 +23,16 @@ struct store;
 struct tenant;
 struct user;
 
-/* Of waits.c: what the Kubernetes part was told of. */
-struct pod_wait {
+/* Of waits.c: what has gone on for long. */
+struct long_wait {
 	struct list link; /* of the daemon, while it may wait */
 	uint32_t kind;	  /* enum host_wait */
 	bool changed;	  /* it may be over */
-	bool before;	  /* it was told by a meted before this one */
+	bool told;	  /* of a pod: the Kubernetes part was told */
+	bool before;	  /* ... by a meted before this one */
 	uint8_t unheard;  /* ... and is judged after so many looks, when all guests are back */
-	uint64_t since_ns, told_ns;
-	uint64_t refusals; /* until it was told */
+	uint64_t since_ns, judged_ns;
+	uint64_t refusals; /* until it was judged to be long */
 };
 
 struct tenant_device {
@@ -53,8 +54,10 @@ struct tenant_device {
 	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
 	enum gate_test test;
 	struct late late;
-	struct pod_wait wait;
+	struct long_wait wait;
 	bool logged_beside; /* in the log */
+	bool told_parked;   /* by an event */
+	uint64_t hung_ns;   /* when one last told that it hangs; 0: never */
 	bool seated;	    /* it takes part in turns: it has guests */
 	struct turns_seat seat;
 	struct alike_seat alike;
@@ -64,6 +67,7 @@ struct tenant_device {
 	struct list asks;     /* for movable memory; move_ask.c */
 	uint32_t ask_count;
 	uint64_t move_refused; /* how many of those were refused */
+	uint64_t returned_ns;  /* when an event last told that its memory came back; 0: never */
 	uint32_t behind; /* the tenant that its memory waits for, by the last check; 0: none */
 	bool busy_known; /* drift.c */
 	uint32_t busy_milli, busy_charged_milli;

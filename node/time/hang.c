@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "node/daemon.h"
+#include "node/events.h"
 
 /* Uses the pidfds, so that no other process can be hit. */
 void hang_kill(struct tenant *t)
@@ -25,8 +26,10 @@ void hang_log(const struct tenant_device *at, const char *event)
 
 void hang_stuck(struct tenant_device *at)
 {
+	events_at(at, HAPPENED_STUCK, "its memory does not leave the device as it was told");
 	if (at->tenant->share.escalate != SHARE_KILL)
 		return;
 	hang_log(at, "tenant.killed");
+	events_at(at, HAPPENED_KILLED, "its processes were killed for that (escalate=kill)");
 	hang_kill(at->tenant);
 }

@@ -11,6 +11,7 @@
 #include "base/least.h"
 #include "core/gate.h"
 #include "node/daemon.h"
+#include "node/events.h"
 #include "node/move/move.h"
 #include "node/tenants/guest_send.h"
 #include "node/tenants/nested.h"
@@ -21,6 +22,8 @@
 #include "node/time/samples.h"
 #include "node/time/schedule_now.h"
 #include "node/upcalls.h"
+
+static const uint64_t hung_again_ns = 60ull * 1000000000;
 
 static struct tenant_device *owner_of(const struct turns_seat *seat)
 {
@@ -88,14 +91,28 @@ static void tell_wants(struct tenant_device *at, bool wants, uint64_t now)
 	alike_wants(&at->alike, wants, now);
 }
 
+/* It may be reported at each of its turns. */
+static void tell_hangs(struct tenant_device *at, uint64_t now)
+{
+	if (at->hung_ns && now - at->hung_ns < hung_again_ns)
+		return;
+	at->hung_ns = now;
+	events_at(at, HAPPENED_HANGS, "its work on the device does not end");
+}
+
 static void escalate(struct tenant_device *at, enum turns_verb verb)
 {
 	if (verb == TURNS_KILL) {
 		hang_log(at, "tenant.killed");
+		events_at(at, HAPPENED_KILLED,
+			  "its work did not end, and its processes were killed for that "
+			  "(escalate=kill)");
 		hang_kill(at->tenant);
 		return;
 	}
 	hang_log(at, "tenant.suspended_by_share");
+	events_at(at, HAPPENED_HALTED,
+		  "its work did not end, and it is suspended for that (escalate=suspend)");
 	for (uint32_t i = 0; i < at->tenant->devices; i++)
 		tenant_gate_apply(at->tenant, i);
 }
@@ -148,6 +165,7 @@ static void act(const struct turns_action *action, uint64_t now)
 		break;
 	case TURNS_REPORT:
 		hang_log(at, "tenant.hangs");
+		tell_hangs(at, now);
 		waits_look(at);
 		break;
 	case TURNS_SUSPEND:

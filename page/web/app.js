@@ -20,6 +20,7 @@ function openView() {
 	where = location.hash;
 	view = { overview, devices, tenants, tenant: () => story(Number(parts[0]), Number(parts[1])) }[name]();
 	$('view').replaceChildren(view);
+	view.querySelector('h1').tabIndex = -1;
 	for (const link of document.querySelectorAll('nav a'))
 		mark(link, 'aria-current', link.dataset.view === name || (name === 'tenant' && link.dataset.view === 'tenants') ? 'page' : null);
 	document.title = name === 'overview' ? 'mete' : `mete: ${name}`;
@@ -147,7 +148,8 @@ function nextTheme() {
 
 addEventListener('hashchange', () => {
 	openView();
-	$('main').focus({ preventScroll: true });
+	/* So that its name is read, and what follows it is next. */
+	view.querySelector('h1').focus({ preventScroll: true });
 });
 addEventListener('scroll', () => view.onscroll_ && view.onscroll_(), { passive: true });
 addEventListener('resize', () => view.onresize_ && view.onresize_());

@@ -4,12 +4,17 @@
 const LOOKS = 300; /* a second each */
 const EVENTS = 200;
 const SILENT_MS = 30000;
+/* Of meted's events, as the five things that a person tells apart (draw.js). */
+const EVENT_KINDS = {
+	refused: 'bad', hangs: 'bad', stuck: 'bad', halted: 'bad', killed: 'bad', over: 'bad',
+	waits: 'waits', parked: 'away', suspended: 'away', resumed: 'runs', returned: 'runs', 'goes-on': 'runs', recovered: 'runs',
+};
 const STORY = ['had', 'due', 'here', 'out', 'movedOut', 'movedIn'];
 
 const store = {
 	known: false, meted: null, sees: '', viewer: '', devices: new Map(), tenants: new Map(), outside: [],
 	past: new Map(), /* of each row of a tenant */
-	looks: 0, lookedAt: 0, live: false, changed: new Set(), moved: false,
+	states: 0, looks: 0, lookedAt: 0, lookedClock: 0, live: false, again: null, changed: new Set(), moved: false,
 };
 
 const keyOf = (row) => `${row.tenant}/${row.device}`;
@@ -27,42 +32,47 @@ function happened(key, text, kind) {
 	past.events.length = Math.min(past.events.length, EVENTS);
 }
 
-/* What a person would want to have been told. */
+/* What meted has told of a tenant on a device, from before the page was open or while it heard nothing. Each once; its clock may not be ours. */
+function remember(tenant, device, told) {
+	const past = store.past.get(`${tenant}/${device}`), ahead = Date.parse(told.clock) - Date.now();
+	if (!past)
+		return;
+	const known = new Set(past.events.map((event) => event.id)), oldest = past.events.length < EVENTS ? 0 : past.events[EVENTS - 1].at;
+	const fresh = told.events.filter((event) => event.tenant === tenant && (event.device === undefined || event.device === device))
+		.map((event) => ({ id: `${event.at} ${event.number}`, at: Date.parse(event.at) - ahead, text: event.said, kind: EVENT_KINDS[event.kind] || 'told' }))
+		.filter((event) => !known.has(event.id) && event.at > oldest);
+	if (fresh.length)
+		past.events = [...fresh, ...past.events].sort((a, b) => b.at - a.at).slice(0, EVENTS);
+}
+
+/* What a person would want to have been told, and no event of meted's tells. */
 function notice(key, before, now) {
 	if (before.doing !== now.doing)
 		happened(key, now.state, kindOf(now));
-	if (before.limit_bytes !== now.limit_bytes)
-		happened(key, `its limit is ${bytes(now.limit_bytes)} now, and was ${bytes(before.limit_bytes)}`, 'told');
-	if (before.refusals < now.refusals)
-		happened(key, `memory was refused (${plural(now.refusals, 'time', 'times')} so far)`, 'bad');
 	if (before.moved_out_bytes < now.moved_out_bytes)
 		happened(key, `${bytes(now.moved_out_bytes - before.moved_out_bytes)} left the device`, 'away');
 	if (before.moved_in_bytes < now.moved_in_bytes)
 		happened(key, `${bytes(now.moved_in_bytes - before.moved_in_bytes)} came back`, 'runs');
 	if (before.processes.length !== now.processes.length)
 		happened(key, `${plural(now.processes.length, 'process', 'processes')} now`, 'told');
-	if (before.share !== now.share)
-		happened(key, `its share: ${now.share || 'as by default'}`, 'told');
 }
 
 /* When meted has begun anew, a number may be somebody else's. */
 const isAnother = (before, row) => ['name', 'user', 'pid'].some((name) => before[name] !== row[name]);
 
-function addTenant(row, fresh, before) {
+function addTenant(row, before) {
 	const key = keyOf(row);
 	row.seenAt = performance.now(); /* which goes on where the computer's clock is set */
 	store.tenants.set(key, row);
 	if (!store.past.has(key) || (before && isAnother(before, row)))
 		store.past.set(key, newPast());
-	if (fresh)
-		happened(key, 'came', 'told');
 	store.moved = true;
 }
 
 function mergeTenant(change) {
 	const key = keyOf(change), row = store.tenants.get(key);
 	if (!row) {
-		addTenant(change, true);
+		addTenant(change);
 		return;
 	}
 	const before = { ...row };
@@ -76,10 +86,11 @@ function mergeTenant(change) {
 function onState(state) {
 	Object.assign(store, { known: true, meted: state.meted, sees: state.sees, viewer: state.viewer, outside: state.outside, moved: true });
 	store.devices = new Map(state.devices.map((device) => [device.index, device]));
+	store.states++; /* between two of them something may have been missed */
 	const before = store.tenants;
 	store.tenants = new Map();
 	for (const row of state.tenants)
-		addTenant(row, false, before.get(keyOf(row)));
+		addTenant(row, before.get(keyOf(row)));
 	for (const key of store.past.keys())
 		if (!store.tenants.has(key))
 			store.past.delete(key);
@@ -105,13 +116,28 @@ function onChange(change) {
 		store.outside = change.outside;
 }
 
-/* A step of all histories: once a second. Of what nobody says nothing is drawn. */
+/* How many seconds have passed since the last look. A computer that sleeps stops one clock of a browser, and a person sets the other. */
+function passed() {
+	const s = Math.max(performance.now() - store.lookedAt, Date.now() - store.lookedClock) / 1000;
+	return store.lookedAt ? Math.max(1, Math.min(LOOKS, Math.floor(s))) : 1;
+}
+
+/* Steps of all histories, one for each second. Of what nobody says nothing is drawn, and nothing of the time in which this page was asleep. */
 function look() {
-	const at = store.looks++ % LOOKS;
+	const seconds = passed(), awake = seconds * 1000 <= SILENT_MS;
+	if (!awake && store.live)
+		store.again(); /* its connection may have ended without a word meanwhile */
 	store.lookedAt = performance.now();
+	store.lookedClock = Date.now();
+	for (let left = seconds; left > 0; left--)
+		step(store.live && (awake || left === 1));
+}
+
+function step(heard) {
+	const at = store.looks++ % LOOKS;
 	for (const [key, row] of store.tenants) {
 		const past = store.past.get(key);
-		if (!store.live) {
+		if (!heard) {
 			for (const name of STORY)
 				past[name][at] = NaN;
 			past.kind[at] = null;
@@ -148,6 +174,7 @@ function follow(token, tell, changed) {
 	async function read(reader) {
 		const decoder = new TextDecoder();
 		let text = '';
+		store.again = () => reader.cancel();
 		for (;;) {
 			const silent = setTimeout(() => reader.cancel(), SILENT_MS);
 			const { value, done } = await reader.read().finally(() => clearTimeout(silent));
@@ -162,8 +189,11 @@ function follow(token, tell, changed) {
 	function hear(event) {
 		const from = performance.now();
 		const name = /^event: (\w+)$/m.exec(event), data = /^data: (.*)$/m.exec(event);
-		if (!name || !data)
+		if (!name || !data) {
+			if (store.known)
+				changed(from); /* a page that nobody sees is woken by this alone */
 			return;
+		}
 		(name[1] === 'state' ? onState : onChange)(JSON.parse(data[1]));
 		pause = 500;
 		tell('live');

@@ -91,6 +91,9 @@ const KINDS = {
 	stopped: 'bad', hangs: 'bad', 'suspended-by-share': 'bad',
 };
 
+/* As a word, where a colour alone would say it. */
+const KIND_WORDS = { runs: 'runs', waits: 'waits', idle: 'idle', away: 'moved away', bad: 'needs a look' };
+
 const kindOf = (tenant) => KINDS[tenant.doing] || 'idle';
 
 /* A line per series over the last looks, each as parts of `top`. `series`: {label, values, kind}. */
@@ -100,7 +103,7 @@ function chart(title, height) {
 	const figure = h('figure.chart', {}, h('figcaption', {}, title), plot, legend);
 	const paths = new Map();
 	figure.draw = (series, top, words) => {
-		mark(plot, 'aria-label', `${title}: ${words}`);
+		mark(plot, 'aria-label', words);
 		for (const { kind, label, values, area } of series) {
 			if (!paths.has(kind)) {
 				const path = svg('path', { class: `${area ? 'area' : 'line'} ${kind}` });
@@ -140,7 +143,7 @@ function line(values, top, height, area) {
 function strip(title) {
 	const plot = svg('svg', { viewBox: '0 0 600 24', preserveAspectRatio: 'none', role: 'img', 'aria-label': title });
 	const legend = h('p.legend', { 'aria-hidden': 'true' });
-	for (const [kind, label] of [['runs', 'runs'], ['waits', 'waits'], ['idle', 'idle'], ['away', 'moved away'], ['bad', 'needs a look']])
+	for (const [kind, label] of Object.entries(KIND_WORDS))
 		legend.append(h('span', {}, h(`i.${kind}`), label));
 	const figure = h('figure.chart', {}, h('figcaption', {}, title), plot, legend);
 	const pool = [];
@@ -162,7 +165,7 @@ function strip(title) {
 		}
 		for (; used < pool.length; used++)
 			mark(pool[used], 'width', 0);
-		mark(plot, 'aria-label', `${title}: ${words}`);
+		mark(plot, 'aria-label', words);
 	};
 	return figure;
 }

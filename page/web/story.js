@@ -29,11 +29,11 @@ function processTable() {
 }
 
 function eventList() {
-	const list = h('ol.events'), none = h('p.none', {}, 'Nothing yet: what happens from now on is kept while this page is open.');
+	const list = h('ol.events'), none = h('p.none', {}, 'Nothing that meted knows of: its events begin when it does.');
 	const element = h('section.panel', {}, h('h2', {}, 'What has happened'), none, list);
 	let newest = null, written = null;
 	element.write = (events) => {
-		if (events !== written) { /* another tenant has the number now */
+		if (events !== written) { /* another tenant has the number now, or meted has told of what was before */
 			list.replaceChildren();
 			newest = null;
 			written = events;
@@ -70,7 +70,7 @@ function charts() {
 	return element;
 }
 
-/* The sentences of `mete why`: asked for while the story is open, when its state has changed, and every few seconds while it waits. */
+/* The sentences of `mete why`, and what meted remembers: asked for while the story is open, when something has changed, and every few seconds while it waits. */
 function reasons(tenant, device) {
 	const list = h('ul.reasons', { 'aria-label': 'Who has what it waits for, and what helps' });
 	let of = null, at = 0, asked = false, said = '';
@@ -78,6 +78,8 @@ function reasons(tenant, device) {
 		asked = true;
 		const answer = await askTenant(tenant).catch(() => null);
 		asked = false;
+		if (answer)
+			remember(tenant, device, answer);
 		const found = answer && answer.why.find((one) => one.tenant === tenant && one.device === device);
 		if (!found || found.sentences.join('\n') === said) /* what is read aloud is not written again */
 			return;
@@ -87,10 +89,10 @@ function reasons(tenant, device) {
 	}
 	list.hidden = true;
 	list.write = (row, waits) => {
-		const now = performance.now();
-		if (asked || (of === row.doing && (!waits || now - at < 3000)))
+		const now = performance.now(), news = [row.doing, row.refusals, row.share, row.limit_bytes, store.states].join();
+		if (asked || (of === news && (!waits || now - at < 3000)))
 			return;
-		of = row.doing;
+		of = news;
 		at = now;
 		ask();
 	};
@@ -99,24 +101,25 @@ function reasons(tenant, device) {
 
 function story(tenant, device) {
 	const key = `${tenant}/${device}`;
-	const title = h('h1', { tabindex: '-1' }), badge = h('span.badge'), why = h('p.sentence'), helps = reasons(tenant, device), command = h('p.command');
+	const title = h('h1'), badge = h('span.badge'), why = h('p.sentence'), helps = reasons(tenant, device), command = h('p.command');
 	const list = facts(['User', 'Device', 'Memory', 'Limit', 'On the device', 'In the host’s memory', 'Most it held', 'Time, last second', 'Time, last minute', 'Turns', 'Longest wait', 'Refused', 'For how long']);
 	const share = h('p.share'), drawn = charts(), events = eventList(), processes = processTable();
 	const siblings = h('p.siblings');
 	const gone = h('p.none', { hidden: true }, 'This tenant is not here: it has ended, or is not yours to see.');
 	const content = h('div', {}, why, helps, command, siblings, h('div.columns.story', {}, drawn, h('div', {}, events,
 		h('section.panel', {}, h('h2', {}, 'Figures'), list, share), h('section.panel', {}, h('h2', {}, 'Processes'), processes))));
-	const root = h('div', {}, h('p.back', {}, h('a', { href: '#/tenants' }, '← All tenants')), h('div.head', {}, title, badge), gone, content);
+	const root = h('div', {}, h('p.back', {}, h('a', { href: '#/tenants' }, h('span', { 'aria-hidden': 'true' }, '← '), 'All tenants')), h('div.head', {}, title, badge), gone, content);
 	root.write = () => {
 		const row = store.tenants.get(key), past = store.past.get(key);
 		gone.hidden = Boolean(row) || !store.known;
 		content.hidden = badge.hidden = !row;
 		say(title, row ? row.name : `Tenant ${tenant}`);
+		document.title = `mete: ${title.said}`;
 		if (!row)
 			return;
 		const time = row.time, kind = kindOf(row);
 		const others = [...store.tenants.values()].filter((other) => other.tenant === row.tenant && other.device !== row.device);
-		say(badge, { runs: 'runs', waits: 'waits', idle: 'idle', away: 'moved away', bad: 'needs a look' }[kind]);
+		say(badge, KIND_WORDS[kind]);
 		mark(badge, 'data-kind', kind);
 		mark(why, 'data-kind', kind);
 		say(why, row.state);
@@ -131,8 +134,8 @@ function story(tenant, device) {
 			User: row.user, Device: `GPU ${row.device}, ${row.model}`, Memory: bytes(row.used_bytes), Limit: bytes(row.limit_bytes),
 			'On the device': bytes(row.used_bytes - row.out_bytes), 'In the host’s memory': bytes(row.out_bytes), 'Most it held': bytes(row.peak_bytes),
 			'Time, last second': time.by_turns ? `${percent(time.charged_1s_ns / 1e9)} of ${percent(time.entitled_1s_ns / 1e9)} due` : 'takes no turns',
-			'Time, last minute': time.by_turns ? `${percent(time.charged_60s_ns / 6e10)} of ${percent(time.entitled_60s_ns / 6e10)} due` : '–',
-			Turns: String(time.turns), 'Longest wait': time.waits ? `${(time.longest_wait_ns / 1e6).toFixed(0)} ms` : '–',
+			'Time, last minute': time.by_turns ? `${percent(time.charged_60s_ns / 6e10)} of ${percent(time.entitled_60s_ns / 6e10)} due` : 'takes no turns',
+			Turns: String(time.turns), 'Longest wait': time.waits ? `${(time.longest_wait_ns / 1e6).toFixed(0)} ms` : 'none',
 			Refused: plural(row.refusals, 'time', 'times'), 'For how long': duration(row.age_ns + (performance.now() - row.seenAt) * 1e6),
 		});
 		say(share, row.share ? `Share: ${row.share}` : 'Share: as by default');

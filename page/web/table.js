@@ -51,7 +51,7 @@ function tableRow() {
 function tenants() {
 	const sort = { column: COLUMNS[6], down: false };
 	const filter = h('input', { id: 'filter', type: 'search', placeholder: 'name, user, gpu0, waits …', autocomplete: 'off', spellcheck: 'false' });
-	const count = h('p.count', { role: 'status' });
+	const count = h('p.count'), heard = h('p.unseen', { role: 'status' });
 	const heads = COLUMNS.map((column) => h(`div.cell.${column.id}`, { role: 'columnheader', 'aria-sort': 'none' },
 		h('button', { type: 'button', onclick: () => sortBy(column) }, column.title)));
 	const body = h('div.rows', { role: 'rowgroup' }), space = h('div.space');
@@ -59,7 +59,7 @@ function tenants() {
 	const choice = h('select', { id: 'sort', onchange: () => sortBy(COLUMNS.find((column) => column.id === choice.value)) },
 		...COLUMNS.map((column) => h('option', { value: column.id }, column.title)));
 	const root = h('div.tenants', {}, h('div.head', {}, h('h1', {}, 'Tenants'), h('label', { for: 'filter' }, 'Filter'), filter,
-		h('label.narrow', { for: 'sort' }, 'Sort'), choice, count), table, space);
+		h('label.narrow', { for: 'sort' }, 'Sort'), choice, count, heard), table, space);
 	let shown = [], pool = [], active = 0, height = 0, printing = false;
 
 	function sortBy(column) {
@@ -145,6 +145,7 @@ function tenants() {
 		active = 0;
 		arrange();
 		draw();
+		say(heard, count.textContent); /* once, and not whenever somebody comes or goes */
 	});
 	root.onscroll_ = draw;
 	root.onresize_ = () => {

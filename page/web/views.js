@@ -116,28 +116,28 @@ const MOST_ON_CARD = 5;
 function deviceCard(device) {
 	const badge = h('span.badge', {}, 'cordoned'), amount = h('p.amount'), bar = memoryBar(), list = h('ul.on'), more = h('p.more');
 	const full = h('span.full'), writeList = keyed(list, () => {
-		const name = h('a'), held = h('span');
-		const item = h('li', {}, name, held);
+		const name = h('a'), held = h('span'), does = h('span.unseen');
+		const item = h('li', {}, name, h('span', {}, does, held));
 		item.write = (row) => {
 			say(name, row.name);
 			mark(name, 'href', linkOf(row));
 			say(held, bytes(row.used_bytes));
+			say(does, `${KIND_WORDS[kindOf(row)]}, `);
 			mark(item, 'data-kind', kindOf(row));
 		};
 		return item;
 	});
 	const model = h('span');
-	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', {}, model, ' ', badge), bar, amount, list, more);
+	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', { title: device.uuid }, model, ' ', badge), bar, amount, list, more);
 	element.write = (now) => {
 		const on = element.rows || [];
 		say(model, now.model);
-		say(full, percent(fullOf(now)));
+		say(full, `${percent(fullOf(now))} full`);
 		badge.hidden = !now.cordoned;
 		bar.write(now);
 		say(amount, `${bytes(now.free_bytes)} free of ${bytes(now.capacity_bytes)}${now.outside_bytes >= MIB ? `, ${bytes(now.outside_bytes)} outside mete` : ''}`);
 		writeList(on.slice(0, MOST_ON_CARD), keyOf);
 		say(more, on.length > MOST_ON_CARD ? `and ${on.length - MOST_ON_CARD} more` : on.length ? '' : store.sees === 'all' ? 'no tenants' : 'none of yours');
-		mark(element, 'title', now.uuid);
 	};
 	return element;
 }

@@ -150,6 +150,19 @@ static void rows(struct daemon *d, void (*row)(void *owner, const struct wire_me
 	row(owner, &outside);
 }
 
+static void events(struct daemon *d, void (*event)(void *owner, const struct wire_event_row *event),
+		   void *owner)
+{
+	struct wire_event_row row = {.number = 1, .kind = 9, .tenant = THEIRS, .owner = OWNER};
+
+	(void)d;
+	wire_set_text(&row.name, "b/" SECRET "/main");
+	wire_set_text(&row.said, SECRET " was refused memory");
+	event(owner, &row);
+	row.tenant = MINE;
+	event(owner, &row);
+}
+
 static void freshen(struct daemon *d)
 {
 	(void)d;
@@ -179,6 +192,7 @@ static const struct page_host host = {.version = PAGE_VERSION,
 				      .page = "127.0.0.1:0",
 				      .believed_ns = 30000000000,
 				      .rows = rows,
+				      .events = events,
 				      .freshen = freshen,
 				      .tell = tell,
 				      .user = user,

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """meted's page in a real browser: what each view shows at every width, dark and light, by keyboard, and to an audit of accessibility."""
-import contextlib
 import json
 import re
 import sys
@@ -9,51 +8,11 @@ import sys
 from meted import *
 
 require_all("browser")
-from browser import WIDTHS, Browser, axe  # noqa: E402
-from crowd_of_tenants import Crowd  # noqa: E402
+from browser import WIDTHS, axe  # noqa: E402
+from page_shown import LIVE, begin, page, views, waiter  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-HOST = "127.0.0.1"
 RULES = "{resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}"
-
-
-@contextlib.contextmanager
-def page(tenants, devices, *options, guests=12):
-    port = free_port()
-    with Daemon("--page", f"{HOST}:{port}", *(options or ("--page-open",)), environment={"METE_STUB_DEVICES": str(devices + 1)}) as meted:
-        crowd = Crowd(meted, tenants, devices, guests)
-        browser = the_browser
-        browser.said()  # its messages about an earlier page
-        browser.size("normal")
-        browser.url = f"http://{HOST}:{port}/"
-        browser.open(browser.url)
-        try:
-            yield meted, crowd, browser
-        finally:
-            browser.open("about:blank")  # before its daemon goes
-        crowd.close()
-
-
-LIVE = "window.mete && mete.timing.first > 0"
-
-
-def views(browser):
-    row = browser.wait("[...mete.store.tenants.values()].find((row) => row.processes.length)")
-    return {"overview": "#/", "devices": "#/devices", "tenants": "#/tenants", "tenant": f"#/tenant/{row['tenant']}/{row['device']}"}
-
-
-def waiter(meted, crowd):
-    """A tenant that waits for room, and whose name is known."""
-    admin = Admin(meted.place)
-    device = [row.name for row in crowd.first.list() if row.kind == "device_row"][-1]  # nobody else's
-    guests = []
-    for name in ("a-big-one", "one-that-waits"):
-        made = admin.ask("tenant_new", name=name, memory="3584MiB", device=device, wait="3600s")
-        guests.append(Guest(made.socket, program=name))
-    guests[0].credit(2 * GIB)
-    guests[0].allocated(2 * GIB)
-    guests[1].send("credit_ask", device=0, wait=3600 * 1000, bytes=3 * GIB, want=3 * GIB)
-    return admin, guests
 
 
 def test_every_view_fits_every_width_and_passes_the_audit():
@@ -343,6 +302,5 @@ def test_the_page_asks_for_the_token_and_shows_it_to_nobody():
 
 
 if __name__ == "__main__":
-    # One for all tests: its start takes longer than most of them. What a page keeps is its own, as each has another port.
-    with Browser() as the_browser:
+    with begin():
         run(globals())

@@ -15,7 +15,8 @@ enum { LOST_XID = 79, HARDWARE_XID = 48 };
 /* The first one is another GPU than that of the second one, which is, or was, the third one's. */
 enum { OTHER, GPU, PART, DEVICES };
 
-static uint32_t falls; /* that the node was told of */
+static uint32_t falls;	/* that the node was told of */
+static uint32_t events; /* that tell of one */
 static host_health *seen;
 
 /* ---- what health.c asks others for --------------------------------------------------------- */
@@ -99,6 +100,16 @@ static bool is_cordoned(const struct daemon *d, uint32_t device)
 	return false;
 }
 
+static void happened(struct daemon *d, uint32_t tenant, uint32_t device, enum happened kind,
+		     const char *said)
+{
+	(void)d;
+	(void)tenant;
+	(void)device;
+	(void)said;
+	events += kind == HAPPENED_UNHEALTHY;
+}
+
 static void watch(struct daemon *d, host_health *news, void *owner)
 {
 	(void)d;
@@ -129,9 +140,10 @@ static void open_node(struct node *node)
 				   .device = node->device,
 				   .place = node->place,
 				   .cordoned = is_cordoned,
-				   .watch = watch};
+				   .watch = watch,
+				   .happened = happened};
 	node->plugin = (struct plugin){.host = &node->host, .config = &node->config};
-	falls = 0;
+	falls = events = 0;
 	health_open(&node->plugin);
 }
 
@@ -163,6 +175,7 @@ TEST(a_gpu_that_is_lost_stays_so_when_another_one_is_divided)
 	expect(!node.plugin.offer[OTHER].healthy);
 	seen(&node.plugin, OTHER, HOST_LOST, 0);
 	expect_eq(falls, 1);
+	expect_eq(events, 1);
 	close_node(&node);
 }
 
@@ -203,6 +216,7 @@ TEST(a_fault_of_a_part_befalls_no_device_that_is_gone)
 	seen(&node.plugin, PART, HOST_XID, HARDWARE_XID);
 	seen(&node.plugin, GPU, HOST_LOST, 0);
 	expect_eq(falls, 1);
+	expect_eq(events, 1);
 	expect_eq(node.plugin.xids[GPU], 0);
 	expect_eq(node.plugin.xids[PART], 1);
 	divide(&node, false);

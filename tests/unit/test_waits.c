@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of a tenant that waits, hangs or is stuck, as the Kubernetes part is told of them. The
+/* Events of a tenant that waits, hangs or is stuck, and as the Kubernetes part is told of them. The
  * clock and the tenant's figures are this file. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/doing.h"
+#include "node/events.h"
 #include "node/peers/rows.h"
 #include "node/state/recorder.h"
 #include "node/upcalls.h"
@@ -19,8 +20,9 @@ static struct daemon *d;
 static struct tenant *tenant;
 static uint64_t now_ns, due_ns;
 static struct wire_tenant_row figures;
-static char said[200]; /* a word for each */
-static bool deaf;      /* nobody hears of an end: the pods are not known yet */
+static char said[200];	   /* a word for each */
+static char happened[400]; /* likewise, of events */
+static bool refuses;	   /* the Kubernetes part */
 
 uint64_t loop_now_ns(void)
 {
@@ -60,6 +62,16 @@ void recorder_told(const struct tenant_device *at)
 	(void)at;
 }
 
+void events_at(const struct tenant_device *at, enum happened kind, const char *format, ...)
+{
+	size_t used = strlen(happened);
+
+	(void)at;
+	(void)format;
+	snprintf(happened + used, sizeof(happened) - used, "%s%s", used ? " " : "",
+		 happened_word(kind));
+}
+
 static bool told(void *owner, const struct host_waiting *news)
 {
 	static const char *const words[] = {
@@ -67,9 +79,9 @@ static bool told(void *owner, const struct host_waiting *news)
 	size_t used = strlen(said);
 
 	(void)owner;
-	expect_eq(news->tenant, 7);
-	if (news->over_ns && deaf)
+	if (refuses)
 		return false;
+	expect_eq(news->tenant, 7);
 	snprintf(said + used, sizeof(said) - used, "%s%s%s", used ? " " : "",
 		 news->over_ns ? "no-" : "", words[news->kind]);
 	if (news->over_ns && news->refused)
@@ -87,7 +99,7 @@ static void begin(void)
 	*said = '\0';
 	memset(&figures, 0, sizeof(figures));
 	figures.doing = DOING_RUNNING;
-	deaf = false;
+	refuses = false;
 	list_init(&d->tenants.all);
 	list_append(&d->tenants.all, &tenant->link);
 	d->options.look_ns = LOOK_S * second_ns;
@@ -96,7 +108,9 @@ static void begin(void)
 	tenant->pods = true;
 	tenant->devices = 1;
 	tenant->device[0].tenant = tenant;
-	expect_eq(waits_open(d, told, NULL), 0);
+	expect_eq(waits_open(d), 0);
+	waits_tell(d, told, NULL);
+	*happened = '\0';
 }
 
 static void end(void)
@@ -224,9 +238,10 @@ static void restart(uint32_t kind)
 	figures.waiting = 0;
 	does(DOING_ABSENT, 0);
 	tenant->expected_count = 1;
-	tenant->device[0].wait = (struct pod_wait){.kind = HOST_WAITS_NOT};
+	tenant->device[0].wait = (struct long_wait){.kind = HOST_WAITS_NOT};
 	waits_were_told(&tenant->device[0], kind, 900 * second_ns);
-	expect_eq(waits_open(d, told, NULL), 0);
+	expect_eq(waits_open(d), 0);
+	waits_tell(d, told, NULL);
 }
 
 TEST(what_a_meted_before_told_of_is_over_when_its_guests_have_said_so)
@@ -244,10 +259,10 @@ TEST(what_a_meted_before_told_of_is_over_when_its_guests_have_said_so)
 	look(10);
 	expect_str(said, "");
 	does(DOING_RUNNING, 0);
-	deaf = true;
+	refuses = true;
 	look(2);
 	expect_str(said, "");
-	deaf = false;
+	refuses = false;
 	look(1);
 	expect_str(said, "no-memory");
 	expect(list_empty(&d->waits.all));
@@ -267,5 +282,34 @@ TEST(work_of_which_a_meted_before_told_that_it_hangs_goes_on_while_its_gate_clos
 	does(DOING_TURN, second_ns);
 	look(1);
 	expect_str(said, "no-hangs");
+	end();
+}
+
+TEST(of_whom_nobody_has_to_be_told_there_are_events)
+{
+	begin();
+	tenant->pods = false;
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(3);
+	expect_str(happened, "waits");
+	does(DOING_RUNNING, 0);
+	look(1);
+	expect_str(happened, "waits goes-on");
+	expect_str(said, "");
+	end();
+}
+
+TEST(who_could_not_be_told_is_told_later_and_the_event_is_there_once)
+{
+	begin();
+	refuses = true;
+	does(DOING_ROOM, 40 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(3);
+	refuses = false;
+	look(3);
+	expect_str(said, "memory");
+	expect_str(happened, "waits");
 	end();
 }

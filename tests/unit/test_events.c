@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The events that meted keeps: in their order, bounded, and nobody pushes out everybody else's. */
+#include "node/events.h"
+
+#include <string.h>
+
+#include "tests/test.h"
+
+static struct daemon *d;
+static struct tenant *mine, *theirs;
+
+static struct tenant *make(uint32_t id, uid_t owner, char *name)
+{
+	struct tenant *t = calloc(1, sizeof(*t) + sizeof(t->device[0]));
+
+	expect(t);
+	t->daemon = d;
+	t->id = id;
+	t->owner = owner;
+	t->name = name;
+	t->device[0].tenant = t;
+	t->device[0].index = 3;
+	return t;
+}
+
+static void begin(void)
+{
+	d = calloc(1, sizeof(*d));
+	expect(d);
+	mine = make(1, 1000, "mine");
+	theirs = make(2, 1001, "theirs");
+}
+
+static void end(void)
+{
+	events_free(d);
+	free(mine);
+	free(theirs);
+	free(d);
+}
+
+static uint32_t count(const struct tenant *t)
+{
+	const struct event *event;
+	uint64_t after = 0;
+	uint32_t n = 0;
+
+	for (; (event = events_after(d, after)) != NULL; after = event->number)
+		n += event->tenant == t->id;
+	return n;
+}
+
+TEST(events_are_read_from_any_number_on)
+{
+	const struct event *event;
+
+	begin();
+	expect(!events_after(d, 0));
+	events_at(&mine->device[0], HAPPENED_CAME, "came, with a limit of %s", "4GiB");
+	events_device(d, 5, HAPPENED_CORDONED, "it takes no new tenants");
+	event = events_after(d, 0);
+	expect(event);
+	expect_eq(event->number, 1);
+	expect_eq(event->device, 3);
+	expect_eq(event->owner, 1000);
+	expect_str(event->name, "mine");
+	expect_str(event->said, "came, with a limit of 4GiB");
+	event = events_after(d, 1);
+	expect(event);
+	expect_eq(event->device, 5);
+	expect_eq(event->tenant, 0);
+	expect_str(event->name, "");
+	expect(!events_after(d, 2));
+	end();
+}
+
+TEST(the_oldest_goes_where_nobody_has_more_than_half)
+{
+	begin();
+	for (uint32_t i = 0; i < EVENTS_MOST + 6; i++)
+		events_tenant(i % 2 ? mine : theirs, HAPPENED_SET, "%u", i);
+	expect_eq(count(mine) + count(theirs), EVENTS_MOST);
+	expect_eq(events_after(d, 0)->number, 7);
+	end();
+}
+
+TEST(who_makes_many_events_pushes_out_his_own)
+{
+	begin();
+	events_tenant(theirs, HAPPENED_SUSPENDED, "suspended");
+	events_device(d, 0, HAPPENED_CORDONED, "it takes no new tenants");
+	for (uint32_t i = 0; i < 3 * EVENTS_MOST; i++)
+		events_tenant(mine, HAPPENED_SET, "%u", i);
+	expect_eq(count(theirs), 1);
+	expect_eq(events_after(d, 0)->number, 1);
+	expect_eq(events_after(d, 1)->number, 2);
+	expect_eq(count(mine), EVENTS_MOST - 2);
+	end();
+}
+
+/* What a program chose moves nobody's cursor, also where it is cut. */
+TEST(what_is_said_is_plain_and_bounded)
+{
+	char text[600];
+
+	begin();
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	memcpy(text, "a\x1b[2J\n", 6);
+	events_tenant(mine, HAPPENED_SET, "%s", text);
+	expect(strlen(events_after(d, 0)->said) == WIRE_TEXT_MAX);
+	expect(!strchr(events_after(d, 0)->said, '\x1b'));
+	expect(!strchr(events_after(d, 0)->said, '\n'));
+	end();
+}
