@@ -13,6 +13,8 @@ enum {
 	TRIALS = 12,	      /* in one drain; the next one goes on with others */
 	TRIES = 3,	      /* of one tenant in one drain, each four times as long */
 	MOMENT_STEPS = 4,     /* for as many steps' time a tenant is let in, or longer */
+	UNPAID_TURNS = 2,     /* who owes for its cap is let in until it has had as many turns'
+				 lengths by that */
 	TRIAL_STEPS = 16,     /* from a trial's end to the next: guests may say late that they have
 				 drained */
 	VAIN_STEPS = 5,	      /* after as many its own threads are not all that it waits for */
@@ -63,14 +65,16 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 
 /* ---- who is let in --------------------------------------------------------------------------- */
 
-/* For a moment, for which it pays with its cap, and soon: so its cap holds. */
-static bool may_come_capped(const struct turns_seat *s, uint64_t now_ns)
+/* For a moment, for which it pays with its cap. It may owe for its own drain, however long that
+ * was: those who wait for each other would owe more and more if neither was let in. What such
+ * moments add to that is bounded. */
+static bool may_come_capped(struct turns_seat *s, uint64_t now_ns)
 {
-	struct turns_tenant *t = s->tenant;
-
-	return t->state == TURNS_CAPPED && s->gate == TURNS_CLOSED && !s->device->strays &&
-	       turns_tenant_governed(t) == 1 &&
-	       turns_tenant_released(t, now_ns) <= now_ns + t->turns->tuning.hang_ns;
+	if (s->tenant->state != TURNS_CAPPED || s->gate != TURNS_CLOSED || s->device->strays ||
+	    turns_tenant_governed(s->tenant) != 1)
+		return false;
+	turns_seat_allow(s, now_ns);
+	return s->unpaid <= UNPAID_TURNS * s->device->turn_ns * MILLI;
 }
 
 static bool is_suspected(const struct turns_tenant *t, const struct turns_tenant *other)
@@ -108,7 +112,7 @@ static bool was_in_vain(const struct turns_tenant *t, uint64_t now_ns)
 }
 
 /* The lowest is let in first; 0: never. */
-static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s, bool stands,
+static unsigned rank(const struct turns_seat *leader, struct turns_seat *s, bool stands,
 		     uint64_t now_ns)
 {
 	const struct turns_tenant *t = leader->tenant;

@@ -97,7 +97,12 @@ PLANTED = [
     ("company", " ||\n\t       now_ns - t->looked_ns >= ALONE_HANGS * t->turns->tuning.hang_ns", "",
      "who has few turns keeps company though it waits for nobody"),
     ("await", "\t\tprove_one(t, s->tenant);\n\t\tprove_one(s->tenant, t);\n", "", "a group of which no drain ends is not found"),
-    ("company", "\tturns_seat_allow(s, now_ns); /* what it saved", "\t; /* what it saved", "who is let in has saved up its cap in the line"),
+    ("tenant", "\tturns_seat_allow(s, now_ns); /* what it saved", "\t; /* what it saved", "who is let in has saved up its cap in the line"),
+    ("await", "return s->unpaid <= UNPAID_TURNS * s->device->turn_ns * MILLI;", "return true;",
+     "who has not paid its cap is let in again and again"),
+    ("tenant", "\t\tif (must_pay(s, now_ns))\n\t\t\tcontinue;\n", "", "who used up its cap while it stood in line has its turn"),
+    ("account", "\ts->unpaid -= least(s->unpaid, span * turns_cap_milli(s));\n", "",
+     "who waits for another tenant is let in no more"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
