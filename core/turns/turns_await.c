@@ -218,8 +218,6 @@ static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_
 	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);
 }
 
-static void prove_stuck(struct turns_tenant *t);
-
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
@@ -240,7 +238,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		return false;
 	/* A tenant that has inherited the turn can let in others only for the rest of it. */
 	if (known && (took_ns >= longest || (!stands && now_ns - t->company_ns >= longest))) {
-		prove_stuck(t);
+		turns_await_stuck(t);
 		turns_tenant_give_up(leader, now_ns);
 		return true;
 	}
@@ -258,7 +256,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	}
 	if (!is_hopeless(t, stands, now_ns))
 		return false;
-	prove_stuck(t);
+	turns_await_stuck(t);
 	t->vain_drains++;
 	turns_tenant_give_up(leader, now_ns);
 	return true;
@@ -319,7 +317,7 @@ static void prove(struct turns_tenant *t, uint64_t now_ns)
 /* Its drain is given up, and some that were let in for it have not drained either: they wait for
  * each other. Where several launch ahead hardly a drain ends in time: none would be found by ends.
  */
-static void prove_stuck(struct turns_tenant *t)
+void turns_await_stuck(struct turns_tenant *t)
 {
 	if (t->alone)
 		return;

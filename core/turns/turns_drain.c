@@ -326,6 +326,7 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 		turns_timer_set(&t->turns->drains, &s->timer, t->ending_ns + turns_last_ns(t));
 	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
 		couple(s, TURNS_STAYED);
+		turns_await_stuck(t);
 		turns_last_given_up(t, now_ns);
 		turns_tenant_give_up(s, now_ns);
 	} else {

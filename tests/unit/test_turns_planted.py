@@ -96,6 +96,7 @@ PLANTED = [
     ("last", "\tif (t->seen_ns)\n\t\treturn true;\n", "", "who was seen to end by itself once is not watched a second time"),
     ("company", " ||\n\t       now_ns - t->looked_ns >= ALONE_HANGS * t->turns->tuning.hang_ns", "",
      "who has few turns keeps company though it waits for nobody"),
+    ("drain", "\t\tturns_await_stuck(t);\n", "", "a pair whose threads stand at their gates is not found"),
     ("await", "\t\tprove_one(t, s->tenant);\n\t\tprove_one(s->tenant, t);\n", "", "a group of which no drain ends is not found"),
     ("tenant", "\tturns_seat_allow(s, now_ns); /* what it saved", "\t; /* what it saved", "who is let in has saved up its cap in the line"),
     ("await", "return s->unpaid <= UNPAID_TURNS * s->device->turn_ns * MILLI;", "return true;",
