@@ -116,6 +116,7 @@ static void come_back(struct turns_seat *s, const struct turns_seat *before)
 	s->virtual_ns += s->owed;
 	s->allowance = before->left_allowance;
 	s->allowance_at_ns = before->left_ns;
+	s->unpaid = before->unpaid;
 }
 
 void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_device *d, void *owner,

@@ -45,7 +45,11 @@
  *     there, or other devices of the tenant whose turn begins or ends are being drained;
  *  4. each seat that always wants to run gets what its weight, guarantee and cap say, at any time
  *     to within one turn plus one over-run;
- *  5. within any second a seat is charged at most its cap + `burst_ns` + one over-run;
+ *  5. a seat's gate is opened in its own turn only once its cap has paid for what it was charged.
+ *     It may be let in for another tenant's drain (law 13) before: as long as what it had by such
+ *     openings, less what its cap has paid since then, is two turns' length at most. So it never
+ *     owes more than one over-run, two turns and the last of those moments, and within any second
+ *     it is charged at most its cap + `burst_ns` + that;
  *  6. a seat that wants to run, is below its cap and owes nothing runs within the longer of one
  *     longest turn of each tenant and the time in which its share is worth `shortest_ns`, plus the
  *     drains. Any seat is next after `starve_ns`;
@@ -304,11 +308,13 @@ struct turns_seat {
 	uint64_t virtual_ns;		      /* by weight: what it was charged */
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
+	bool opened_owing; /* its cap owed something when its gate was opened */
+	uint64_t unpaid;   /* of what it had by such openings; its cap pays for that first */
 	struct turns_node due_node, line_node, timer;
 	/* Of a seat that has left, until it comes back: */
 	uint64_t left_ns;	/* 0: it was never there */
 	uint64_t owed;		/* in virtual time: what it had beyond its part, */
-	int64_t left_allowance; /* and what it had left of its cap */
+	int64_t left_allowance; /* and what it had left of its cap (`unpaid` stays, too) */
 };
 
 void turns_init(struct turns *turns, const struct turns_tuning *tuning);

@@ -116,6 +116,9 @@ static void allow(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
 	s->allowance += (int64_t)(span * turns_cap_milli(s)) - (int64_t)(charged_ns * MILLI);
 	if (s->allowance > saved)
 		s->allowance = saved;
+	s->unpaid -= least(s->unpaid, span * turns_cap_milli(s));
+	if (s->opened_owing)
+		s->unpaid += charged_ns * MILLI;
 }
 
 void turns_seat_allow(struct turns_seat *s, uint64_t now_ns)

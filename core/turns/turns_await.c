@@ -13,6 +13,8 @@ enum {
 	TRIALS = 12,	      /* in one drain; the next one goes on with others */
 	TRIES = 3,	      /* of one tenant in one drain, each four times as long */
 	MOMENT_STEPS = 4,     /* for as many steps' time a tenant is let in, or longer */
+	UNPAID_TURNS = 2,     /* who owes for its cap is let in until it has had as many turns'
+				 lengths by that */
 	TRIAL_STEPS = 16,     /* from a trial's end to the next: guests may say late that they have
 				 drained */
 	VAIN_STEPS = 5,	      /* after as many its own threads are not all that it waits for */
@@ -63,14 +65,16 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns)
 
 /* ---- who is let in --------------------------------------------------------------------------- */
 
-/* For a moment, for which it pays with its cap, and soon: so its cap holds. */
-static bool may_come_capped(const struct turns_seat *s, uint64_t now_ns)
+/* For a moment, for which it pays with its cap. It may owe for its own drain, however long that
+ * was: those who wait for each other would owe more and more if neither was let in. What such
+ * moments add to that is bounded. */
+static bool may_come_capped(struct turns_seat *s, uint64_t now_ns)
 {
-	struct turns_tenant *t = s->tenant;
-
-	return t->state == TURNS_CAPPED && s->gate == TURNS_CLOSED && !s->device->strays &&
-	       turns_tenant_governed(t) == 1 &&
-	       turns_tenant_released(t, now_ns) <= now_ns + t->turns->tuning.hang_ns;
+	if (s->tenant->state != TURNS_CAPPED || s->gate != TURNS_CLOSED || s->device->strays ||
+	    turns_tenant_governed(s->tenant) != 1)
+		return false;
+	turns_seat_allow(s, now_ns);
+	return s->unpaid <= UNPAID_TURNS * s->device->turn_ns * MILLI;
 }
 
 static bool is_suspected(const struct turns_tenant *t, const struct turns_tenant *other)
@@ -108,7 +112,7 @@ static bool was_in_vain(const struct turns_tenant *t, uint64_t now_ns)
 }
 
 /* The lowest is let in first; 0: never. */
-static unsigned rank(const struct turns_seat *leader, const struct turns_seat *s, bool stands,
+static unsigned rank(const struct turns_seat *leader, struct turns_seat *s, bool stands,
 		     uint64_t now_ns)
 {
 	const struct turns_tenant *t = leader->tenant;
@@ -214,8 +218,6 @@ static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_
 	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);
 }
 
-static void prove_stuck(struct turns_tenant *t);
-
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
@@ -236,7 +238,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		return false;
 	/* A tenant that has inherited the turn can let in others only for the rest of it. */
 	if (known && (took_ns >= longest || (!stands && now_ns - t->company_ns >= longest))) {
-		prove_stuck(t);
+		turns_await_stuck(t);
 		turns_tenant_give_up(leader, now_ns);
 		return true;
 	}
@@ -254,7 +256,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	}
 	if (!is_hopeless(t, stands, now_ns))
 		return false;
-	prove_stuck(t);
+	turns_await_stuck(t);
 	t->vain_drains++;
 	turns_tenant_give_up(leader, now_ns);
 	return true;
@@ -315,7 +317,7 @@ static void prove(struct turns_tenant *t, uint64_t now_ns)
 /* Its drain is given up, and some that were let in for it have not drained either: they wait for
  * each other. Where several launch ahead hardly a drain ends in time: none would be found by ends.
  */
-static void prove_stuck(struct turns_tenant *t)
+void turns_await_stuck(struct turns_tenant *t)
 {
 	if (t->alone)
 		return;

@@ -42,7 +42,6 @@ void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_
 	if (list_empty(&leader->along))
 		leader->tenant->along_ns = now_ns;
 	list_append(&leader->along, &s->along_link);
-	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
 	turns_seat_open(s, now_ns);
 }
 

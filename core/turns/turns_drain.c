@@ -68,20 +68,21 @@ bool turns_tenant_owes(const struct turns_tenant *t)
 	return false;
 }
 
+/* It stands in line, and its drain has just used up its cap. */
+static void keep_cap(struct turns_tenant *t, uint64_t now_ns)
+{
+	if (turns_tenant_released(t, now_ns) > now_ns)
+		turns_tenant_withdraw(t, now_ns);
+}
+
 static void drained_stray(struct turns_seat *s, uint64_t now_ns)
 {
 	s->stray = false;
 	s->device->strays--;
 	s->rested |= !s->tenant->wants;
+	keep_cap(s->tenant, now_ns);
 	turns_tenant_enter(s->tenant, now_ns);
 	turns_device_serve(s->device, now_ns);
-}
-
-/* It stands in line, and its time beside others has just used up its cap. */
-static void keep_cap(struct turns_tenant *t, uint64_t now_ns)
-{
-	if (turns_tenant_released(t, now_ns) > now_ns)
-		turns_tenant_withdraw(t, now_ns);
 }
 
 void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
@@ -326,6 +327,7 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 		turns_timer_set(&t->turns->drains, &s->timer, t->ending_ns + turns_last_ns(t));
 	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
 		couple(s, TURNS_STAYED);
+		turns_await_stuck(t);
 		turns_last_given_up(t, now_ns);
 		turns_tenant_give_up(s, now_ns);
 	} else {

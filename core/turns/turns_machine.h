@@ -157,6 +157,8 @@ struct turns_seat *turns_tenant_seat(const struct turns_tenant *t); /* the first
 uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns);
 /* The seat has not drained. Returns true if that is dealt with. */
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns);
+/* Its drain is given up. */
+void turns_await_stuck(struct turns_tenant *t);
 /* It has drained. */
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns);
 /* The tenant leaves the device, or the device becomes open. */

@@ -139,6 +139,8 @@ void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 	/* Work that waits for its own threads takes little of the device meanwhile. */
 	if (s->gate == TURNS_OWING && s->tenant->lasts)
 		turns_seat_pay(s, now_ns);
+	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
+	s->opened_owing = s->allowance < 0;
 	turns_timer_set(&d->turns->drains, &s->timer, UINT64_MAX);
 	if (s->stray) {
 		s->stray = false;
@@ -208,6 +210,23 @@ static void gather(struct turns_tenant *t, uint64_t now_ns)
 		start(t, now_ns);
 }
 
+/* What it was charged while it stood in line (a drain, work beside others) has used up its cap: its
+ * turn comes once that is paid. Its work may wait for a thread of its own: so what it has beside
+ * others until then is charged only if that ends by itself. */
+static bool must_pay(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (s->gate == TURNS_OWING && t->lasts)
+		turns_seat_pay(s, now_ns);
+	if (turns_tenant_released(t, now_ns) <= now_ns)
+		return false;
+	t->lasts = false;
+	turns_tenant_withdraw(t, now_ns);
+	turns_tenant_enter(t, now_ns);
+	return true;
+}
+
 void turns_device_serve(struct turns_device *d, uint64_t now_ns)
 {
 	struct turns_seat *s;
@@ -220,6 +239,8 @@ void turns_device_serve(struct turns_device *d, uint64_t now_ns)
 		s = d->claimed ? turns_line_best_single(d, now_ns) : turns_line_best(d, now_ns);
 		if (!s)
 			return;
+		if (must_pay(s, now_ns))
+			continue;
 		turns_line_remove(s);
 		if (!d->claimed)
 			d->claimed = s;

@@ -2,89 +2,7 @@
 /* The laws that hold of the tenants of test_turns_always.c. */
 #pragma once
 
-#include "tests/unit/turns_tenants.h"
-
-/* ---- caps ------------------------------------------------------------------------------------ */
-
-static inline void forget_spans(struct seat *s)
-{
-	s->first_span = s->span;
-	s->longest_drain = s->longest_owed = 0;
-	if (s->opened)
-		s->opened = m.now;
-	if (s->owing)
-		s->owing = m.now;
-}
-
-static inline void forget_device(unsigned d)
-{
-	FOR_SEATS(s)
-	{
-		if (s->device != d)
-			continue;
-		forget_spans(s);
-		if (m.devices[d].governed != m.was_governed[d])
-			s->granted = 0; /* it was open before */
-	}
-}
-
-/* Law 5, of the second that ends now. */
-static inline void expect_cap(struct seat *s)
-{
-	uint64_t cap = turns_cap_milli(&s->at), sum = 0, second = 1000 * MS;
-	uint64_t from = m.now > second ? m.now - second : 0;
-
-	/* A coupled tenant is closed when it is idle, however long that takes. */
-	if (cap >= 1000 || s->span - s->first_span >= SPANS || tenant_of(s)->coupled)
-		return;
-	for (unsigned i = s->first_span; i < s->span; i++) {
-		const struct span *p = &s->spans[i % SPANS];
-
-		if (p->to > from)
-			sum += (p->to - (p->from > from ? p->from : from)) / p->part;
-	}
-	expect(sum <=
-	       cap * MS + tuning.burst_ns + s->longest_drain + s->longest_owed / BESIDE + US);
-	m.checks++;
-}
-
-/* Law 2: until it has drained, or was reported. */
-static inline void end_grant(struct seat *s)
-{
-	if (s->granted)
-		m.granted[s->device] += m.now - s->granted;
-	s->granted = 0;
-	expect(m.granted[s->device] <= m.now - m.start);
-}
-
-static inline void add_span(struct seat *s, uint64_t from, uint64_t part)
-{
-	if (from && s->span - s->first_span < SPANS)
-		s->spans[s->span++ % SPANS] = (struct span){from, m.now, part};
-}
-
-/* A moment in which somebody else is to drain is one as a whole: it is not cut by a cap. */
-static inline uint64_t overrun(const struct seat *s)
-{
-	return m.now - (s->moment ? s->began : s->ending);
-}
-
-/* Law 12: work that has ended by itself is charged in part. */
-static inline void close_owed(struct seat *s)
-{
-	add_span(s, s->owing, BESIDE);
-	if (s->owing && m.now - s->owing > s->longest_owed)
-		s->longest_owed = m.now - s->owing;
-	s->owing = 0;
-}
-
-static inline void close_span(struct seat *s)
-{
-	add_span(s, s->opened, 1);
-	s->opened = 0;
-	end_grant(s);
-	expect_cap(s);
-}
+#include "tests/unit/turns_caps.h"
 
 /* ---- what is to be done ---------------------------------------------------------------------- */
 
@@ -139,11 +57,15 @@ static inline void on_open(struct seat *s)
 	s->began = m.now;
 	s->moment = s->at.leader && s->at.leader->tenant->state != TURNS_RUNNING;
 	s->excused = s->reported = s->let_in = 0;
+	if (tenant_of(s)->at.lasts)
+		close_owed(s);
 	s->owing = 0;
-	if (s->drained || !s->opened)
+	if (s->drained || !s->opened) {
+		expect_paid(s);
 		s->opened = m.now;
-	else
+	} else {
 		m.reopened++;
+	}
 	s->idle = !s->stands && s->drained;
 	s->drained = 0;
 	if (s->stands)

@@ -19,8 +19,9 @@ enum {
 	STEPS = 400,
 	SPANS = 512, /* remembered of a seat */
 	COMPANY_TURNS = 16,
-	BESIDE = 2, /* law 12 */
-	VAIN = 4,   /* law 8 */
+	BESIDE = 2,	  /* law 12 */
+	VAIN = 4,	  /* law 8 */
+	UNPAID_TURNS = 2, /* law 5 */
 };
 
 #define US 1000ull
@@ -48,6 +49,10 @@ struct seat {
 	uint64_t granted;		/* since: its turn; 0: it has none */
 	uint64_t owing;			/* since: its drain was given up; 0: it was not */
 	uint64_t longest_drain, longest_owed;
+	int64_t left; /* of its cap, in thousandths of ns; less than 0: it has not paid */
+	uint64_t left_at;
+	int64_t unpaid; /* of what it had by gates that were opened although it had not paid */
+	int opened_unpaid;
 	struct span spans[SPANS];
 	unsigned span, first_span;
 };
@@ -75,7 +80,7 @@ static struct {
 	int natures, multi, meet, group, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
 	uint64_t opened, reopened, given_up, vain, reports, checks, governed, awaited, along,
-		chains;
+		chains, unpaid;
 } m;
 
 static const struct turns_tuning tuning = {
