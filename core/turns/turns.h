@@ -56,9 +56,7 @@
  *     openings and drains are charged. It is neither reported nor suspended nor killed. After such
  *     a drain, and later less and less often, it is watched: it has no turn before its work has
  *     ended, or before work of `hang_ns` would have ended beside others. If it ended by itself, its
- *     drains are waited for as long as that took, `hang_ns` at most, and nobody is let in for them.
- *     Of a tenant whose work has not ended since two drains were given up, further ones are given
- *     up at once, but one after 8, 64, 512, ... of them;
+ *     drains are waited for as long as that took, `hang_ns` at most, and nobody is let in for them;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
  *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. A
@@ -248,7 +246,6 @@ struct turns_tenant {
 	bool alone;		     /* its turn is without them, to see whether it still waits */
 	uint32_t trials;	     /* of others than those it awaits, in this drain */
 	uint32_t vain_drains;	     /* in a row, see law 8 */
-	uint32_t stuck;		     /* drains in a row that were given up, and did not end since */
 	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
 					was found; 0: none */
 	uint64_t looked_ns;	     /* when it was last seen to wait still; 0: never */

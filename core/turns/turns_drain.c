@@ -10,7 +10,6 @@ enum {
 	CHECK_STEPS = 4,       /* a coupled tenant is checked after as many steps' time, or later */
 	CHECKS = 4,	       /* ... while it may hang */
 	SMOOTH_CLOSES = 8,     /* after as many a tenant is not coupled any more, ... */
-	STUCK_OCTUPLED = 8,    /* after 1, 8, 64, ... drains that were given up it is seen again */
 	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
 
@@ -97,7 +96,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
 	s->gate = TURNS_CLOSED;
 	s->clear = true;
-	t->vain_drains = t->stuck = 0;
+	t->vain_drains = 0;
 	s->asks |= wants;
 	t->wants |= wants;
 	if (owed) {
@@ -317,18 +316,6 @@ static void late_stray(struct turns_seat *s, uint64_t now_ns)
 	turns_device_serve(s->device, now_ns);
 }
 
-/* Work that has not left the device for two turns will not leave it in this one either: threads
- * would wait for it, and pay for that. Whether that is still so is seen after 8, 64, 512, ...
- * drains. See decisions/0170. */
-static bool never_drains(const struct turns_tenant *t)
-{
-	uint32_t seen = 1;
-
-	while (seen < t->stuck && seen <= UINT32_MAX / STUCK_OCTUPLED)
-		seen *= STUCK_OCTUPLED;
-	return t->stuck && t->stuck != seen;
-}
-
 static void late_standing(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -337,8 +324,7 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 		late_stray(s, now_ns);
 	} else if (now_ns - t->ending_ns < turns_last_ns(t)) {
 		turns_timer_set(&t->turns->drains, &s->timer, t->ending_ns + turns_last_ns(t));
-	} else if (never_drains(t) || now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
-		t->stuck += t->stuck < UINT32_MAX;
+	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
 		couple(s, TURNS_STAYED);
 		turns_last_given_up(t, now_ns);
 		turns_tenant_give_up(s, now_ns);

@@ -123,7 +123,7 @@ static void rest(struct seat *s)
 		close_owed(s);
 		close_span(s);
 		tenant_of(s)->looked = 0;
-		tenant_of(s)->vain = tenant_of(s)->stuck = 0;
+		tenant_of(s)->vain = 0;
 		turns_drained(&s->at, s->stands, m.now);
 	} else if (s->open && !s->idle && s->busy_until <= m.now) {
 		s->idle = 1;

@@ -77,40 +77,6 @@ TEST(whose_work_waits_for_its_thread_is_not_kept_from_its_turns)
 	expect_eq(m.hung, 0);
 }
 
-static uint64_t done_alone(enum kind kind, uint64_t kernel_ns, unsigned ahead)
-{
-	given(true);
-	add(kind, 100, kernel_ns)->ahead = ahead;
-	begin();
-	run(20000 * MS);
-	return m.program[0].done;
-}
-
-/* Each of its drains was waited for for 200 ms, in which its threads were let in half of the time:
- * these had 0.43 to 0.66 of their part. */
-static void expect_most_of_its_part(enum kind kind, uint64_t kernel_ns, unsigned ahead)
-{
-	uint64_t alone = done_alone(kind, kernel_ns, ahead);
-	struct program *n = given_one(kind, kernel_ns, ahead);
-
-	run(20000 * MS);
-	forget_what_they_had();
-	m.program[0].done = m.program[0].begun = 0;
-	run(20000 * MS);
-	expect(3 * m.program[0].done * 10 >= 7 * alone);
-	expect(n->gap_ns <= 500 * MS);
-	expect_eq(m.hung, 0);
-}
-
-TEST(who_never_drains_has_most_of_its_part)
-{
-	expect_most_of_its_part(LEANS, 1 * MS, 4);
-	expect_most_of_its_part(LEANS, 1 * MS, 2);
-	expect_most_of_its_part(LEANS, 10 * MS, 2);
-	expect_most_of_its_part(FED, 50 * US, 1);
-	expect_most_of_its_part(FED, 1 * MS, 1);
-}
-
 /* What was learnt of it holds no longer: its neighbours wait for that once. */
 TEST(who_had_long_kernels_may_wait_for_its_thread_later)
 {

@@ -69,8 +69,6 @@ PLANTED = [
      "who launches ahead of others, and waits for them, is said to hang"),
     ("await", "t->vain_drains < VAIN_DRAINS &&", "",
      "who waited once and then hangs is never reported"),
-    ("drain", "return t->stuck && t->stuck != seen;", "return t->stuck && false;", "who never drains pays for drains in vain"),
-    ("drain", "t->vain_drains = t->stuck = 0;", "t->vain_drains = 0;", "who drains is taken for one that never does"),
     ("account", "is_charged(s) && s->leader)", "is_charged(s) && !s->tenant)",
      "who comes along pays for it"),
     ("account", "\tif (turns_cap_milli(s) < MILLI)\n\t\tallow(s, ns, now_ns);\n", "",

@@ -188,8 +188,8 @@ static inline void on_late(struct seat *s)
 		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
 	turns_late(&s->at, at_gate, m.now);
 	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any; or
-	 * its work usually lasts longer; or none of its last turns' drains has ended. */
-	s->let_in &= !t->at.let_in && !t->at.alone && !t->at.lasting_ns && t->stuck < STUCK;
+	 * its work usually lasts longer. */
+	s->let_in &= !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
 }
 
 /* Others run beside what it has on the device, and beside what came along with it. Its cap is of
@@ -231,7 +231,6 @@ static inline void on_beside(struct seat *s)
 	excuse();
 	tenant_of(s)->looked = 0;
 	tenant_of(s)->seen = 1;
-	tenant_of(s)->stuck++;
 	m.given_up++;
 }
 

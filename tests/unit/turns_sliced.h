@@ -24,7 +24,6 @@ enum kind {
 	AHEAD, /* of one length, and its thread always has a next one: it stands at a closed gate */
 	LEANS, /* likewise; each lasts until the next one is launched */
 	HOLDS, /* what it has launched never ends, and takes nothing of the device */
-	FED, /* one that never ends, and does something each time that a copy comes; then a pause */
 };
 
 struct program {
@@ -89,7 +88,7 @@ static inline bool stands_early(const struct program *p)
 
 static inline void launch(struct program *p)
 {
-	if (p->free_at > m.now || (p->queued == p->ahead && !stands_early(p) && p->kind != FED))
+	if (p->free_at > m.now || (p->queued == p->ahead && !stands_early(p)))
 		return;
 	if (!p->open) {
 		if (!p->stands)
@@ -98,12 +97,12 @@ static inline void launch(struct program *p)
 		return;
 	}
 	p->stands = false;
-	p->queued += p->kind != FED || !p->queued;
+	p->queued++;
 	if (!p->busy && !m.bare)
 		turns_wants(p->at, m.now);
 	p->busy = true;
-	if ((p->kind == MEETS && p->ahead == 1) || p->kind == FED)
-		p->free_at = UINT64_MAX; /* until its kernel has ended, or has taken the copy */
+	if (p->kind == MEETS && p->ahead == 1)
+		p->free_at = UINT64_MAX; /* until its kernel has ended */
 }
 
 static inline bool is_met(const struct program *p)
@@ -123,18 +122,16 @@ static inline bool is_met(const struct program *p)
 
 static inline void end_kernel(struct program *p)
 {
-	p->queued -= p->kind != FED;
+	p->queued--;
 	p->done++;
 	p->gap_ns = most(p->gap_ns, m.now - p->last_end_ns);
 	p->last_end_ns = m.now;
-	p->free_at = p->kind == MEETS || p->kind == FED ? m.now + test_random_below(5 * MS) : m.now;
+	p->free_at = p->kind == MEETS ? m.now + test_random_below(5 * MS) : m.now;
 }
 
 static inline void compute(struct program *p)
 {
 	p->had_ns += STEP_NS;
-	if (p->kind == FED && p->free_at != UINT64_MAX)
-		return; /* it polls */
 	if (p->begun == p->done) {
 		p->begun++;
 		p->left_ns = length_of(p);

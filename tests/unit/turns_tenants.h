@@ -21,7 +21,6 @@ enum {
 	COMPANY_TURNS = 16,
 	BESIDE = 2, /* law 12 */
 	VAIN = 4,   /* law 8 */
-	STUCK = 2,  /* law 7: after as many a drain may be given up at once */
 };
 
 #define US 1000ull
@@ -59,10 +58,9 @@ struct tenant {
 	enum nature nature;
 	uint64_t arrivals; /* of who MEETS: it waits there for its partner */
 	int there, stepped, coupled, looked, suspended;
-	int seen;	/* to wait: for its own thread, or a drain of it was given up */
-	unsigned stuck; /* law 7: drains given up in a row, of which none ended since */
-	unsigned vain;	/* law 8: drains given up in a row although nothing is known that it waits
-			   for */
+	int seen;      /* to wait: for its own thread, or a drain of it was given up */
+	unsigned vain; /* law 8: drains given up in a row although nothing is known that it waits
+			  for */
 	struct seat seats[DEVICES];
 };
 
