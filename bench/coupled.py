@@ -27,8 +27,11 @@ DILATIONS = (2, 4, 8, 16, 32)
 LATE_MOST = 0.8e6  # ns: a tenth of a turn
 TRAPS = BUILD + "/tests/guest/turns_traps"
 COUPLED = ("host_function", "wait_value", "flag", "barrier", "host_barrier", "graph",
-           "signal", "lock", "capture", "callback", "graph_host", "write_value", "event", "query", "copy", "mailbox", "process")
-PAIRS = {"barrier": ("lends", "borrows"), "host_barrier": ("meets_here", "meets_there")}  # two tenants
+           "signal", "lock", "capture", "callback", "graph_host", "write_value", "event", "query", "copy", "mailbox", "process",
+           "ring", "fed", "cooperative", "loop", "again", "priorities", "pool", "makes", "threads", "training", "timer", "forks", "starts",
+           "stopped", "requests", "pipeline", "ipc_events")
+PAIRS = {"barrier": ("lends", "borrows"), "host_barrier": ("meets_here", "meets_there"), "requests": ("asks", "answers"),
+         "pipeline": ("first", "second", "third"), "ipc_events": ("records", "follows")}  # several tenants
 GREEDY = ("open_capture", "never", "spinner", "graph", "flag", "wait_value", "barrier")
 LONGEST = {"graph": 1.0}  # s: what a neighbour may have to wait for anyway
 SECONDS = dict(progress=5, attacks=10)  # modelled

@@ -8,7 +8,7 @@
  *	turns_traps TRAP 0            prints the number of rounds once its input has ended
  *
  * `lends` and `borrows` are two programs in one barrier: METE_TRAP_MEET is the file through which
- * the second gets the first one's memory.
+ * the second gets the first one's memory. Those of turns_traps_tenants.c have their sockets there.
  *
  * Pauses are METE_TRAP_SLOW times as long, for devices whose clock is as much slower.
  *
@@ -96,6 +96,29 @@ void traps_launch(int n, int stream, CUfunction kernel, uint32_t value)
 
 	ok(g.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, g.device[n].stream[stream],
 			    kernel == g.device[n].spend ? only : arguments, NULL));
+}
+
+void traps_open(struct traps_place *ret, int n, int priority)
+{
+	CUmodule module;
+	CUdevice device;
+
+	ok(g.cuDeviceGet(&device, n));
+	ok(g.cuCtxCreate_v2(&ret->context, 0, device));
+	ok(g.cuModuleLoadData(&module, ptx));
+	ok(g.cuModuleGetFunction(&ret->wait, module, "wait"));
+	ok(g.cuModuleGetFunction(&ret->set, module, "set"));
+	ok(g.cuModuleGetFunction(&ret->spend, module, "spend"));
+	ok(g.cuStreamCreateWithPriority(&ret->stream, CU_STREAM_NON_BLOCKING, priority));
+	ok(g.cuEventCreate(&ret->event, CU_EVENT_DISABLE_TIMING));
+}
+
+void traps_launch_at(const struct traps_place *place, CUfunction kernel, uint32_t value)
+{
+	void *arguments[] = {&g.address, &value}, *only[] = {&value};
+
+	ok(g.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, place->stream,
+			    kernel == place->spend ? only : arguments, NULL));
 }
 
 void traps_pause(void)

@@ -47,6 +47,22 @@
 	X(cuMemcpyDtoH_v2)                                                                         \
 	X(cuGraphCreate)                                                                           \
 	X(cuGraphAddHostNode)                                                                      \
+	X(cuCtxDestroy_v2)                                                                         \
+	X(cuMemFree_v2)                                                                            \
+	X(cuMemAllocAsync)                                                                         \
+	X(cuMemFreeAsync)                                                                          \
+	X(cuMemcpyHtoDAsync_v2)                                                                    \
+	X(cuStreamCreateWithPriority)                                                              \
+	X(cuStreamDestroy_v2)                                                                      \
+	X(cuStreamWaitEvent)                                                                       \
+	X(cuIpcGetEventHandle)                                                                     \
+	X(cuIpcOpenEventHandle)                                                                    \
+	X(cuGraphExecDestroy)                                                                      \
+	X(cuGraphAddChildGraphNode)                                                                \
+	X(cuGraphAddKernelNode)                                                                    \
+	X(cuGraphAddNode)                                                                          \
+	X(cuGraphConditionalHandleCreate)                                                          \
+	X(cuLaunchCooperativeKernel)                                                               \
 	X(cuLaunchKernel)
 
 enum { DEVICES = 2, STREAMS = 2 };
@@ -71,12 +87,25 @@ struct traps {
 extern struct traps g;
 
 void traps_launch(int device, int stream, CUfunction kernel, uint32_t value);
+/* One more context of a device, with a stream. */
+struct traps_place {
+	CUcontext context;
+	CUfunction wait, set, spend;
+	CUstream stream;
+	CUevent event;
+};
+
+void traps_open(struct traps_place *ret, int device, int priority);
+void traps_launch_at(const struct traps_place *place, CUfunction kernel, uint32_t value);
 void traps_pause(void); /* up to 5 ms */
 void traps_thread(void *(*work)(void *), pthread_t *ret_thread);
 
 #define TRAP(name, devices) void trap_##name(void);
 #include "tests/guest/turns_traps.def"
 #undef TRAP
+
+/* The path at which programs that wait for each other meet. */
+const char *traps_meeting_place(void);
 
 /* Of programs that wait for each other: one that ends keeps the other one waiting no more. */
 void traps_part(void);

@@ -8,7 +8,7 @@
 
 /* ---- those that wait for another tenant --------------------------------------------------- */
 
-static const char *meeting_place(void)
+const char *traps_meeting_place(void)
 {
 	const char *path = getenv("METE_TRAP_MEET");
 
@@ -27,10 +27,10 @@ static CUdeviceptr lend_words(void)
 	ok(g.cuMemAlloc_v2(&words, 2 << 20));
 	ok(g.cuMemsetD8_v2(words, 0, 8));
 	ok(g.cuIpcGetMemHandle(&handle, words));
-	snprintf(made, sizeof(made), "%s.new", meeting_place());
+	snprintf(made, sizeof(made), "%s.new", traps_meeting_place());
 	file = fopen(made, "w");
 	if (!file || fwrite(&handle, sizeof(handle), 1, file) != 1 || fclose(file) != 0 ||
-	    rename(made, meeting_place()) != 0)
+	    rename(made, traps_meeting_place()) != 0)
 		fail("cannot write %s", made);
 	return words;
 }
@@ -42,10 +42,10 @@ static CUdeviceptr borrow_words(void)
 	CUdeviceptr words;
 	FILE *file;
 
-	while (!(file = fopen(meeting_place(), "r")))
+	while (!(file = fopen(traps_meeting_place(), "r")))
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 	if (fread(&handle, sizeof(handle), 1, file) != 1 || fclose(file) != 0)
-		fail("cannot read %s", meeting_place());
+		fail("cannot read %s", traps_meeting_place());
 	ok(g.cuIpcOpenMemHandle_v2(&words, handle, 1));
 	return words;
 }
@@ -94,12 +94,12 @@ void trap_borrows(void)
 /* Likewise in memory of the host, of which nobody but the two programs knows that they share it. */
 static CUdeviceptr map_words(void)
 {
-	int fd = open(meeting_place(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = open(traps_meeting_place(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	CUdeviceptr words;
 	void *memory;
 
 	if (fd < 0 || ftruncate(fd, 4096) != 0)
-		fail("cannot make %s", meeting_place());
+		fail("cannot make %s", traps_meeting_place());
 	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
 		fail("no shared memory");
