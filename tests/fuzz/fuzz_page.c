@@ -160,6 +160,8 @@ static void events(struct daemon *d, void (*event)(void *owner, const struct wir
 	wire_set_text(&row.said, SECRET " was refused memory");
 	event(owner, &row);
 	row.tenant = MINE;
+	wire_set_text(&row.name, "train");
+	wire_set_text(&row.said, "it was refused memory");
 	event(owner, &row);
 }
 

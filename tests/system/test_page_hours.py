@@ -204,7 +204,8 @@ def test_a_page_that_stays_open_stays_small():
             large, many = heap()
             print(f"{fragment}: {small} bytes, {few} nodes; after {UPDATES} updates {large} bytes, {many} nodes")
             assert large < small + (1 << 20), f"{fragment}: {small} bytes became {large}"
-            assert many < few + 500, f"{fragment}: {few} nodes became {many}"
+            # The list of events and the strips of five minutes may not have been full yet.
+            assert many < few + UPDATES // 4, f"{fragment}: {few} nodes became {many}"
 
 
 def read_aloud(browser):
