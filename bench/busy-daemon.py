@@ -25,7 +25,7 @@ FLOODERS, SECONDS = 500, 4
 
 
 class Crowd:
-    """bench/crowd.c: a process that is a guest of many tenants."""
+    """bench/crowd.c: guests of many tenants."""
 
     def __init__(self, sockets, *what):
         self.process = subprocess.Popen([BUILD + "/bench/crowd", *map(str, what)], text=True,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guests that are no programs: for bench/busy-daemon.py and bench/daemon-size.py.
+ * Guests that are no programs: for bench/busy-daemon.py and bench/daemon-size.py. Each has a
+ *process of its own, which connects and does nothing else, as a process belongs to one tenant.
  *
  *	crowd hold                joins with one guest per socket, and sends nothing more
  *	crowd flood               asks for memory and gives it back, as fast as it can
@@ -15,10 +16,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -30,6 +33,10 @@ enum { MOST = 2048, LINE = 108 };
 
 static char paths[MOST][LINE];
 static int fds[MOST];
+static struct guest {
+	pid_t pid;
+	int asks; /* a byte for each connection that it is to make */
+} guests[MOST];
 static unsigned count;
 
 static void noreturn_ fail(const char *what)
@@ -57,6 +64,75 @@ static int dial(const char *path)
 	return fd;
 }
 
+/* One byte and the descriptor, or room for it. */
+struct handed {
+	char byte;
+	struct iovec data;
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr message;
+};
+
+static struct msghdr *handed(struct handed *h)
+{
+	h->data = (struct iovec){&h->byte, 1};
+	h->message = (struct msghdr){.msg_iov = &h->data,
+				     .msg_iovlen = 1,
+				     .msg_control = h->control.room,
+				     .msg_controllen = sizeof(h->control.room)};
+	return &h->message;
+}
+
+static void noreturn_ connect_when_asked(int asks, const char *path)
+{
+	struct handed h = {0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (read(asks, &h.byte, 1) == 1) {
+		int fd = dial(path);
+
+		handed(&h);
+		h.control.header.cmsg_level = SOL_SOCKET;
+		h.control.header.cmsg_type = SCM_RIGHTS;
+		h.control.header.cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(&h.control.header), &fd, sizeof(fd));
+		if (sendmsg(asks, &h.message, MSG_NOSIGNAL) != 1)
+			break;
+		close(fd);
+	}
+	_exit(0);
+}
+
+static void start(struct guest *guest, const char *path)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		fail("socketpair");
+	guest->pid = fork();
+	if (guest->pid < 0)
+		fail("fork");
+	if (guest->pid == 0)
+		connect_when_asked(pair[1], path);
+	close(pair[1]);
+	guest->asks = pair[0];
+}
+
+static int connection_of(const struct guest *guest)
+{
+	struct handed h = {0};
+	int fd;
+
+	if (write(guest->asks, "", 1) != 1 ||
+	    recvmsg(guest->asks, handed(&h), MSG_CMSG_CLOEXEC) != 1 ||
+	    h.message.msg_controllen < CMSG_LEN(sizeof(fd)))
+		fail("a guest does not connect");
+	memcpy(&fd, CMSG_DATA(&h.control.header), sizeof(fd));
+	return fd;
+}
+
 static int say(int fd, const struct wire_message *message, int flags)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
@@ -74,16 +150,22 @@ static int hear(int fd, int flags, struct wire_message *ret)
 	return n > 0 && wire_decode(frame, (size_t)n, ret) == 0;
 }
 
-static void greet(int fd)
+static void greet(int fd, pid_t pid)
 {
 	struct wire_message hello = {.code = WIRE_hello, .id = 1}, answer;
 
 	hello.hello.major = WIRE_MAJOR;
-	hello.hello.pid = (uint32_t)getpid();
+	hello.hello.pid = (uint32_t)pid;
 	wire_set_text(&hello.hello.program, "crowd");
 	best_effort(say(fd, &hello, 0));
 	if (!hear(fd, 0, &answer) || answer.code != WIRE_welcome)
 		fail("not welcome");
+}
+
+static void join(unsigned i)
+{
+	fds[i] = connection_of(&guests[i]);
+	greet(fds[i], guests[i].pid);
 }
 
 static int ask(int fd, int flags)
@@ -143,8 +225,7 @@ static void storm(void)
 	while (!over()) {
 		for (unsigned i = 0; i < count; i++) {
 			close(fds[i]);
-			fds[i] = dial(paths[i]);
-			greet(fds[i]);
+			join(i);
 		}
 	}
 }
@@ -195,8 +276,8 @@ int main(int argc, char **argv)
 		memcpy(paths[count++], line, LINE);
 	}
 	for (unsigned i = 0; i < count; i++) {
-		fds[i] = dial(paths[i]);
-		greet(fds[i]);
+		start(&guests[i], paths[i]);
+		join(i);
 	}
 	puts("ready");
 	fflush(stdout);

@@ -18,7 +18,12 @@
 #include "cli/sim_node.h"
 
 OWNED_POINTER(cJSON, cJSON_Delete)
-OWNED_POINTER(DIR, closedir)
+
+static void closedir_owned(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
 
 void finding_set(struct finding *finding, enum finding_verdict verdict, const char *format, ...)
 {
