@@ -20,7 +20,7 @@ def mps():
         finally:
             here.end_pods()
             here.meted.stop()
-            here.cluster.run("sh", "-c", f"kill -9 $({PID}) || true; umount {ROOT}/*; rm -rf {ROOT}")
+            here.cluster.run("sh", "-c", f"kill -9 $({PID}) || true; umount -l {ROOT}/*; rm -rf {ROOT}")
 
 
 def daemon(here):

@@ -37,12 +37,16 @@ def mps(replicas=2, devices="2xSIM", start=True, api=False, **more):
 
 
 def end_daemons(node):
-    """Those below its root, whatever they have left there."""
+    """Those below its root, whatever they have left there. They are gone afterwards."""
+    ended = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if f"CUDA_MPS_PIPE_DIRECTORY={node.root}/".encode() in file.read():
                     os.kill(int(pid), signal.SIGKILL)
+                    ended.append(pid)
+    for pid in ended:
+        until(lambda: not os.path.exists(f"/proc/{pid}/exe"), "it runs still")
 
 
 def await_ready(node):

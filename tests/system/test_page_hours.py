@@ -257,6 +257,9 @@ def test_what_is_read_aloud_says_what_is_shown_and_says_it_once():
         admin.close()
 
 
+CONNECTION = {"live", "meted does not answer"}  # on a busy machine it may not, for a second
+
+
 def test_nothing_is_announced_because_time_passes():
     """Live regions change when the person has done something, or the connection is another one; not because tenants come and go."""
     with page(5, 2) as (meted, crowd, browser):
@@ -269,12 +272,12 @@ def test_nothing_is_announced_because_time_passes():
         admin = Admin(meted.place)
         admin.ask("tenant_new", name="late", memory="64MiB", device="0")
         browser.wait("document.querySelector('.count').textContent === '6 rows'")
-        assert browser.run("return announced") == []
+        assert not set(browser.run("return announced")) - CONNECTION
         browser.keys("/", *"late")
-        browser.wait("announced[announced.length - 1] === '1 of 6 rows'")
+        browser.wait("announced.includes('1 of 6 rows')")
         admin.close()
         browser.wait("document.querySelector('.count').textContent === '0 of 5 rows'")
-        assert browser.run("return announced[announced.length - 1]") == "1 of 6 rows"
+        assert [text for text in browser.run("return announced") if text not in CONNECTION][-1] == "1 of 6 rows"
 
 
 if __name__ == "__main__":
