@@ -44,7 +44,7 @@ class Node:
         """Starts `mete ARGUMENTS`; stdin is a pipe, so that a test decides when it ends."""
         process = subprocess.Popen([os.path.join(BUILD, "cli", "mete"), *arguments],
                                    env=dict(self.environment, **more), text=True, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
         self.started.append(process)
         return process
 
@@ -69,8 +69,10 @@ class Node:
 
     def __exit__(self, kind, *_):
         for process in self.started:
-            if process.poll() is None:
-                process.kill()
+            # With its programs: at a gate that stays closed they would not see the end of their standard input.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()  # which a test may have started in another group
             process.wait()
             for pipe in (process.stdin, process.stdout, process.stderr):
                 pipe.close()

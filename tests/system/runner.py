@@ -108,6 +108,7 @@ def side_by_side(tests, most):
     todo, running = list(tests), {}
 
     def on_term(*_):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may be sent to the process and to its group
         for _name, said in running.values():
             pass_on(said)
         os._exit(143)
