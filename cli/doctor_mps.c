@@ -4,6 +4,7 @@
  * goes with it.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -145,13 +146,18 @@ void check_mps(struct patient *patient, struct finding *finding)
 
 /* ---- how the board is set -------------------------------------------------------------------- */
 
-/* meted notes each GPU whose mode it has set (plugin/mps/record.c). */
-static bool is_metes_mps(const char *uuid)
+/* meted notes each GPU whose mode it has set (plugin/mps/record.c). -EACCES: another user may not
+ * look. */
+static int is_metes_mps(const char *uuid)
 {
 	char record[PATH_MAX], path[PATH_MAX];
 
 	snprintf(record, sizeof(record), PLACE_SYSTEM "/mps/%.100s", uuid);
-	return *uuid && access(node_kubelet_path(record, path), F_OK) == 0;
+	if (!*uuid)
+		return false;
+	if (access(node_kubelet_path(record, path), F_OK) == 0)
+		return true;
+	return errno == EACCES ? -EACCES : false;
 }
 
 /* "": the driver does not say. */
@@ -163,13 +169,27 @@ static const char *uuid_of(const struct pick_gpu *list, size_t size, unsigned in
 	return "";
 }
 
+static void say_metes(int metes, unsigned gpu, struct finding *finding)
+{
+	if (metes < 0) {
+		finding_set(finding, FINDING_NOTE,
+			    "GPU %u is set to let only one process use it, perhaps by meted for "
+			    "MPS: its records are root's",
+			    gpu);
+		finding_advise(finding, "run this as root to see what meted has set");
+	} else if (finding->verdict != FINDING_NOTE) {
+		finding_set(finding, FINDING_FINE,
+			    "one process may use a GPU: the server of the MPS that meted runs");
+	}
+}
+
 void check_mode(struct patient *patient, struct finding *finding)
 {
 	owned(gpus_close) struct gpus *gpus = NULL;
 	struct pick_gpu list[PICK_GPUS];
 	size_t size = 0, count;
 	struct fault why;
-	int mode;
+	int mode, metes;
 
 	finding->verdict = FINDING_NONE; /* other checks say why */
 	if (!patient->has_driver || gpus_open(&gpus, &why) < 0)
@@ -180,11 +200,11 @@ void check_mode(struct patient *patient, struct finding *finding)
 	for (unsigned i = 0; (mode = gpus_mode(gpus, i)) != -ENODEV; i++) {
 		if (mode == GPUS_UNSAID || mode == NVML_COMPUTEMODE_DEFAULT)
 			continue;
-		if (mode == NVML_COMPUTEMODE_EXCLUSIVE_PROCESS &&
-		    is_metes_mps(uuid_of(list, size, i))) {
-			finding_set(
-				finding, FINDING_FINE,
-				"one process may use a GPU: the server of the MPS that meted runs");
+		metes = mode == NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
+				? is_metes_mps(uuid_of(list, size, i))
+				: false;
+		if (metes) {
+			say_metes(metes, i, finding);
 			continue;
 		}
 		finding_set(finding, FINDING_WRONG, "GPU %u is set to let %s process use it", i,

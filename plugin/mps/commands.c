@@ -52,21 +52,33 @@ static void set_mark(struct mps_daemon *daemon, bool marked)
 	mps_daemon_did(daemon, r == 0);
 }
 
+/* A GPU goes from its daemon even if a container has left what cannot be removed. */
+static int clear_folder(const struct mps_daemon *daemon)
+{
+	int r;
+
+	mps_unmount(daemon);
+	r = mps_folder_remove(daemon->folder);
+	return daemon->uses->cleans ? r : 0;
+}
+
 static void on_clean(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
 
-	mps_unmount(daemon);
-	daemon->run.status = mps_folder_remove(daemon->folder);
+	daemon->run.status = clear_folder(daemon);
 }
 
+/* At our end the record stays, and the next meted does the rest. */
 static void on_cleaned(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
 	struct mps_hub *hub = daemon->hub;
 
 	if (daemon->run.status == 0) {
-		set_mark(daemon, false);
+		daemon->has_folder = false;
+		if (!hub->closed)
+			set_mark(daemon, false);
 	} else {
 		snprintf(daemon->run.output, RUN_TEXT, "%.200s: %s", daemon->folder,
 			 strerror(-daemon->run.status));
@@ -79,10 +91,6 @@ static void unset_mark(struct mps_daemon *daemon)
 {
 	struct mps_hub *hub = daemon->hub;
 
-	if (!daemon->uses->cleans) {
-		set_mark(daemon, false);
-		return;
-	}
 	if (loop_work(hub->plugin->host->loop, &daemon->work, on_clean, on_cleaned) < 0) {
 		snprintf(daemon->run.output, RUN_TEXT, "no thread for it");
 		mps_daemon_did(daemon, false);
@@ -116,15 +124,14 @@ static int make_parents(const char *path)
 	return 0;
 }
 
-/* A container's folder that nobody has a record of may have been another container's. */
+/* A folder without a record of its daemon may have been another container's, or is one that an
+ * earlier meted has left unbounded. */
 static int make_folder(struct mps_daemon *daemon)
 {
 	int r = 0;
 
-	if (daemon->uses->cleans && !daemon->has_folder) {
-		mps_unmount(daemon);
-		r = mps_folder_remove(daemon->folder);
-	}
+	if (!daemon->has_folder)
+		r = clear_folder(daemon);
 	if (r == 0)
 		r = make_parents(daemon->root);
 	if (r == 0)
@@ -132,9 +139,11 @@ static int make_folder(struct mps_daemon *daemon)
 	if (r == 0)
 		r = make_open_folder(daemon->folder);
 	daemon->unbounded.text[0] = '\0';
-	if (r == 0)
-		best_effort(mps_mount(daemon, &daemon->unbounded));
-	return r;
+	if (r < 0)
+		return r;
+	daemon->has_folder = true;
+	best_effort(mps_mount(daemon, &daemon->unbounded));
+	return 0;
 }
 
 static int make_folders(struct mps_daemon *daemon)

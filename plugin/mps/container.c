@@ -146,7 +146,6 @@ static int make(struct mps_hub *hub, const char *key, const char *uuid, const ch
 	}
 	c->daemon.uses = &uses;
 	c->daemon.name = c->key;
-	c->daemon.has_folder = marked;
 	snprintf(c->key, sizeof(c->key), "%s", key);
 	snprintf(c->daemon.uuid, sizeof(c->daemon.uuid), "%s", uuid);
 	/* Kernels of other containers do not run beside its own: a part of the multiprocessors

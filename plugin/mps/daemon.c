@@ -24,6 +24,7 @@ int mps_daemon_open(struct mps_daemon *daemon, struct mps_hub *hub, bool marked)
 	int r;
 
 	daemon->hub = hub;
+	daemon->has_folder = marked;
 	mps_init(&daemon->machine, marked, loop_now_ns());
 	r = loop_timer_init(hub->plugin->host->loop, &daemon->timer, on_due);
 	if (r == 0)
@@ -38,6 +39,8 @@ static void on_timer_closed(struct loop_timer *timer)
 
 void mps_daemon_place(struct mps_daemon *daemon, const char *root)
 {
+	if (*daemon->folder && strcmp(daemon->root, root) == 0)
+		return; /* a thread may be reading it */
 	snprintf(daemon->root, sizeof(daemon->root), "%.190s", root);
 	snprintf(daemon->folder, sizeof(daemon->folder), "%.190s/%.47s", root, daemon->name);
 }
@@ -129,13 +132,14 @@ static void say(struct mps_daemon *daemon)
 		return;
 	daemon->was_ready = ready;
 	daemon->said[0] = '\0';
-	daemon->has_folder |= ready;
 	log_info(ready ? "mps.ready" : "mps.unready", "uuid=%s root=%s daemon=%s", daemon->uuid,
 		 daemon->root, daemon->name);
-	if (ready)
+	if (ready) {
+		daemon->has_folder = true;
 		watch_process(daemon);
-	else
+	} else {
 		unwatch(daemon);
+	}
 	daemon->uses->turned(daemon);
 }
 

@@ -35,11 +35,9 @@ static int unmark(struct mps_daemon *daemon)
 	const struct plugin *p = daemon->hub->plugin;
 	int r = p->host->compute_mode(p->host->daemon, gpu_of(daemon)->device, false);
 
-	if (r < 0)
-		return r;
-	mps_unmount(daemon);
-	mps_record_remove(p, daemon->uuid);
-	return 0;
+	if (r == 0)
+		mps_record_remove(p, daemon->uuid);
+	return r;
 }
 
 /* A former meted's daemon, with clients. */

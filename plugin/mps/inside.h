@@ -27,10 +27,10 @@ struct mps_watch {
 struct mps_uses {
 	/* Before it is started: the record, and the GPU's compute mode. -errno. */
 	int (*mark)(struct mps_daemon *daemon);
-	/* After it has ended: the same undone. -errno. */
+	/* After it has ended, and its folder has gone: the same undone. -errno. */
 	int (*unmark)(struct mps_daemon *daemon);
-	/* Its folder is removed before that, and before it is started for the first time. */
-	bool cleans;
+	bool cleans; /* not before all of its folder is removed: another container may have it next
+		      */
 	bool (*rests)(const struct mps_daemon *daemon); /* nothing is done now; NULL: never */
 	void (*turned)(struct mps_daemon *daemon);	/* it is ready, or it is not any more */
 	void (*ended)(struct mps_daemon *daemon);	/* its process has, while it is wanted */
@@ -55,7 +55,7 @@ struct mps_daemon {
 	char said[RUN_TEXT];	/* the failure that was logged last */
 	struct fault unbounded; /* the reason why its folder is not bounded; "": it is */
 	bool was_ready;
-	bool has_folder; /* a container may have the folder already */
+	bool has_folder; /* it is this daemon's: a container may have it already */
 };
 
 struct mps_gpu {

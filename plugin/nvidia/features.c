@@ -92,6 +92,16 @@ static const char *family_of(int major, int minor)
 	return "undefined";
 }
 
+/* Of the GPUs themselves, however they are divided. */
+static void add_architecture(const struct writer *w, const struct features *f)
+{
+	if (!f->cc_major)
+		return;
+	add(w, "nvidia.com/gpu.family", "%s", family_of(f->cc_major, f->cc_minor));
+	add(w, "nvidia.com/gpu.compute.major", "%d", f->cc_major);
+	add(w, "nvidia.com/gpu.compute.minor", "%d", f->cc_minor);
+}
+
 static void add_gpu(const struct writer *w, const struct features *f)
 {
 	bool shared = f->replicas > 1;
@@ -106,11 +116,6 @@ static void add_gpu(const struct writer *w, const struct features *f)
 	/* A GPU that has the host's memory reports none. */
 	if (f->total_bytes)
 		add(w, "nvidia.com/gpu.memory", "%" PRIu64, f->total_bytes >> 20);
-	if (!f->cc_major)
-		return;
-	add(w, "nvidia.com/gpu.family", "%s", family_of(f->cc_major, f->cc_minor));
-	add(w, "nvidia.com/gpu.compute.major", "%d", f->cc_major);
-	add(w, "nvidia.com/gpu.compute.minor", "%d", f->cc_minor);
 }
 
 /* The labels of a kind of parts, by its resource: "nvidia.com/mig-1g.10gb.count". */
@@ -173,17 +178,17 @@ static void add_invalid(const struct writer *w, const struct features *f)
 
 static void add_resources(const struct writer *w, const struct features *f)
 {
-	bool single = f->strategy && strcmp(f->strategy, "single") == 0;
+	bool single = f->strategy && strcmp(f->strategy, "single") == 0,
+	     invalid = single && f->invalid;
 
 	if (f->strategy)
 		add(w, "nvidia.com/mig.strategy", "%s", f->strategy);
-	if (single && f->invalid) {
+	if (invalid)
 		add_invalid(w, f);
-		return;
-	}
-	if (!single || !f->kinds)
+	else if (!single || !f->kinds)
 		add_gpu(w, f);
-	for (uint32_t i = 0; i < f->kinds; i++)
+	add_architecture(w, f);
+	for (uint32_t i = 0; !invalid && i < f->kinds; i++)
 		add_kind(w, f, &f->kind[i]);
 }
 

@@ -188,6 +188,21 @@ def test_meteds_mps_does_not_answer():
         finds(node, "mps", "note", "meted's control daemon of the container 0123 does not answer", METE_HOST=host(node))
 
 
+def test_another_user_may_not_see_whether_meted_has_set_the_mode():
+    with Node() as node:
+        environment = {"METE_HOST": host(node), "METE_ILL_MODE": "3", "METE_ILL_UUID": "GPU-1", **ill(node)}
+        finds(node, "mode", "wrong", **environment)
+        record(node, "mps/GPU-1", "/r\n")
+        finds(node, "mode", "ok", **environment)
+        closed = host(node) + "/run/mete/mps"
+        os.chmod(closed, 0)
+        rights = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+        done = subprocess.run([*rights, os.path.join(BUILD, "cli", "mete"), "doctor", "--json"], env=dict(node.environment, **environment), text=True, capture_output=True)
+        os.chmod(closed, 0o700)
+        row = next(row for row in json.loads(done.stdout) if row["check"] == "mode")
+        assert row["verdict"] == "note" and "run this as root" in row["advice"], row
+
+
 def test_nvidias_device_plugin_has_the_gpus():
     with Node() as node:
         finds(node, "owner", "ok", METE_HOST=host(node))

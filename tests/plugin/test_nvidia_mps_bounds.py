@@ -7,7 +7,7 @@ import ctypes
 from node import *
 from meted import run
 from mps import SLICES, await_ready, control, daemon, in_use, mps, pipe, program_in
-from test_nvidia_mps_apart import await_nothing, slot, started
+from test_nvidia_mps_apart import await_nothing, processes, slot, started
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_NAMESPACE, PRIVATE, SHARED, RECURSIVE, DETACHED = 0x20000, 1 << 18, 1 << 20, 1 << 14, 2
@@ -161,6 +161,29 @@ def test_what_nobody_has_a_record_of_is_not_the_next_containers():
         assert mounts(node) == [place] and not os.path.lexists(pipe(node, place) + "/left")
 
 
+SLOW = """#!/bin/sh
+[ "$1" = -d ] || [ -e {0}/again ] || exit 1
+[ "$1" = -d ] || exec {1}
+[ ! -e {0}/first ] || : >{0}/again
+: >{0}/first
+{1} -d && [ -e {0}/again ]
+"""
+
+
+def test_a_daemon_that_answers_late_keeps_its_folder():
+    """Started again meanwhile, it is the only one, as NVIDIA's program sees to by a lock in the folder."""
+    with bounded() as node:
+        with open(node.folder + "/control", "w") as file:
+            file.write(SLOW.format(node.folder, BUILD + "/sim/nvidia-cuda-mps-control"))
+        os.chmod(node.folder + "/control", 0o755)
+        os.rename(node.folder + "/control", node.bin + "/nvidia-cuda-mps-control")
+        pod = started(node, "a", node.id(0))
+        assert os.path.exists(node.folder + "/again"), "it was started once"
+        until(lambda: processes(node) == [daemon(node, slot(node, pod))], lambda: processes(node))
+        pod.delete()
+        await_gone(node)
+
+
 def test_the_folder_of_a_gpus_daemon_is_bounded_until_mps_is_over():
     with bounded(daemonPer="gpu") as node, in_use(node):
         assert mounts(node) == [node.uuid[0]]
@@ -169,6 +192,10 @@ def test_the_folder_of_a_gpus_daemon_is_bounded_until_mps_is_over():
         node.write(SLICES)
         node.kubelet.await_devices(lambda now: len(now) == 3 and set(now.values()) == {"Healthy"})
         until(lambda: mounts(node) == [], lambda: mounts(node))
+        os.makedirs(pipe(node))  # as a meted that bounds no folders has left it, on a disk
+        node.write(node.file_of())
+        node.kubelet.await_devices(lambda now: len(now) == 2 and set(now.values()) == {"Healthy"})
+        assert mounts(node) == [node.uuid[0]]
 
 
 def test_where_the_host_would_not_see_it_the_folder_is_the_hosts():

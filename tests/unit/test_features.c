@@ -106,6 +106,9 @@ TEST(single_gives_the_labels_of_parts_to_gpus)
 	f.kind = &kind;
 	check_from(&f, "nvidia.com/mig.strategy",
 		   "nvidia.com/mig.strategy=single\n"
+		   "nvidia.com/gpu.family=ampere\n"
+		   "nvidia.com/gpu.compute.major=8\n"
+		   "nvidia.com/gpu.compute.minor=0\n"
 		   "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB-MIG-1g.5gb\n"
 		   "nvidia.com/gpu.count=56\n"
 		   "nvidia.com/gpu.replicas=1\n"
@@ -126,7 +129,10 @@ TEST(single_gives_the_labels_of_parts_to_gpus)
 		   "nvidia.com/gpu.count=0\n"
 		   "nvidia.com/gpu.replicas=0\n"
 		   "nvidia.com/gpu.sharing-strategy=\n"
-		   "nvidia.com/gpu.memory=0\n");
+		   "nvidia.com/gpu.memory=0\n"
+		   "nvidia.com/gpu.family=ampere\n"
+		   "nvidia.com/gpu.compute.major=8\n"
+		   "nvidia.com/gpu.compute.minor=0\n");
 }
 
 TEST(mixed_gives_each_kind_of_parts_labels_of_its_own)

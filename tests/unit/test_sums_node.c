@@ -193,3 +193,81 @@ TEST(each_of_many_containers_is_counted_once)
 	expect_eq(seats_settle(&plugin, &why), 1);
 	is_shared = false;
 }
+
+/* ---- the index ----------------------------------------------------------------------------- */
+
+enum { FEW = 60, ASKED = 400 };
+
+static struct {
+	struct seats seats;
+	struct seat seat[FEW];
+	char uid[2 * FEW][8], name[2 * FEW][8];
+} some;
+
+/* A pod's name is its own within a namespace, and the same as pods' in others. */
+static void name_some(void)
+{
+	for (uint32_t i = 0; i < 2 * FEW; i++) {
+		snprintf(some.uid[i], sizeof(some.uid[i]), "u%u", i * 37 % (2 * FEW));
+		snprintf(some.name[i], sizeof(some.name[i]), "%u", i);
+	}
+}
+
+/* In any order. */
+static void fill_index(uint32_t count)
+{
+	list_init(&some.seats.all);
+	for (uint32_t i = 0; i < count; i++) {
+		some.seat[i] = (struct seat){
+			.own_uid = some.uid[i],
+			.namespace = some.name[i / 7],
+			.pod = some.name[i % 7],
+		};
+		if (test_random_below(2))
+			list_append(&some.seats.all, &some.seat[i].link);
+		else
+			list_prepend(&some.seats.all, &some.seat[i].link);
+	}
+}
+
+static const struct seat *look_at_each(const struct binding *b)
+{
+	list_for_each(link, &some.seats.all)
+	{
+		const struct seat *seat = list_entry(link, struct seat, link);
+
+		if (*b->uid ? strcmp(b->uid, seat->own_uid) == 0
+			    : strcmp(b->pod, seat->pod) == 0 &&
+				      strcmp(b->namespace, seat->namespace) == 0)
+			return seat;
+	}
+	return NULL;
+}
+
+TEST(the_index_finds_what_a_look_at_each_seat_finds)
+{
+	uint32_t found = 0, missed = 0;
+
+	name_some();
+	for (uint32_t round = 0; round < 20; round++) {
+		struct seats_index index;
+
+		fill_index((uint32_t)test_random_below(FEW + 1));
+		expect_eq(seats_index_make(&some.seats, &index), 0);
+		for (uint32_t i = 0; i < ASKED; i++) {
+			const struct binding b = {
+				.uid = test_random_below(2) ? some.uid[test_random_below(2 * FEW)]
+							    : (char *)"",
+				.namespace = some.name[test_random_below(10)],
+				.pod = some.name[test_random_below(10)],
+			};
+			const struct seat *seat = look_at_each(&b);
+
+			expect(seats_index_find(&index, &b) == seat);
+			found += seat != NULL;
+			missed += seat == NULL;
+		}
+		seats_index_free(&index);
+	}
+	expect(found && missed);
+}
