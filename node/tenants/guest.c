@@ -349,6 +349,15 @@ static int find_or_make(struct caller *c, uint64_t copy, struct guest **ret_gues
 	return 0;
 }
 
+/* It joins the enclosing tenants as well, because it uses their shares. */
+static void count_join(struct tenant *t)
+{
+	do {
+		t->joins++;
+		t = t->outer;
+	} while (t);
+}
+
 int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **ret_guest)
 {
 	struct tenant *t = c->tenant;
@@ -360,9 +369,8 @@ int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **
 	if (r < 0)
 		return r;
 	book_refresh_guest(g);
-	/* It joins the enclosing tenants as well, because it uses their shares. */
-	for (struct tenant *it = t; it && !g->page.memory; it = it->outer)
-		it->joins++;
+	if (!g->page.memory)
+		count_join(t);
 	r = give_page(g);
 	if (r < 0)
 		return r;
