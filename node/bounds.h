@@ -7,7 +7,8 @@ enum {
 	DAEMON_TENANTS = 1024,
 	DAEMON_TENANTS_OF_USERS = 768, /* the others are root's */
 	DAEMON_USERS = 1024,
-	DAEMON_IDS = 256, /* lists of tenants by their ids' remainder */
+	DAEMON_IDS = 256,  /* lists of tenants by their ids' remainder */
+	DAEMON_PIDS = 256, /* lists of guests by their pids' remainder */
 	DAEMON_GUESTS = 2048,
 	DAEMON_BUSY = 256, /* processes on a device whose time is compared with the driver's */
 	DAEMON_GUESTS_OF_TENANT = 512,

@@ -443,6 +443,8 @@ int main(int argc, char **argv)
 	list_init(&daemon.restore.absent);
 	for (size_t i = 0; i < ARRAY_SIZE(daemon.tenants.by_id); i++)
 		list_init(&daemon.tenants.by_id[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(daemon.tenants.guests); i++)
+		list_init(&daemon.tenants.guests[i]);
 	list_init(&daemon.admins.all);
 	r = loop_init(&daemon.loop);
 	if (r < 0) {

@@ -200,6 +200,18 @@ bool process_was_replaced(const struct process_identity *process, int memory_fd)
 	return fields.started == process->started && !(fields.flags & FLAG_EXITING);
 }
 
+bool process_runs_it(const struct process_identity *process)
+{
+	struct stat_fields fields = read_stat(process->pid);
+
+	if (!fields.started)
+		return !process->started;
+	/* In the middle of execve() there is no code. Nor is there if the first thread has ended
+	 * and others live on. */
+	return fields.started == process->started && image_of(&fields) == process->image &&
+	       (fields.code || fields.flags & FLAG_EXITING);
+}
+
 uint64_t process_started(pid_t pid)
 {
 	return read_stat(pid).started;

@@ -32,6 +32,10 @@ must_check int process_open_memory(pid_t pid);
  * the driver still holds what it held for it then. */
 bool process_was_replaced(const struct process_identity *process, int memory_fd);
 
+/* Whether it runs the program still by which it was identified, as far as /proc shows that. Returns
+ * false while it executes another. */
+bool process_runs_it(const struct process_identity *process);
+
 /* In clock ticks since the machine's start; 0: no such process, or /proc does not show it. */
 uint64_t process_started(pid_t pid);
 

@@ -13,6 +13,7 @@
 #include "node/peers/words.h"
 #include "node/process.h"
 #include "node/tenants/guest.h"
+#include "node/tenants/guest_identity.h"
 #include "node/tenants/guest_send.h"
 #include "node/tenants/page.h"
 #include "node/time/gate.h"
@@ -94,6 +95,7 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 	struct wire_message answer = {.code = WIRE_welcome, .id = id};
 	struct tenant *t = c->tenant;
 	struct guest *g;
+	int r;
 
 	if (hello->major != WIRE_MAJOR) {
 		char reason[128];
@@ -113,7 +115,8 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 	if (guest_is_unclear(c, hello)) {
 		/* Without an answer: it comes again in some milliseconds (guest/link/link_step.c).
 		 */
-		caller_close(c);
+		end(c,
+		    "it looks like another program, and the former one's memory is in use still");
 		return;
 	}
 	if (guest_is_another(c, hello)) {
@@ -122,12 +125,17 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 			       "only one");
 		return;
 	}
-	if (guest_is_elsewhere(c)) {
+	if (guest_is_elsewhere(t, &c->process)) {
 		caller_dismiss(c, id, WIRE_REFUSED_IDENTITY,
 			       "this process belongs to another tenant: a process has one share");
 		return;
 	}
-	if (guest_join(c, hello, &g) < 0) {
+	r = guest_join(c, hello, &g);
+	if (r == -ESTALE) {
+		end(c, "it has gone, or its process runs another program");
+		return;
+	}
+	if (r < 0) {
 		caller_dismiss(c, id, WIRE_REFUSED_FULL, "meted has no room for another process");
 		return;
 	}

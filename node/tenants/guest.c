@@ -15,6 +15,7 @@
 #include "node/move/move_sync.h"
 #include "node/process.h"
 #include "node/state/recorder.h"
+#include "node/tenants/guest_identity.h"
 #include "node/tenants/page.h"
 #include "node/tenants/tenant_show.h"
 #include "node/time/gate.h"
@@ -67,6 +68,7 @@ void guest_leave(struct guest *g, const char *reason)
 		return;
 	book_refresh_guest(g);
 	list_remove(&g->link);
+	list_remove(&g->same_pid);
 	flow_go_on(&g->again);
 	t->guest_count--;
 	d->tenants.guest_count--;
@@ -114,15 +116,9 @@ static void on_death(struct loop_watch *watch, int events)
 	guest_leave(container_of(watch, struct guest, death), NULL);
 }
 
-static bool was_replaced(const struct guest *g)
-{
-	return process_was_replaced(&g->process, g->memory_fd);
-}
-
 /* Its connection has ended and it looks like another program, but its memory is used still: a
- * reader of it may only have been in the middle of that. Who pretends to be another program stays
- * charged.
- */
+ * reader of it may only have been in the middle of that. A process that pretends to be another
+ * program stays charged. */
 static void ask_again(struct guest *g)
 {
 	if (process_identify(g->pid).image != g->process.image)
@@ -133,7 +129,7 @@ static void on_again(struct flow_pause *pause)
 {
 	struct guest *g = container_of(pause, struct guest, again);
 
-	if (was_replaced(g))
+	if (guest_was_replaced(g))
 		guest_leave(g, NULL);
 	else if (!g->caller)
 		ask_again(g);
@@ -144,7 +140,7 @@ void guest_away(struct guest *g, const char *reason)
 	struct tenant *t = g->tenant;
 	struct daemon *d = t->daemon;
 
-	if (process_ended(g->pidfd) || was_replaced(g)) {
+	if (process_ended(g->pidfd) || guest_was_replaced(g)) {
 		g->caller = NULL;
 		guest_leave(g, reason);
 		return;
@@ -165,54 +161,9 @@ void guest_away(struct guest *g, const char *reason)
 	book_pump(d);
 }
 
-static struct guest *find(const struct tenant *t, const struct process_identity *process)
-{
-	list_for_each(link, (struct list *)&t->guests)
-	{
-		struct guest *g = list_entry(link, struct guest, link);
-
-		if (g->process.pid == process->pid && g->process.started == process->started)
-			return g;
-	}
-	return NULL;
-}
-
 const char *guest_program(const struct guest *g)
 {
 	return g->program ? g->program : "";
-}
-
-bool guest_is_known(const struct tenant *t, const struct process_identity *process)
-{
-	return find(t, process) != NULL;
-}
-
-bool guest_is_another(const struct caller *c, const struct wire_hello *hello)
-{
-	const struct guest *g = find(c->tenant, &c->process);
-
-	return g && g->copy && hello->copy && g->copy != hello->copy && !was_replaced(g);
-}
-
-bool guest_is_unclear(const struct caller *c, const struct wire_hello *hello)
-{
-	const struct guest *g = find(c->tenant, &c->process);
-
-	return g && g->process.image != c->process.image && guest_is_another(c, hello);
-}
-
-/* The driver says what a process holds, not for which tenant. */
-bool guest_is_elsewhere(const struct caller *c)
-{
-	list_for_each(link, &c->tenant->daemon->tenants.all)
-	{
-		const struct tenant *t = list_entry(link, struct tenant, link);
-		const struct guest *g = t == c->tenant ? NULL : find(t, &c->process);
-
-		if (g && !was_replaced(g))
-			return true;
-	}
-	return false;
 }
 
 /* -ENOSPC: there is no room for it. */
@@ -234,8 +185,8 @@ static int take_seats(struct guest *g)
 	return r;
 }
 
-/* Takes `pidfd`, also on failure. */
-static int make(struct tenant *t, const struct process_identity *process, int pidfd,
+/* Takes `pidfd` and `memory_fd`, also on failure. */
+static int make(struct tenant *t, const struct process_identity *process, int pidfd, int memory_fd,
 		struct guest **ret_guest)
 {
 	struct daemon *d = t->daemon;
@@ -244,6 +195,8 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 
 	if (!g) {
 		close(pidfd);
+		if (memory_fd >= 0)
+			close(memory_fd);
 		return -ENOMEM;
 	}
 	g->tenant = t;
@@ -255,21 +208,22 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 	g->page.fd = -1;
 	g->own = &blank;
 	g->again.over = on_again;
-	g->memory_fd = process_open_memory(process->pid);
-	r = g->memory_fd == -EMFILE || g->memory_fd == -ENFILE ? g->memory_fd : take_seats(g);
+	g->memory_fd = memory_fd;
+	r = take_seats(g);
 	if (r == 0)
 		r = loop_watch(&d->loop, &g->death, pidfd, LOOP_READ, on_death);
 	if (r < 0) {
 		for (uint32_t i = 0; i < t->devices; i++)
 			ledger_leave(d->book.ledger, take(g->device[i].holder));
-		if (g->memory_fd >= 0)
-			close(g->memory_fd);
+		if (memory_fd >= 0)
+			close(memory_fd);
 		close(pidfd);
 		free(g);
 		return r;
 	}
 	g->id = ++d->tenants.last_guest;
 	list_append(&t->guests, &g->link);
+	guest_index(g);
 	for (uint32_t i = 0; i < t->devices; i++)
 		d->device[t->device[i].index].inhabited += t->guest_count == 0;
 	t->guest_count++;
@@ -298,8 +252,15 @@ void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t
 	if (process_open(was->pid, was->started, &pidfd) < 0)
 		return;
 	process = process_identify(was->pid);
-	if (make(t, &process, pidfd, &g) < 0)
+	/* An older meted let a process belong to several tenants: it stays with the first one. */
+	if (guest_is_elsewhere(t, &process)) {
+		close(pidfd);
 		return;
+	}
+	/* Without a descriptor for it the process stays charged until it ends. */
+	if (make(t, &process, pidfd, guest_open_memory(t->daemon, was->pid), &g) < 0)
+		return;
+	process = process_identify(was->pid);
 	process_name(was->pid, program, sizeof(program));
 	set_program(g, program);
 	if (process.image && process.image == was->image)
@@ -342,19 +303,36 @@ static int give_page(struct guest *g)
 	return 0;
 }
 
+/* A guest of the program that has called. -ESTALE: the process runs another one by now, which calls
+ * for itself. */
+static int make_of_caller(struct caller *c, struct guest **ret_guest)
+{
+	owned(close) int memory_fd = -1;
+
+	/* Also before: the kernel lets a reader wait while a process executes a program. */
+	if (!guest_still_calls(c))
+		return -ESTALE;
+	memory_fd = guest_open_memory(c->tenant->daemon, c->process.pid);
+	if (memory_fd == -EMFILE || memory_fd == -ENFILE)
+		return memory_fd;
+	if (!guest_still_calls(c))
+		return -ESTALE;
+	return make(c->tenant, &c->process, take_fd(&c->pidfd), take_fd(&memory_fd), ret_guest);
+}
+
 /* The guest of this process: the existing one, unless the process runs another program now. Then
  * the former guest leaves after the new one was made, so that it does not end the tenant, but
  * before the journal records the new one, which has the same number there. */
 static int find_or_make(struct caller *c, uint64_t copy, struct guest **ret_guest)
 {
-	struct guest *g = find(c->tenant, &c->process), *former = NULL;
+	struct guest *g = guest_find(c->tenant, &c->process), *former = NULL;
 	bool unwritten = false;
 	int r;
 
-	if (g && was_replaced(g))
+	if (g && guest_was_replaced(g))
 		former = take(g);
 	if (!g) {
-		r = make(c->tenant, &c->process, take_fd(&c->pidfd), &g);
+		r = make_of_caller(c, &g);
 		if (r < 0)
 			return r;
 		unwritten = true;
@@ -371,6 +349,15 @@ static int find_or_make(struct caller *c, uint64_t copy, struct guest **ret_gues
 	return 0;
 }
 
+/* It joins the enclosing tenants as well, because it uses their shares. */
+static void count_join(struct tenant *t)
+{
+	do {
+		t->joins++;
+		t = t->outer;
+	} while (t);
+}
+
 int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **ret_guest)
 {
 	struct tenant *t = c->tenant;
@@ -382,9 +369,8 @@ int guest_join(struct caller *c, const struct wire_hello *hello, struct guest **
 	if (r < 0)
 		return r;
 	book_refresh_guest(g);
-	/* It joins the enclosing tenants as well, because it uses their shares. */
-	for (struct tenant *it = t; it && !g->page.memory; it = it->outer)
-		it->joins++;
+	if (!g->page.memory)
+		count_join(t);
 	r = give_page(g);
 	if (r < 0)
 		return r;

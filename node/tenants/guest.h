@@ -5,17 +5,10 @@
 #include "node/daemon.h"
 
 /* The caller sent a valid HELLO: from now on its guest, new or known, is connected by `c`. 0;
- * -ENOSPC, -ENOMEM, ...: there is no room for it. */
+ * -ESTALE: its process runs another program by now; -ENOSPC, -ENOMEM, ...: there is no room for
+ * it. */
 must_check int guest_join(struct caller *c, const struct wire_hello *hello,
 			  struct guest **ret_guest);
-/* Does another copy of the library serve the calling process? Each copy would state its own
- * inventory, and the other copy's grants would not be recorded. */
-bool guest_is_another(const struct caller *c, const struct wire_hello *hello);
-/* Is the calling process a guest of another tenant? All that it holds would count twice. */
-bool guest_is_elsewhere(const struct caller *c);
-/* It is said to be another copy, and may be another program: the former one's memory is there
- * still. Somebody may be looking at that just now, or the process pretends. */
-bool guest_is_unclear(const struct caller *c, const struct wire_hello *hello);
 /* A process from before this daemon: it must state what it holds, or end. `copy` belongs to the
  * program that it ran then. */
 void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t copy);
@@ -29,4 +22,3 @@ void guest_away(struct guest *g, const char *reason);
 void guest_leave(struct guest *g, const char *reason);
 /* "": not known. */
 const char *guest_program(const struct guest *g);
-bool guest_is_known(const struct tenant *t, const struct process_identity *process);

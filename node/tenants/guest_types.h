@@ -40,7 +40,8 @@ struct guest_device {
 /* A process, as long as it lives (or until it becomes another program). What it holds on the
  * device does not depend on whether it is connected. A tenant has each process at most once. */
 struct guest {
-	struct list link; /* of the tenant; not linked: it has left */
+	struct list link;     /* of the tenant; not linked: it has left */
+	struct list same_pid; /* of those whose pids have the same remainder */
 	struct tenant *tenant;
 	struct caller *caller; /* NULL: it is away */
 	uint32_t id;

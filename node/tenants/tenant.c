@@ -270,18 +270,14 @@ static int fill(struct tenant *t, const struct tenant_spec *spec, struct fault *
 	return 0;
 }
 
-int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant **ret_tenant,
-		struct fault *why)
+/* With nothing yet that somebody else could see. NULL: there is no memory for it. */
+static struct tenant *prepare(struct daemon *d, const struct tenant_spec *spec)
 {
-	struct tenant *t;
-	int r;
+	struct tenant *t = calloc(1, sizeof(*t) + spec->devices * sizeof(t->device[0]));
 
-	if (d->tenants.count >= DAEMON_TENANTS)
-		return fault_set(why, -ENOSPC, "at most %d tenants are possible", DAEMON_TENANTS);
-	t = calloc(1, sizeof(*t) + spec->devices * sizeof(t->device[0]));
 	if (!t || !(t->name = strndup(spec->name, WIRE_TEXT_MAX))) {
 		free(t);
-		return fault_set(why, -ENOMEM, "out of memory");
+		return NULL;
 	}
 	t->daemon = d;
 	t->id = spec->id ? spec->id : ++d->tenants.last_id;
@@ -301,7 +297,14 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	t->devices = spec->devices;
 	for (uint32_t i = 0; i < t->devices; i++)
 		t->device[i].index = spec->device[i];
-	r = user_find(d, spec->owner, &t->user);
+	return t;
+}
+
+/* Its share, accounts, page and socket. */
+static int furnish(struct tenant *t, const struct tenant_spec *spec, struct fault *why)
+{
+	int r = user_find(t->daemon, spec->owner, &t->user);
+
 	if (r < 0)
 		r = fault_set(why, r, "at most %d users are possible", DAEMON_USERS);
 	if (t->user)
@@ -313,8 +316,21 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	schedule_tenant(t);
 	if (r == 0)
 		r = make_page(t, why);
-	if (r == 0)
-		r = make_socket(t, spec->id != 0, why);
+	return r == 0 ? make_socket(t, spec->id != 0, why) : r;
+}
+
+int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant **ret_tenant,
+		struct fault *why)
+{
+	struct tenant *t;
+	int r;
+
+	if (d->tenants.count >= DAEMON_TENANTS)
+		return fault_set(why, -ENOSPC, "at most %d tenants are possible", DAEMON_TENANTS);
+	t = prepare(d, spec);
+	if (!t)
+		return fault_set(why, -ENOMEM, "out of memory");
+	r = furnish(t, spec, why);
 	if (r < 0) {
 		undo(t);
 		return r;

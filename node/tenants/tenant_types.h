@@ -123,6 +123,7 @@ struct tenant {
 
 struct tenants {
 	struct list all, by_id[DAEMON_IDS];
+	struct list guests[DAEMON_PIDS]; /* of all of them */
 	uint32_t count, guest_count;
 	uint32_t last_id, last_guest; /* numbers that were given out */
 };

@@ -372,8 +372,10 @@ def rows(build):
         disturbed(name + "/set_flooded", f"{name} while its owner changes its share as fast as meted takes it", flood_set())
     for name in ("moves_taken", "turns_children", "both_few_files"):
         movable(name + "/set_flooded_killed", f"{name} likewise, and meted is killed three times", both(flood_set(), kill_meted(3, 0.6)), kills=True, slow_s=RESTART_S)
-    for name in ("image_forged", "image_forged_copy", "nested_shares", "interposed_apart", "places_closed", "both_limits_low"):
+    for name in ("image_forged", "nested_shares", "interposed_apart", "places_closed", "both_limits_low"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    # A restarted meted has only the hint that is forged, and then the driver's figures (docs/decisions/0171).
+    disturbed("image_forged_copy/meted_killed", "image_forged_copy while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S, exact=False)
 
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))

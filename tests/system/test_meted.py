@@ -187,6 +187,46 @@ def test_a_process_that_becomes_another_program_is_another_guest():
         os.waitpid(pid, 0)
 
 
+# Says HELLO as the program that has taken the place of another one.
+SUCCESSOR = '''
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from meted import *
+one = Connection(sys.argv.pop(1), seat=Here())
+id = one.send("hello", major=1, pid=os.getpid(), program="successor", copy=2)
+print("called", flush=True)
+print(one.answer(id), flush=True)
+sys.stdin.read()
+'''
+
+
+def test_a_hello_whose_program_is_gone_does_not_keep_its_successor_out():
+    """The memory that meted would find at the process is the successor's, which would be taken for another copy."""
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        watch, end = os.pipe()
+        results, said = os.pipe()
+        meted.process.send_signal(signal.SIGSTOP)
+        until(lambda: "\nState:\tT" in open(f"/proc/{meted.process.pid}/status").read(), "it is never stopped")
+        pid = os.fork()
+        if pid == 0:
+            former = Connection(made.socket, seat=Here())
+            former.send("hello", major=1, pid=os.getpid(), program="former", copy=1)
+            os.dup2(watch, 0)
+            os.dup2(said, 1)
+            os.execv(sys.executable, [sys.executable, "-c", SUCCESSOR, os.path.dirname(os.path.abspath(__file__)), made.socket])
+        os.close(said)
+        lines = open(results)
+        assert lines.readline() == "called\n"
+        meted.process.send_signal(signal.SIGCONT)
+        assert (answer := lines.readline()).startswith("welcome"), answer
+        row = admin.tenant_row(made.tenant)
+        assert (row.guests, row.joins) == (1, 1), row
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 def test_a_process_belongs_to_one_tenant():
     """The driver says what a process holds: it would count for both."""
     with Daemon() as meted:

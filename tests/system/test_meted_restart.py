@@ -175,6 +175,26 @@ def test_a_guest_that_became_another_program_is_waited_for_after_a_restart():
         os.waitpid(pid, 0)
 
 
+def test_a_process_that_an_older_meted_had_in_two_tenants_stays_with_one():
+    """Neither tenant would take it back for the sake of the other."""
+    with Daemon("--grace", LONG) as meted:
+        admin = Admin(meted.place)
+        made, other = admin.tenant("1GiB"), admin.tenant("1GiB", name="other")
+        guest = Guest(made.socket)
+        guest.credit(MIB)
+        meted.kill()
+        with open(meted.place + "/journal", "r+b") as journal:
+            record = next(line.split(b" ", 1)[1] for line in journal.read().splitlines() if b" guest " in line)
+            record = record.replace(b"tenant=%d" % made.tenant, b"tenant=%d" % other.tenant)
+            journal.write(b"%08x %s\n" % (zlib.crc32(record), record))
+        meted.start()
+        admin = Admin(meted.place)
+        admin.ask("tenant_keep", tenant=other.tenant)
+        guest = come_back(guest, made.socket, MIB, 0)
+        assert guest.credit(MIB) == MIB
+        assert [admin.tenant_row(one.tenant).guests for one in (made, other)] == [1, 0]
+
+
 def test_a_guest_that_died_meanwhile_is_not_waited_for():
     with Daemon("--grace", LONG) as meted:
         admin = Admin(meted.place)
