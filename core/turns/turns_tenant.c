@@ -271,7 +271,7 @@ void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 {
 	turns_tenant_settle(t, now_ns);
 	t->state = TURNS_ENDING;
-	t->wants = t->forced = false;
+	t->wants = t->forced = t->paused = false;
 	t->undrained = 0;
 	t->closed_ns = now_ns;
 	if (!t->stepping) {

@@ -104,6 +104,8 @@ PLANTED = [
     ("tenant", "\t\tif (must_pay(s, now_ns))\n\t\t\tcontinue;\n", "", "a tenant that used up its cap while it stood in line has its turn"),
     ("account", "\ts->unpaid -= least(s->unpaid, span * turns_cap_milli(s));\n", "",
      "a tenant that waits for another one is let in no more"),
+    ("tenant", "\tt->wants = t->forced = t->paused = false;\n", "\tt->wants = t->forced = false;\n",
+     "a tenant whose turn ended in a pause does not pay when it is let in"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
