@@ -110,5 +110,6 @@ PLANTED = [
      "the heap loses nodes"),
 ]
 
-planted.check("turns", PLANTED, tests=("test_turns_always", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last"), seeds=("1", "2"),
+planted.check("turns", PLANTED,
+              tests=("test_turns_always", "test_turns_open", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last"), seeds=("1", "2"),
               world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])
