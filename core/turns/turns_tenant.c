@@ -271,7 +271,7 @@ void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 {
 	turns_tenant_settle(t, now_ns);
 	t->state = TURNS_ENDING;
-	t->wants = t->forced = false;
+	t->wants = t->forced = t->paused = false;
 	t->undrained = 0;
 	t->closed_ns = now_ns;
 	if (!t->stepping) {
@@ -349,6 +349,21 @@ static bool holds(const struct turns_tenant *t)
 	return false;
 }
 
+/* Its debt was on the device that it has left, or that is open now. */
+static void fix_debt(struct turns_tenant *t, uint64_t now_ns)
+{
+	if (turns_tenant_owes(t))
+		return;
+	if (t->bond == TURNS_HUNG) {
+		turns_tenant_unhang(t);
+		turns_tenant_enter(t, now_ns);
+	}
+	if (turns_last_is_watched(t)) {
+		turns_last_unwatch(t);
+		turns_tenant_enter(t, now_ns);
+	}
+}
+
 void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 {
 	if (list_empty(&t->seats))
@@ -361,15 +376,7 @@ void turns_tenant_fix(struct turns_tenant *t, uint64_t now_ns)
 		turns_last_unwatch(t);
 		return;
 	}
-	/* Its debt was on the device that it has left, or that is open now. */
-	if (t->bond == TURNS_HUNG && !turns_tenant_owes(t)) {
-		turns_tenant_unhang(t);
-		turns_tenant_enter(t, now_ns);
-	}
-	if (turns_last_is_watched(t) && !turns_tenant_owes(t)) {
-		turns_last_unwatch(t);
-		turns_tenant_enter(t, now_ns);
-	}
+	fix_debt(t, now_ns);
 	if (t->state == TURNS_LINED && !is_lined(t)) {
 		line_up(t, now_ns);
 	} else if (t->state == TURNS_LINED) {

@@ -212,6 +212,19 @@ static void answer(struct turns_seat *leader)
 	}
 }
 
+/* Its leader's drain does not end: it is let in for a moment, and has used up its cap by that. */
+static void expect_paid_moment(struct turns_seat *leader, struct program *capped)
+{
+	m.turns.tuning.step_ns = 10 * MS; /* a moment is four steps */
+	for (; capped->seat.gate != TURNS_OPENED; m.now += STEP_NS)
+		answer(leader);
+	expect_eq(capped->tenant.state, TURNS_ALONG);
+	for (; capped->seat.gate == TURNS_OPENED; m.now += STEP_NS)
+		answer(leader);
+	turns_drained(capped->at, true, m.now);
+	expect_eq(capped->tenant.state, TURNS_CAPPED);
+}
+
 /* It waited for longer than its cap takes to pay for that moment. */
 TEST(a_tenant_that_is_let_in_has_saved_up_no_more_than_a_burst_in_the_line)
 {
@@ -222,16 +235,35 @@ TEST(a_tenant_that_is_let_in_has_saved_up_no_more_than_a_burst_in_the_line)
 	capped = add(EVEN, 100, 1 * MS);
 	capped->cap_milli = 500;
 	begin();
-	m.turns.tuning.step_ns = 10 * MS;	 /* a moment is four steps */
 	turns_drained(leader->at, false, m.now); /* the device was open before the other one came */
 	turns_wants(leader->at, m.now);
 	answer(leader->at);
 	turns_wants(capped->at, m.now);
-	for (; capped->seat.gate != TURNS_OPENED; m.now += STEP_NS)
-		answer(leader->at);
-	expect_eq(capped->tenant.state, TURNS_ALONG);
-	for (; capped->seat.gate == TURNS_OPENED; m.now += STEP_NS)
-		answer(leader->at);
-	turns_drained(capped->at, true, m.now);
-	expect_eq(capped->tenant.state, TURNS_CAPPED);
+	expect_paid_moment(leader->at, capped);
+}
+
+/* Nothing is charged while it pauses and nobody else wants the device. Its turn ends in such a
+ * pause, as it is given a cap. */
+TEST(a_tenant_that_is_let_in_after_a_pause_pays_for_it)
+{
+	const struct turns_share share = {.weight = 100, .cap_milli = 500, .class = SHARE_STANDARD};
+	struct program *leader, *capped;
+
+	given(false);
+	leader = add(HOLDS, 100, 0);
+	capped = add(EVEN, 100, 1 * MS);
+	begin();
+	turns_drained(leader->at, false, m.now); /* the device was open before the other one came */
+	turns_wants(capped->at, m.now);
+	answer(leader->at);
+	turns_idle(capped->at, m.now);
+	expect(capped->tenant.paused);
+	m.now += MS;
+	turns_set(&capped->tenant, &share, m.now);
+	answer(leader->at);
+	turns_drained(capped->at, false, m.now);
+	turns_wants(leader->at, m.now);
+	answer(leader->at);
+	turns_wants(capped->at, m.now);
+	expect_paid_moment(leader->at, capped);
 }

@@ -292,6 +292,40 @@ TEST(a_tenant_that_ran_all_the_time_is_shown_all_of_it)
 
 /* ---- who hangs ------------------------------------------------------------------------------- */
 
+static struct {
+	uint64_t now;
+	unsigned reported, killed, suspended, opened;
+} hung;
+
+/* Nothing drains by itself, and no thread stands at a gate. */
+static void let_hang(uint64_t length_ns)
+{
+	struct turns_action action;
+
+	for (uint64_t end = hung.now + length_ns; hung.now < end; hung.now += 100 * US) {
+		turns_tick(&turns, hung.now);
+		while (turns_next(&turns, &action)) {
+			hung.killed += action.verb == TURNS_KILL;
+			hung.suspended += action.verb == TURNS_SUSPEND;
+			hung.reported += action.verb == TURNS_REPORT;
+			hung.opened += action.verb == TURNS_OPEN;
+			if (action.verb == TURNS_LATE)
+				turns_late(action.seat, false, hung.now);
+		}
+	}
+}
+
+static void given_one(const struct turns_share *share)
+{
+	memset(&hung, 0, sizeof(hung));
+	hung.now = 1;
+	turns_init(&turns, &turns_usual);
+	turns_device_init(&turns, &device, 0);
+	turns_tenant_init(&turns, &tenants[0], share);
+	turns_join(&seats[0], &tenants[0], &device, NULL, false, hung.now);
+	turns_wants(&seats[0], hung.now);
+}
+
 TEST(a_tenant_that_hangs_on_two_devices_is_reported_and_killed_once)
 {
 	struct turns_share share = {.weight = 100,
@@ -299,29 +333,33 @@ TEST(a_tenant_that_hangs_on_two_devices_is_reported_and_killed_once)
 				    .class = SHARE_STANDARD,
 				    .escalate = TURNS_MAY_KILL};
 	static struct turns_device other;
-	struct turns_action action;
-	unsigned killed = 0, reported = 0;
-	uint64_t now = 1;
 
-	turns_init(&turns, &turns_usual);
-	turns_device_init(&turns, &device, 0);
+	given_one(&share);
 	turns_device_init(&turns, &other, 1);
-	turns_tenant_init(&turns, &tenants[0], &share);
-	turns_join(&seats[0], &tenants[0], &device, NULL, false, now);
-	turns_join(&seats[1], &tenants[0], &other, NULL, false, now);
-	turns_wants(&seats[0], now);
-	turns_wants(&seats[1], now);
-	for (; now < 10000 * MS; now += 100 * US) {
-		turns_tick(&turns, now);
-		while (turns_next(&turns, &action)) {
-			killed += action.verb == TURNS_KILL;
-			reported += action.verb == TURNS_REPORT;
-			if (action.verb == TURNS_LATE)
-				turns_late(action.seat, false, now);
-		}
-	}
-	expect_eq(reported, 1);
-	expect_eq(killed, 1);
+	turns_join(&seats[1], &tenants[0], &other, NULL, false, hung.now);
+	turns_wants(&seats[1], hung.now);
+	let_hang(10000 * MS);
+	expect_eq(hung.reported, 1);
+	expect_eq(hung.killed, 1);
+}
+
+TEST(a_suspended_tenant_has_no_turn_though_its_work_ends_until_its_share_is_set)
+{
+	struct turns_share share = {.weight = 100,
+				    .cap_milli = 500,
+				    .class = SHARE_STANDARD,
+				    .escalate = TURNS_MAY_SUSPEND};
+
+	given_one(&share);
+	let_hang(10000 * MS);
+	expect_eq(hung.suspended, 1);
+	expect_eq(hung.opened, 1);
+	turns_drained(&seats[0], true, hung.now);
+	let_hang(10000 * MS); /* its cap has paid by then */
+	expect_eq(hung.opened, 1);
+	turns_set(&tenants[0], &share, hung.now);
+	let_hang(100 * MS);
+	expect_eq(hung.opened, 2);
 }
 
 /* ---- who is coupled -------------------------------------------------------------------------- */

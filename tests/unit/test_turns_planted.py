@@ -104,9 +104,12 @@ PLANTED = [
     ("tenant", "\t\tif (must_pay(s, now_ns))\n\t\t\tcontinue;\n", "", "a tenant that used up its cap while it stood in line has its turn"),
     ("account", "\ts->unpaid -= least(s->unpaid, span * turns_cap_milli(s));\n", "",
      "a tenant that waits for another one is let in no more"),
+    ("tenant", "\tt->wants = t->forced = t->paused = false;\n", "\tt->wants = t->forced = false;\n",
+     "a tenant whose turn ended in a pause does not pay when it is let in"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
 
-planted.check("turns", PLANTED, tests=("test_turns_always", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last"), seeds=("1", "2"),
+planted.check("turns", PLANTED,
+              tests=("test_turns_always", "test_turns_open", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last"), seeds=("1", "2"),
               world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])

@@ -97,10 +97,22 @@ static inline void on_close(struct seat *s)
 		s->ending = m.now;
 }
 
+/* Another tenant is let in for its drain. The machine forgets which one when a device becomes open
+ * that both are on. */
+static inline int has_open_company(const struct seat *s)
+{
+	FOR_SEATS(other)
+	{
+		if (other->at.leader == &s->at && other->open)
+			return 1;
+	}
+	return 0;
+}
+
 static inline void on_late(struct seat *s)
 {
 	struct tenant *t = tenant_of(s);
-	int at_gate = stands(t), stray = s->at.stray;
+	int at_gate = stands(t), stray = s->at.stray, company = has_open_company(s);
 
 	expect(!s->open && !s->drained);
 	if (at_gate && stray)
@@ -111,7 +123,7 @@ static inline void on_late(struct seat *s)
 	turns_late(&s->at, at_gate, m.now);
 	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any; or
 	 * its work usually lasts longer. */
-	s->let_in &= !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
+	s->let_in &= !company && !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
 }
 
 /* Others run beside its work on the device, and beside the work of those that came along. Its cap
