@@ -28,8 +28,8 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 bool events_may_begin(struct plugin *p, const struct pod *of);
 bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
 		  const char *message);
-/* `good`: nothing needs to be done. `before`: it has begun before this meted. */
-void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
+/* `good`: nothing needs to be done. `before`: it has begun before this meted. False: not now. */
+bool events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
 		 const char *reason, const char *message);
 void events_node(struct plugin *p, const char *reason, const char *message);
 /* The fault is over. */
