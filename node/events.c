@@ -7,22 +7,23 @@
 
 #include "base/text.h"
 
-/* Whose oldest event goes: that of the owner of most, by the vote of Boyer and Moore, if he has
- * more than half. */
+/* Whose oldest event goes: that of the party with the most, by the vote of Boyer and Moore, if it
+ * has more than half. */
 static uint32_t place_to_go(const struct events *events)
 {
-	uint32_t owner = 0, votes = 0, count = 0, first = EVENTS_MOST;
+	uint32_t votes = 0, count = 0, first = EVENTS_MOST;
+	uint64_t party = 0;
 
 	for (uint32_t i = 0; i < events->count; i++) {
 		if (votes == 0)
-			owner = events->event[i]->owner;
-		if (events->event[i]->owner == owner)
+			party = events->event[i]->party;
+		if (events->event[i]->party == party)
 			votes++;
 		else
 			votes--;
 	}
 	for (uint32_t i = events->count; i-- > 0;) {
-		if (events->event[i]->owner != owner)
+		if (events->event[i]->party != party)
 			continue;
 		first = i;
 		count++;
@@ -79,20 +80,31 @@ static void add(struct daemon *d, const struct event *like, const char *format, 
 	events->event[events->count++] = made;
 }
 
-static struct event of_tenant(const struct tenant *t, uint32_t device, enum happened kind)
+/* An owner's number has 32 bits. */
+static uint64_t party_of(const struct tenant *t)
 {
-	return (struct event){.kind = kind,
-			      .tenant = t->id,
-			      .device = device,
-			      .owner = t->owner,
-			      .name = t->name};
+	while (t->outer)
+		t = t->outer;
+	return t->pods ? (uint64_t)t->id << 32 : t->owner;
+}
+
+static void begin(const struct tenant *t, uint32_t device, enum happened kind,
+		  struct event *ret_like)
+{
+	*ret_like = (struct event){.kind = kind,
+				   .tenant = t->id,
+				   .device = device,
+				   .owner = t->owner,
+				   .party = party_of(t),
+				   .name = t->name};
 }
 
 void events_tenant(const struct tenant *t, enum happened kind, const char *format, ...)
 {
-	const struct event like = of_tenant(t, EVENTS_NONE, kind);
+	struct event like;
 	va_list arguments;
 
+	begin(t, EVENTS_NONE, kind, &like);
 	va_start(arguments, format);
 	add(t->daemon, &like, format, arguments);
 	va_end(arguments);
@@ -100,9 +112,10 @@ void events_tenant(const struct tenant *t, enum happened kind, const char *forma
 
 void events_at(const struct tenant_device *at, enum happened kind, const char *format, ...)
 {
-	const struct event like = of_tenant(at->tenant, at->index, kind);
+	struct event like;
 	va_list arguments;
 
+	begin(at->tenant, at->index, kind, &like);
 	va_start(arguments, format);
 	add(at->tenant->daemon, &like, format, arguments);
 	va_end(arguments);
@@ -110,8 +123,11 @@ void events_at(const struct tenant_device *at, enum happened kind, const char *f
 
 void events_device(struct daemon *d, uint32_t device, enum happened kind, const char *format, ...)
 {
-	const struct event like = {
-		.kind = kind, .device = device, .owner = EVENTS_NONE, .name = ""};
+	const struct event like = {.kind = kind,
+				   .device = device,
+				   .owner = EVENTS_NONE,
+				   .party = EVENTS_NONE,
+				   .name = ""};
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -121,8 +137,11 @@ void events_device(struct daemon *d, uint32_t device, enum happened kind, const 
 
 void events_meted(struct daemon *d, enum happened kind, const char *format, ...)
 {
-	const struct event like = {
-		.kind = kind, .device = EVENTS_NONE, .owner = EVENTS_NONE, .name = ""};
+	const struct event like = {.kind = kind,
+				   .device = EVENTS_NONE,
+				   .owner = EVENTS_NONE,
+				   .party = EVENTS_NONE,
+				   .name = ""};
 	va_list arguments;
 
 	va_start(arguments, format);

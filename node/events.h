@@ -4,7 +4,8 @@
  * meted began, in memory alone. An event is added where it is logged, in words for people.
  *
  * Who makes very many events pushes out his own: once there is no more room, the oldest event of
- * an owner who has more than half of all goes before any other.
+ * a party that has more than half of all goes before any other. A party is a user; all pods are
+ * root's, so each container of a pod is one, with all tenants within it.
  */
 #pragma once
 
@@ -21,6 +22,7 @@ struct event {
 	uint32_t kind;	 /* enum happened */
 	uint32_t tenant; /* 0: not of one */
 	uint32_t device, owner;
+	uint64_t party;
 	const char *name; /* of the tenant; "": not of one */
 	char said[];	  /* one sentence without its end; the name is behind it */
 };

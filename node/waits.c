@@ -82,6 +82,18 @@ static bool goes_on(const struct long_wait *wait, const struct wire_tenant_row *
 	       (!row->lasting || since <= wait->judged_ns);
 }
 
+/* As soon as it is stuck hang_stuck() tells that. */
+static void tell_beginning(const struct tenant_device *at, const struct wire_tenant_row *row,
+			   uint64_t s)
+{
+	if (at->wait.kind == HOST_WAITS_MEMORY)
+		events_at(at, HAPPENED_WAITS, "it has waited for memory for %" PRIu64 " s", s);
+	else if (at->wait.kind == HOST_HANGS)
+		events_at(at, HAPPENED_HANGS,
+			  "its work on the device has not ended for %" PRIu64 " s%s", s,
+			  row->doing == DOING_STOPPED ? ": its process is stopped" : "");
+}
+
 static void begin(struct tenant_device *at, const struct wire_tenant_row *row, uint64_t since)
 {
 	uint64_t now = loop_now_ns();
@@ -92,21 +104,26 @@ static void begin(struct tenant_device *at, const struct wire_tenant_row *row, u
 				      .since_ns = kind_of(row) == HOST_STUCK ? now : since,
 				      .judged_ns = now,
 				      .refusals = row->refusals};
-	if (at->wait.kind == HOST_WAITS_MEMORY)
-		events_at(at, HAPPENED_WAITS, "it has waited for memory for %" PRIu64 " s",
-			  (now - since) / second_ns);
+	tell_beginning(at, row, (now - since) / second_ns);
 }
 
-static void tell_end(struct tenant_device *at, uint64_t took, uint64_t refused)
+/* Not every wait ends with memory (decision 172). */
+static const char *end_of_wait(const struct wire_tenant_row *row, uint64_t refused)
+{
+	if (refused)
+		return "was refused some of it";
+	if (row->doing == DOING_SUSPENDED || row->doing == DOING_HALTED)
+		return "is suspended now";
+	return row->doing == DOING_ABSENT ? "its processes have ended" : "goes on";
+}
+
+static void tell_end(struct tenant_device *at, const struct wire_tenant_row *row, uint64_t took)
 {
 	uint64_t s = took / second_ns;
 
 	if (at->wait.kind == HOST_WAITS_MEMORY)
-		events_at(at, HAPPENED_GOES_ON,
-			  refused ? "it waited for memory for %" PRIu64
-				    " s, and was refused some of it"
-				  : "it waited for memory for %" PRIu64 " s, and goes on",
-			  s);
+		events_at(at, HAPPENED_WAITED, "it waited for memory for %" PRIu64 " s, and %s", s,
+			  end_of_wait(row, row->refusals - at->wait.refusals));
 	else
 		events_at(at, HAPPENED_RECOVERED, "it %s for %" PRIu64 " s",
 			  at->wait.kind == HOST_HANGS ? "hung" : "was stuck", s);
@@ -120,7 +137,7 @@ static bool end(struct tenant_device *at, const struct wire_tenant_row *row)
 
 	if (told && is_of_pod(at) && !say(at, row, took))
 		return false;
-	tell_end(at, took, row->refusals - at->wait.refusals);
+	tell_end(at, row, took);
 	at->wait.kind = HOST_WAITS_NOT;
 	at->wait.told = false;
 	at->wait.before = false;

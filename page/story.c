@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "page/story.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -9,23 +10,37 @@
 
 struct story {
 	FILE *out;
-	const struct ps_rows *rows;
-	const char *name, *between;
+	const char *between;
 	bool all;
+	uint32_t *tenants; /* that it is about */
+	size_t count;
 };
 
-static bool is_told(const struct story *story, uint32_t tenant)
+static bool is_named(const struct wire_tenant_row *t, const char *name)
 {
 	char number[16];
 
-	snprintf(number, sizeof(number), "%u", tenant);
-	for (size_t i = 0; i < story->rows->count; i++) {
-		const struct wire_tenant_row *t = &story->rows->row[i].tenant_row;
+	snprintf(number, sizeof(number), "%u", t->tenant);
+	return strcmp(t->name.text, name) == 0 || strcmp(number, name) == 0;
+}
 
-		if (story->rows->row[i].code == WIRE_tenant_row && t->tenant == tenant)
-			return strcmp(t->name.text, story->name) == 0 ||
-			       strcmp(number, story->name) == 0;
+/* Once: there may be many rows, and many events. Without memory it is about nobody. */
+static void find(struct story *story, const struct ps_rows *rows, const char *name)
+{
+	story->tenants = calloc(rows->count, sizeof(*story->tenants));
+	for (size_t i = 0; story->tenants && i < rows->count; i++) {
+		const struct wire_tenant_row *t = &rows->row[i].tenant_row;
+
+		if (rows->row[i].code == WIRE_tenant_row && is_named(t, name))
+			story->tenants[story->count++] = t->tenant;
 	}
+}
+
+static bool is_told(const struct story *story, uint32_t tenant)
+{
+	for (size_t i = 0; i < story->count; i++)
+		if (story->tenants[i] == tenant)
+			return true;
 	return false;
 }
 
@@ -46,12 +61,14 @@ static void on_event(void *owner, const struct wire_event_row *event)
 void story_write(FILE *out, const struct page_host *host, const struct ps_rows *rows,
 		 const char *name, bool all)
 {
-	struct story story = {.out = out, .rows = rows, .name = name, .between = "", .all = all};
+	struct story story = {.out = out, .between = "", .all = all};
 	struct timespec now;
 
+	find(&story, rows, name);
 	clock_gettime(CLOCK_REALTIME, &now);
 	fprintf(out, ",\"clock\":\"%s\",\"events\":[",
 		event_time((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec).text);
 	host->events(host->daemon, on_event, &story);
 	fputc(']', out);
+	free(story.tenants);
 }

@@ -198,17 +198,20 @@ bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const
 	return true;
 }
 
-void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
+bool events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
 		 const char *reason, const char *message)
 {
 	struct events_rate *rate = rate_of(p, of->uid);
 
 	if (rate->pair != tenant && !before)
-		return;
-	rate->pair = 0;
-	if (may_say_of(p, of->uid))
-		post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
-		     &(struct news){reason, message, good});
+		return true;
+	if (!may_say_of(p, of->uid))
+		return false;
+	if (rate->pair == tenant)
+		rate->pair = 0;
+	post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
+	     &(struct news){reason, message, good});
+	return true;
 }
 
 static void tell_node(struct plugin *p, const struct news *news)

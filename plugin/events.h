@@ -9,6 +9,16 @@ struct binding;
 struct plugin;
 struct pod;
 
+/* How many events a pod has had lately: of the pods, by a hash of their UIDs, that had some last.
+ */
+struct events_rate {
+	uint64_t whose, asked_ns, spent, since_ns;
+	uint64_t paired_ns; /* when it was last told of a wait; 0: never */
+	uint32_t pair;	    /* the tenant whose wait is not over; 0: none */
+};
+
+enum { EVENTS_RATES = 512 }; /* more pods than a node has */
+
 /* False: the pod has had many lately, or nothing can be sent now. It may be tried again later. */
 bool events_container(struct plugin *p, const struct binding *b, const char *reason,
 		      const char *message);
@@ -18,8 +28,8 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 bool events_may_begin(struct plugin *p, const struct pod *of);
 bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
 		  const char *message);
-/* `good`: nothing needs to be done. `before`: it has begun before this meted. */
-void events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
+/* `good`: nothing needs to be done. `before`: it has begun before this meted. False: not now. */
+bool events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
 		 const char *reason, const char *message);
 void events_node(struct plugin *p, const char *reason, const char *message);
 /* The fault is over. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/parts.h"
-#include "plugin/refused.h"
 #include "plugin/dra/dra.h"
 #include "plugin/dra/standby.h"
 #include "plugin/mps/mps.h"
@@ -13,7 +12,9 @@
 #include "plugin/nvidia/driver_cdi.h"
 #include "plugin/nvidia/mig_label.h"
 #include "plugin/nvidia/parts.h"
+#include "plugin/refused.h"
 #include "plugin/reviews.h"
+#include "plugin/slots.h"
 
 enum {
 	LOG_BURST = 100,
@@ -278,7 +279,8 @@ static int start(struct plugin *p, struct fault *why)
 	char folder[PLUGIN_PATH];
 	int r = active_config_open(p, why);
 
-	refused_clear(p);
+	if (!p->host->stands_by) /* what the one that serves has refused stays so */
+		refused_clear(p);
 	snprintf(folder, sizeof(folder), "%s/bindings", p->host->place);
 	if (r == 0 && p->host->missing)
 		return wait_for_devices(p, why);

@@ -24,7 +24,7 @@
  *	sweep.c          detects that without an API server
  *	entitled.c       what a container is entitled to
  *	neighbours.c     how much of it the other containers on its devices leave
- *	slots.c          what a container finds: its CDI file, its folder
+ *	slots.c          what a container finds: its CDI file, its folder (slots.h)
  *	cdi.c            whether containers get their devices through CDI
  *	device_files.c   the driver's files in /dev, which may appear later
  *	nodes.c          this node: its labels select among the configuration's parts
@@ -155,16 +155,6 @@ struct serving {
 	int64_t asked_changed_ns;
 	uint64_t since_ns; /* that it is registered */
 };
-
-/* How many events a pod has had lately: of the pods, by a hash of their UIDs, that had some last.
- */
-struct events_rate {
-	uint64_t whose, asked_ns, spent, since_ns;
-	uint64_t paired_ns; /* when it was last told of a wait; 0: never */
-	uint32_t pair;	    /* the tenant whose wait is not over; 0: none */
-};
-
-enum { EVENTS_RATES = 512 }; /* more pods than a node has */
 
 struct plugin {
 	const struct host *host;
@@ -347,9 +337,9 @@ void enrol_more(struct plugin *p);
 bool enrol_kubelet_is(const struct plugin *p, uint64_t *ret_inode, int64_t *ret_changed_ns);
 
 /* prestart.c */
-/* The server is closing: tells the waiting calls. */
 /* A container of that slot waits for an answer. */
 bool prestart_asks(const struct plugin *p, const char *key);
+/* The server is closing: tells the waiting calls. */
 void prestart_abandon(struct plugin *p);
 /* PreStartContainer: the call is answered when the container may start, or may not. */
 void prestart_asked(struct plugin *p, struct grpc_call *call, const char *const *ids, size_t count);
@@ -433,43 +423,6 @@ must_check int neighbours_check(const struct plugin *p, const struct binding *b,
 bool neighbours_crowded(const struct plugin *p, const struct binding *b);
 /* The container that has the device exclusively; NULL: none. */
 const struct binding *neighbours_owner(const struct plugin *p, uint32_t device);
-
-/* slots.c */
-/* Called before anything is served. */
-must_check int slots_open(struct plugin *p, struct fault *why);
-/* Recreates the files of all bound containers, and removes those of others. */
-void slots_restore(struct plugin *p);
-/* Rewrites the CDI files of all bound containers for the current device files. */
-void slots_refresh(struct plugin *p);
-/* Creates the files through which a bound container finds its tenant's folder and its devices. */
-must_check int slots_make(struct plugin *p, const struct binding *b, struct fault *why);
-void slots_remove(struct plugin *p, const struct binding *b);
-/* Where to put its CDI file: where its container was told before, or where the configuration says
- * now. */
-must_check int slots_place(const struct plugin *p, struct binding *b, const struct binding *was);
-/* Removes the file of the former holder of its ids, if it is another file. */
-void slots_replace(const struct binding *was, const struct binding *b);
-/* "mete.dev/slot" */
-void slots_kind(const struct plugin *p, char ret_kind[80]);
-/* The path of the link to the folder of a set of ids. */
-void slots_link(const struct plugin *p, const char *key, char ret_path[PLUGIN_PATH]);
-/* The path on the host of one of our folders, if we run in a container. */
-void slots_on_host(const struct plugin *p, const char *path, char ret_path[PLUGIN_PATH]);
-
-enum { SLOTS_NODES = 3 * HOST_DEVICES }; /* a GPU's, and two of MIG's */
-
-struct slots_nodes {
-	char text[SLOTS_NODES][MIG_FILE], host[SLOTS_NODES][CONFIG_PATH_MAX + 1 + MIG_FILE];
-	struct inject_node node[SLOTS_NODES];
-	/* A container has only the files of its devices; if some have none, it is given their
-	 * UUIDs. */
-	const char *visible;
-	char visible_text[HOST_DEVICES * 48];
-};
-
-/* Finds the files of the devices. Returns how many there are. */
-uint32_t slots_find_nodes(const struct plugin *p, const uint32_t *devices, uint32_t count,
-			  struct slots_nodes *ret_nodes);
 
 /* strangers.c: called at each check of health.c */
 void strangers_look(struct plugin *p);

@@ -141,8 +141,9 @@ static void tell(void *owner, const struct pod *pod)
 	const struct host_waiting *news = teller->news;
 
 	if (news->over_ns)
-		events_over(teller->plugin, pod, news->tenant, news->before, teller->end.good,
-			    teller->end.reason, teller->message.text);
+		teller->told &=
+			events_over(teller->plugin, pod, news->tenant, news->before,
+				    teller->end.good, teller->end.reason, teller->message.text);
 	else
 		begin(teller, pod);
 }

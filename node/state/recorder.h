@@ -18,8 +18,7 @@ void recorder_behind(struct tenant *t, uint32_t device);
 void recorder_guest_gone(struct guest *g);
 /* A device was reserved by `mete pick`, or returned. */
 void recorder_reserved(struct daemon *d, uint32_t device);
-/* A device was cordoned, or is not any more. */
 /* Of a pod's wait that it was told, or that it was told to be over. */
 void recorder_told(const struct tenant_device *at);
-
+/* A device was cordoned, or is not any more. */
 void recorder_cordon(struct daemon *d, uint32_t device);

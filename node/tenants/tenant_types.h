@@ -57,7 +57,6 @@ struct tenant_device {
 	struct long_wait wait;
 	bool logged_beside; /* in the log */
 	bool told_parked;   /* by an event */
-	uint64_t hung_ns;   /* when one last told that it hangs; 0: never */
 	bool seated;	    /* it takes part in turns: it has guests */
 	struct turns_seat seat;
 	struct alike_seat alike;

@@ -23,8 +23,6 @@
 #include "node/time/schedule_now.h"
 #include "node/upcalls.h"
 
-static const uint64_t hung_again_ns = 60ull * 1000000000;
-
 static struct tenant_device *owner_of(const struct turns_seat *seat)
 {
 	return seat->owner;
@@ -89,15 +87,6 @@ static void tell_wants(struct tenant_device *at, bool wants, uint64_t now)
 {
 	move_wants(at, wants, now);
 	alike_wants(&at->alike, wants, now);
-}
-
-/* It may be reported at each of its turns. */
-static void tell_hangs(struct tenant_device *at, uint64_t now)
-{
-	if (at->hung_ns && now - at->hung_ns < hung_again_ns)
-		return;
-	at->hung_ns = now;
-	events_at(at, HAPPENED_HANGS, "its work on the device does not end");
 }
 
 static void escalate(struct tenant_device *at, enum turns_verb verb)
@@ -165,7 +154,6 @@ static void act(const struct turns_action *action, uint64_t now)
 		break;
 	case TURNS_REPORT:
 		hang_log(at, "tenant.hangs");
-		tell_hangs(at, now);
 		waits_look(at);
 		break;
 	case TURNS_SUSPEND:

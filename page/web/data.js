@@ -7,7 +7,7 @@ const SILENT_MS = 30000;
 /* Of meted's events, as the five things that a person tells apart (draw.js). */
 const EVENT_KINDS = {
 	refused: 'bad', hangs: 'bad', stuck: 'bad', halted: 'bad', killed: 'bad', over: 'bad',
-	waits: 'waits', parked: 'away', suspended: 'away', resumed: 'runs', returned: 'runs', 'goes-on': 'runs', recovered: 'runs',
+	waits: 'waits', parked: 'away', suspended: 'away', resumed: 'runs', returned: 'runs', recovered: 'runs',
 };
 const STORY = ['had', 'due', 'here', 'out', 'movedOut', 'movedIn'];
 

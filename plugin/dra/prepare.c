@@ -13,6 +13,7 @@
 #include "core/health.h"
 #include "plugin/dra/inside.h"
 #include "plugin/dra/joint.h"
+#include "plugin/slots.h"
 
 bool prepare_is_done(const struct journal_claim *entry)
 {

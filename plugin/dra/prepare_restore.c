@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "plugin/dra/inside.h"
+#include "plugin/slots.h"
 
 static void restore(struct dra *dra, struct journal_claim *entry)
 {

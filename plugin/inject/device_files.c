@@ -10,6 +10,7 @@
 
 #include "plugin/dra/dra.h"
 #include "plugin/plugin.h"
+#include "plugin/slots.h"
 
 enum {
 	EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_TO,

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/place.h"
-#include "plugin/plugin.h"
+#include "plugin/slots.h"
 
 static const char beside_suffix[] = ".new"; /* as base/file.h names it */
 

@@ -10,6 +10,7 @@
 #include "kube/proto/deviceplugin.pb-c.h"
 #include "plugin/kubelet/allocate.h"
 #include "plugin/nvidia/parts.h"
+#include "plugin/slots.h"
 
 /* Without CDI: the edits themselves. */
 struct allocate_edits {

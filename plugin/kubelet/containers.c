@@ -15,6 +15,7 @@
 #include "plugin/mps/mps.h"
 #include "plugin/nvidia/parts.h"
 #include "plugin/plugin.h"
+#include "plugin/slots.h"
 #include "plugin/sums/seats.h"
 
 static void drop(struct plugin *p, struct binding *b)

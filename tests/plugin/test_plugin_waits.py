@@ -4,7 +4,7 @@
 import uuid as uuids
 
 from node import *
-from meted import run
+from meted import Refused, run
 from test_meted_turns import CLOSING, Player, play
 
 
@@ -33,9 +33,9 @@ def uids():
     return first, next(uid for uid in iter(lambda: str(uuids.uuid4()), None) if (hash_of(uid) ^ hash_of(first)) % 512 == 0)
 
 
-def joined(node, name, number, uid=None, wait="10m"):
+def joined(node, name, number, uid=None, wait="10m", memory="3GiB"):
     """A pod, and a guest of it."""
-    pod = node.run(name, node.id(number), uid=uid, annotations={"memory": "3GiB", "wait": wait})
+    pod = node.run(name, node.id(number), uid=uid, annotations={"memory": memory, "wait": wait})
     return pod, Guest(node.folder_of(pod.title()) + "/guest.sock")
 
 
@@ -138,6 +138,35 @@ def test_a_pod_whose_program_ends_while_it_waits_is_not_told_that_its_memory_arr
         assert re.fullmatch(rf"{pod.title()} waited for \d+ s, and its processes have ended\.", over["message"]), over
         assert sorted(reasons(node, "a")) == ["GPUMemoryAwaited", "GPUProgramEnded"]
         has.close()
+
+
+def fill(guest):
+    """It has all of the GPU but for less than 64 MiB."""
+    has = 0
+    for bytes in (2 * GIB >> shift for shift in range(6)):
+        try:
+            has += guest.credit(bytes)
+        except Refused:
+            pass
+    guest.allocated(has)
+
+
+def test_all_pods_whose_waits_end_at_once_are_told_so():
+    """More than meted asks the API server for at a time."""
+    with Node(devices="1xSIM", slots=32, overcommit="300%", most={"memory": "100%", "wait": "1h"}) as node:
+        _, has = joined(node, "secret", 0, memory="100%")
+        fill(has)
+        pods = [f"a{number}" for number in range(20)]
+        guests = [joined(node, name, 1 + number, memory="192MiB")[1] for number, name in enumerate(pods)]
+        for guest in guests:
+            guest.send("credit_ask", device=0, wait=1, bytes=128 * MIB, want=128 * MIB)
+        for name in pods:
+            told(node, name, "GPUMemoryAwaited")
+        has.close()
+        for name in pods:
+            assert told(node, name, "GPUMemoryArrived")["type"] == "Normal"
+        for guest in guests:
+            guest.close()
 
 
 def test_a_pod_that_waits_for_a_moment_has_no_event():

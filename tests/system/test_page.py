@@ -40,8 +40,8 @@ def as_others(uid, action):
         return file.read().decode()
 
 
-def tenant_of(meted, uid, name, memory="1GiB", asks=0):
-    """A tenant that lives as long as this test: its owner's connection stays open in a process of his. `asks`: so much memory it waits for."""
+def tenant_of(meted, uid, name, memory="1GiB", asks=0, refused=0):
+    """A tenant that lives as long as this test: its owner's connection stays open in a process of his. `asks`: so much memory it waits for; so much was refused to it."""
     mine, its = socket.socketpair()
     pid = os.fork()
     if pid == 0:
@@ -53,6 +53,8 @@ def tenant_of(meted, uid, name, memory="1GiB", asks=0):
             if asks:
                 guest = Guest(made.socket, program=name)
                 guest.send("credit_ask", device=0, wait=3600 * 1000, bytes=asks, want=asks)
+            if refused:
+                Guest(made.socket, program=name).refused(refused)
             its.send(b"y")
             its.recv(1)
         finally:
@@ -389,6 +391,31 @@ def test_the_reason_of_a_wait_names_no_tenant_that_the_user_does_not_see():
         sentences = said["why"][0]["sentences"]
         assert sentences[0].startswith("It asks for 3.00 GiB, and GPU 0 has ") and sentences[-1].startswith("It is refused when"), said
         assert "secret" not in str(said), said
+        end_of(own)
+        guest.close()
+        admin.close()
+
+
+def test_what_has_happened_is_told_of_the_users_own_tenants_and_names_no_other():
+    if os.geteuid() != 0:
+        raise Skipped("only root can play another user")
+    with Shown(role="--system") as meted:
+        admin = Admin(meted.place)
+        guest = Guest(admin.tenant("3GiB", name="secret").socket, program="secret")
+        guest.allocated(guest.credit(2 * GIB))
+        own = tenant_of(meted, OTHER, "own", "3584MiB", refused=3 * GIB)
+
+        def story(name="own"):
+            answer = web.ask(meted.page, f"/v1/tenants/{name}")
+            return answer.status != 503 and (answer.body if answer.status == 200 else str(answer.status))
+
+        events = json_of(story())["events"]
+        assert [event["kind"] for event in events] == ["came", "refused"] and "3072MiB of memory requested" in events[1]["said"], events
+        said = as_others(OTHER, lambda: until(story, "too busy"))
+        events = json_of(said)["events"]
+        assert [event["kind"] for event in events] == ["came", "refused"], events
+        assert events[1]["said"] == "memory was refused to one of its processes" and "secret" not in said, said
+        assert as_others(OTHER, lambda: until(lambda: story("secret"), "too busy")) == "404"
         end_of(own)
         guest.close()
         admin.close()

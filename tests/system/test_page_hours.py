@@ -266,13 +266,15 @@ def test_nothing_is_announced_because_time_passes():
         browser.wait(LIVE)
         browser.view("#/tenants")
         browser.wait("document.querySelector('.count').textContent === '5 rows'")
+        browser.wait("document.querySelector('#state').dataset.state === 'live'")
         browser.run("""window.announced = [];
             for (const one of document.querySelectorAll('[role=status], [role=alert], [aria-live]'))
                 new MutationObserver(() => announced.push(one.textContent)).observe(one, { childList: true, characterData: true, subtree: true });""")
         admin = Admin(meted.place)
         admin.ask("tenant_new", name="late", memory="64MiB", device="0")
         browser.wait("document.querySelector('.count').textContent === '6 rows'")
-        assert not set(browser.run("return announced")) - CONNECTION
+        announced = set(browser.run("return announced")) - CONNECTION
+        assert not announced, announced
         browser.keys("/", *"late")
         browser.wait("announced.includes('1 of 6 rows')")
         admin.close()

@@ -98,6 +98,23 @@ TEST(who_makes_many_events_pushes_out_his_own)
 	end();
 }
 
+TEST(a_pod_that_makes_many_events_pushes_out_its_own)
+{
+	struct tenant *within;
+
+	begin();
+	mine->owner = theirs->owner = 0;
+	mine->pods = theirs->pods = true;
+	within = make(3, 1000, "within");
+	within->outer = mine;
+	events_tenant(theirs, HAPPENED_SUSPENDED, "suspended");
+	for (uint32_t i = 0; i < 3 * EVENTS_MOST; i++)
+		events_tenant(i % 2 ? mine : within, HAPPENED_SET, "%u", i);
+	expect_eq(count(theirs), 1);
+	free(within);
+	end();
+}
+
 /* What a program chose moves nobody's cursor, also where it is cut. */
 TEST(what_is_said_is_plain_and_bounded)
 {

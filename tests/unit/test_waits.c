@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of a tenant that waits, hangs or is stuck, and as the Kubernetes part is told of them. The
  * clock and the tenant's figures are this file. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ static uint64_t now_ns, due_ns;
 static struct wire_tenant_row figures;
 static char said[200];	   /* a word for each */
 static char happened[400]; /* likewise, of events */
+static char sentence[200]; /* of the last of them */
 static bool refuses;	   /* the Kubernetes part */
 
 uint64_t loop_now_ns(void)
@@ -66,8 +68,12 @@ void events_at(const struct tenant_device *at, enum happened kind, const char *f
 {
 	size_t used = strlen(happened);
 
+	va_list arguments;
+
 	(void)at;
-	(void)format;
+	va_start(arguments, format);
+	vsnprintf(sentence, sizeof(sentence), format, arguments);
+	va_end(arguments);
 	snprintf(happened + used, sizeof(happened) - used, "%s%s", used ? " " : "",
 		 happened_word(kind));
 }
@@ -295,8 +301,56 @@ TEST(of_whom_nobody_has_to_be_told_there_are_events)
 	expect_str(happened, "waits");
 	does(DOING_RUNNING, 0);
 	look(1);
-	expect_str(happened, "waits goes-on");
+	expect_str(happened, "waits waited");
 	expect_str(said, "");
+	end();
+}
+
+TEST(an_event_says_how_a_wait_has_ended)
+{
+	static const struct {
+		enum doing doing;
+		uint64_t refused;
+		const char *sentence;
+	} ends[] = {
+		{DOING_RUNNING, 0, "it waited for memory for 45 s, and goes on"},
+		{DOING_RUNNING, 1, "it waited for memory for 45 s, and was refused some of it"},
+		{DOING_SUSPENDED, 0, "it waited for memory for 45 s, and is suspended now"},
+		{DOING_HALTED, 0, "it waited for memory for 45 s, and is suspended now"},
+		{DOING_ABSENT, 0, "it waited for memory for 45 s, and its processes have ended"},
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(ends); i++) {
+		begin();
+		does(DOING_ROOM, 35 * second_ns);
+		waits_look(&tenant->device[0]);
+		look(1);
+		figures.refusals = ends[i].refused;
+		does(ends[i].doing, 0);
+		look(1);
+		expect_str(happened, "waits waited");
+		expect_str(sentence, ends[i].sentence);
+		end();
+	}
+}
+
+/* In its turns it has been found to end late before that: a kernel of some seconds hangs not. */
+TEST(events_tell_what_hangs_as_ps_does_and_its_end)
+{
+	begin();
+	figures.gate = WIRE_GATE_CLOSING;
+	does(DOING_KERNEL, 2 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(5);
+	expect_str(happened, "");
+	does(DOING_HANGS, 30 * second_ns);
+	look(1);
+	expect_str(sentence, "its work on the device has not ended for 35 s");
+	figures.gate = WIRE_GATE_OPEN;
+	does(DOING_RUNNING, 0);
+	look(1);
+	expect_str(happened, "hangs recovered");
+	expect_str(sentence, "it hung for 40 s");
 	end();
 }
 
