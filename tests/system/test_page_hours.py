@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """meted's page in a real browser over a user's day: two who look at once, reloads, a computer that sleeps, a page that stays open; and what a screen reader reads."""
+import contextlib
 import re
 import select
 import sys
@@ -32,7 +33,7 @@ def pass_on(to, uid):
 
 
 def carry(ours, to):
-    with ours, socket.socket(socket.AF_UNIX if isinstance(to, str) else socket.AF_INET) as theirs:
+    with contextlib.suppress(ConnectionError), ours, socket.socket(socket.AF_UNIX if isinstance(to, str) else socket.AF_INET) as theirs:
         theirs.connect(to)
         while True:
             for at in select.select([ours, theirs], [], [])[0]:
@@ -257,7 +258,9 @@ def test_what_is_read_aloud_says_what_is_shown_and_says_it_once():
         admin.close()
 
 
-CONNECTION = {"live", "meted does not answer"}  # on a busy machine it may not, for a second
+def announced(browser):
+    """But what a busy machine makes: meted that does not answer for a second, and the meteds of other tests on these devices."""
+    return [text for text in browser.run("return announced") if text.strip() and text not in ("live", "meted does not answer") and "holds the mark of GPU" not in text]
 
 
 def test_nothing_is_announced_because_time_passes():
@@ -273,13 +276,12 @@ def test_nothing_is_announced_because_time_passes():
         admin = Admin(meted.place)
         admin.ask("tenant_new", name="late", memory="64MiB", device="0")
         browser.wait("document.querySelector('.count').textContent === '6 rows'")
-        announced = set(browser.run("return announced")) - CONNECTION
-        assert not announced, announced
+        assert announced(browser) == []
         browser.keys("/", *"late")
         browser.wait("announced.includes('1 of 6 rows')")
         admin.close()
         browser.wait("document.querySelector('.count').textContent === '0 of 5 rows'")
-        assert [text for text in browser.run("return announced") if text not in CONNECTION][-1] == "1 of 6 rows"
+        assert announced(browser)[-1] == "1 of 6 rows"
 
 
 if __name__ == "__main__":
