@@ -68,21 +68,18 @@ static int dial(const char *path)
 struct handed {
 	char byte;
 	struct iovec data;
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
+	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
 	struct msghdr message;
 };
 
-static struct msghdr *handed(struct handed *h)
+static struct cmsghdr *handed(struct handed *h)
 {
 	h->data = (struct iovec){&h->byte, 1};
 	h->message = (struct msghdr){.msg_iov = &h->data,
 				     .msg_iovlen = 1,
-				     .msg_control = h->control.room,
-				     .msg_controllen = sizeof(h->control.room)};
-	return &h->message;
+				     .msg_control = h->room,
+				     .msg_controllen = sizeof(h->room)};
+	return CMSG_FIRSTHDR(&h->message);
 }
 
 static void noreturn_ connect_when_asked(int asks, const char *path)
@@ -92,12 +89,12 @@ static void noreturn_ connect_when_asked(int asks, const char *path)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	while (read(asks, &h.byte, 1) == 1) {
 		int fd = dial(path);
+		struct cmsghdr *control = handed(&h);
 
-		handed(&h);
-		h.control.header.cmsg_level = SOL_SOCKET;
-		h.control.header.cmsg_type = SCM_RIGHTS;
-		h.control.header.cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(&h.control.header), &fd, sizeof(fd));
+		control->cmsg_level = SOL_SOCKET;
+		control->cmsg_type = SCM_RIGHTS;
+		control->cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(control), &fd, sizeof(fd));
 		if (sendmsg(asks, &h.message, MSG_NOSIGNAL) != 1)
 			break;
 		close(fd);
@@ -123,13 +120,14 @@ static void start(struct guest *guest, const char *path)
 static int connection_of(const struct guest *guest)
 {
 	struct handed h = {0};
+	struct cmsghdr *control = handed(&h);
 	int fd;
 
 	if (write(guest->asks, "", 1) != 1 ||
-	    recvmsg(guest->asks, handed(&h), MSG_CMSG_CLOEXEC) != 1 ||
+	    recvmsg(guest->asks, &h.message, MSG_CMSG_CLOEXEC) != 1 ||
 	    h.message.msg_controllen < CMSG_LEN(sizeof(fd)))
 		fail("a guest does not connect");
-	memcpy(&fd, CMSG_DATA(&h.control.header), sizeof(fd));
+	memcpy(&fd, CMSG_DATA(control), sizeof(fd));
 	return fd;
 }
 
