@@ -242,6 +242,7 @@ def test_nvidias_plugin_that_comes_back_is_seen_as_soon_as_it_listens():
             theirs.settimeout(PATIENCE)
             theirs.listen()
             theirs.accept()[0].close()
+            node.await_log("kubelet.unregistered .*is running on this node", times=2)
             for slots in 6, 7:
                 node.configure(slots=slots)
                 node.await_log("config.loaded", times=slots - 3)
