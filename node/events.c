@@ -99,6 +99,16 @@ static void begin(const struct tenant *t, uint32_t device, enum happened kind,
 				   .name = t->name};
 }
 
+/* Of meted, or of a device as such. */
+static void begin_of_nobody(uint32_t device, enum happened kind, struct event *ret_like)
+{
+	*ret_like = (struct event){.kind = kind,
+				   .device = device,
+				   .owner = EVENTS_NONE,
+				   .party = EVENTS_NONE,
+				   .name = ""};
+}
+
 void events_tenant(const struct tenant *t, enum happened kind, const char *format, ...)
 {
 	struct event like;
@@ -123,13 +133,10 @@ void events_at(const struct tenant_device *at, enum happened kind, const char *f
 
 void events_device(struct daemon *d, uint32_t device, enum happened kind, const char *format, ...)
 {
-	const struct event like = {.kind = kind,
-				   .device = device,
-				   .owner = EVENTS_NONE,
-				   .party = EVENTS_NONE,
-				   .name = ""};
+	struct event like;
 	va_list arguments;
 
+	begin_of_nobody(device, kind, &like);
 	va_start(arguments, format);
 	add(d, &like, format, arguments);
 	va_end(arguments);
@@ -137,13 +144,10 @@ void events_device(struct daemon *d, uint32_t device, enum happened kind, const 
 
 void events_meted(struct daemon *d, enum happened kind, const char *format, ...)
 {
-	const struct event like = {.kind = kind,
-				   .device = EVENTS_NONE,
-				   .owner = EVENTS_NONE,
-				   .party = EVENTS_NONE,
-				   .name = ""};
+	struct event like;
 	va_list arguments;
 
+	begin_of_nobody(EVENTS_NONE, kind, &like);
 	va_start(arguments, format);
 	add(d, &like, format, arguments);
 	va_end(arguments);
