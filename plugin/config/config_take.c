@@ -225,6 +225,18 @@ static int take_word(struct config_read *read, const struct document_node *value
 	return config_refuse(read, value, "is not understood", accepted);
 }
 
+/* One of two words; is it the second one? */
+static int take_second(struct config_read *read, const struct document_node *value,
+		       const char *accepted, const char *const words[2], bool *ret_second)
+{
+	uint32_t index;
+	int r = take_word(read, value, accepted, words, 2, &index);
+
+	if (r == 0)
+		*ret_second = index == 1;
+	return r;
+}
+
 TAKE(ids, enum config_ids)
 {
 	static const char *const words[] = {"uuid", "slot"};
@@ -250,12 +262,8 @@ TAKE(counted, enum config_counted)
 TAKE(milli, bool)
 {
 	static const char *const words[] = {"guarantee", "fixed"};
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
 
-	if (r == 0)
-		*field = index == 1;
-	return r;
+	return take_second(read, value, accepted, words, field);
 }
 
 TAKE(strangers, enum config_strangers)
@@ -272,23 +280,15 @@ TAKE(strangers, enum config_strangers)
 TAKE(delivery, bool)
 {
 	static const char *const words[] = {"handed-out", "mounted"};
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
 
-	if (r == 0)
-		*field = index == 1;
-	return r;
+	return take_second(read, value, accepted, words, field);
 }
 
 TAKE(mig, bool)
 {
 	static const char *const words[] = {"found", "dynamic"};
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
 
-	if (r == 0)
-		*field = index == 1;
-	return r;
+	return take_second(read, value, accepted, words, field);
 }
 
 /* Tools that rewrite YAML turn "on" into true. */
