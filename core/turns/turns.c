@@ -125,6 +125,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 	struct turns_seat before = *s;
 	bool governed = d->governed;
 
+	turns_device_settle(d, now_ns);
 	*s = (struct turns_seat){
 		.owner = owner,
 		.tenant = t,
@@ -175,6 +176,7 @@ void turns_leave(struct turns_seat *s, uint64_t now_ns)
 	struct turns_device *d = s->device;
 	struct turns_tenant *t = s->tenant;
 
+	turns_device_settle(d, now_ns);
 	turns_settle(s, now_ns);
 	turns_seat_pay(s, now_ns);
 	leave_behind(s, now_ns);
@@ -219,6 +221,7 @@ static void change_share(struct turns_seat *s, const struct turns_share *share, 
 	struct turns_share *own = &s->tenant->share, before = *own;
 	bool lined = s->lined, active = s->active;
 
+	turns_device_settle(s->device, now_ns);
 	turns_settle(s, now_ns);
 	turns_seat_entitle(s, s->entitling, now_ns);
 	turns_seat_allow(s, now_ns);

@@ -107,6 +107,12 @@ void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns)
 	}
 }
 
+void turns_device_settle(struct turns_device *d, uint64_t now_ns)
+{
+	if (d->holder)
+		turns_tenant_settle(d->holder->tenant, now_ns);
+}
+
 static void pause_turn(struct turns_tenant *t, uint64_t now_ns)
 {
 	t->paused = true;

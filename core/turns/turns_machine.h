@@ -94,6 +94,9 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns);
 void turns_device_serve(struct turns_device *d, uint64_t now_ns);
 
 void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns);
+/* Who holds it is charged up to now, so that the clock is right: before a seat's place by it is
+ * read or bounded. */
+void turns_device_settle(struct turns_device *d, uint64_t now_ns);
 /* Its gate opens, in its own turn or in another's. */
 void turns_seat_open(struct turns_seat *s, uint64_t now_ns);
 

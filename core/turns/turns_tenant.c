@@ -90,6 +90,7 @@ void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns)
 
 		if (is_free(s))
 			continue;
+		turns_device_settle(s->device, now_ns);
 		turns_seat_floor(s, s->entitling, now_ns);
 		s->wanted_ns = now_ns;
 		turns_seat_entitle(s, true, now_ns);

@@ -106,10 +106,12 @@ PLANTED = [
      "a tenant that waits for another one is let in no more"),
     ("tenant", "\tt->wants = t->forced = t->paused = false;\n", "\tt->wants = t->forced = false;\n",
      "a tenant whose turn ended in a pause does not pay when it is let in"),
+    ("tenant", "\t\tturns_device_settle(s->device, now_ns);\n", "", "a tenant that comes late has the device for as long as another one had it"),
+    (None, "\tturns_device_settle(d, now_ns);\n\tturns_settle(s, now_ns);\n", "\tturns_settle(s, now_ns);\n", "a tenant that leaves takes along a debt that is paid"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
 
 planted.check("turns", PLANTED,
-              tests=("test_turns_always", "test_turns_open", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last"), seeds=("1", "2"),
+              tests=("test_turns_always", "test_turns_open", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_late"), seeds=("1", "2"),
               world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])
