@@ -57,10 +57,12 @@
  *     in again for a short time, which doubles each time, and closed again. If it has not drained
  *     `beside_ns` after the end of its turn, the drain is given up: others run beside what it has
  *     on the device, its gates stay closed, and it stands in line like everyone. All of its
- *     openings and drains are charged. It is neither reported nor suspended nor killed. After such
- *     a drain, and later less and less often, it is watched: it has no turn before its work has
- *     ended, or before work of `hang_ns` would have ended beside others. If it ended by itself, its
- *     drains are waited for as long as that took, `hang_ns` at most, and nobody is let in for them;
+ *     openings and drains are charged. Until some of its work has left the device, it is let in
+ *     once in each further drain, for `beside_ns`, and for short times in every eighth. It is
+ *     neither reported nor suspended nor killed. After such a drain, and later less and less often,
+ *     it is watched: it has no turn before its work has ended, or before work of `hang_ns` would
+ *     have ended beside others. If it ended by itself, its drains are waited for as long as that
+ *     took, `hang_ns` at most, and nobody is let in for them;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
  *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. A
@@ -80,7 +82,9 @@
  *     other one's time in it counts for its cap only. So tenants that wait for each other have no
  *     more than their parts in sum, and a tenant that is awaited without its doing loses nothing.
  *     Every now and then a tenant has its turn alone: if it then drains by itself, it waits for
- *     nobody any more. A tenant that is known to wait is given up like one that is coupled;
+ *     nobody any more, and so it does if three drains in a row are given up although they are let
+ *     in; then twice as many proofs are needed the next time. A tenant that is known to wait is
+ *     given up like one that is coupled;
  * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
  *     again after 16 turns' length at most, also where nobody else does. The drains of those that
  *     came along count from when each was closed, so they do not add up. No drain becomes a turn
@@ -258,6 +262,9 @@ struct turns_tenant {
 	uint32_t confirmed;	     /* how often it still waited */
 	uint32_t steps;		     /* of this close */
 	uint32_t smooth;	     /* closes in a row that needed none */
+	uint32_t stuck;		     /* drains in a row that were given up; none of its work
+					has left since the first, ... */
+	uint32_t disproved;	     /* ... and so often it was wrongly taken to await others */
 	uint32_t left;		     /* drains in a row that were given up, and did not end
 					by themselves in time */
 	uint32_t couplings;	     /* how often it was coupled, and then not any more */

@@ -9,7 +9,9 @@
 #include "core/turns/turns_machine.h"
 
 enum {
-	PROOFS = 2,	      /* drains that ended when the same tenant was let in */
+	PROOFS = 2,	      /* drains that ended when the same tenant was let in; */
+	DISPROVED_MOST = 4,   /* twice as many each time that it was wrong, as often at most */
+	DISPROOFS = 3,	      /* drains in a row that were given up although they were let in */
 	TRIALS = 12,	      /* in one drain; the next one goes on with others */
 	TRIES = 3,	      /* of one tenant in one drain, each four times as long */
 	MOMENT_STEPS = 4,     /* for as many steps' time a tenant is let in, or longer */
@@ -18,6 +20,7 @@ enum {
 	TRIAL_STEPS = 16,     /* from a trial's end to the next: guests may say late that they have
 				 drained */
 	VAIN_STEPS = 5,	      /* after as many its own threads are not all that it waits for */
+	STANDS = 2,	      /* times `beside_ns`, while a thread of it stands at its gate */
 	LONE_TURNS = 3,	      /* turns alone that drain by themselves: it waits for nobody */
 	ALONE_QUADRUPLED = 3, /* as often at most it has four times as many turns with company */
 	VAIN_DRAINS = 4 /* given up in a row, although no tenant is known that it waits for: then it
@@ -122,7 +125,7 @@ static unsigned rank(const struct turns_seat *leader, struct turns_seat *s, bool
 		return 0;
 	if (known)
 		return tries(t, s) ? 3 * TRIES + 1 : 1;
-	if (tries(t, s) == TRIES || t->trials == TRIALS ||
+	if (tries(t, s) == (turns_tenant_is_stuck(t) ? 1 : TRIES) || t->trials == TRIALS ||
 	    (stands ? !was_in_vain(t, now_ns) : now_ns < trials_from_ns(t)))
 		return 0;
 	return 2 + 2 * tries(t, s) + !(is_suspected(t, s->tenant) || turns_awaits(s->tenant, t));
@@ -163,7 +166,7 @@ static void let_in(struct turns_seat *leader, struct turns_seat *s, uint64_t now
 		moment = most(moment, turns_tenant_step_ns(t));
 	} else {
 		t->trials++;
-		moment <<= 2 * (s->tries - 1);
+		moment <<= 2 * (least(s->tries, TRIES) - 1);
 	}
 	t->let_in = s->tenant;
 	turns_company_take(leader, s, now_ns);
@@ -206,6 +209,16 @@ static uint64_t alone_for_ns(const struct turns_tenant *t)
 	return t->alone ? turns_tenant_free_check_ns(t) : 0;
 }
 
+/* For so long others are let in, after the end of its turn. */
+static uint64_t longest_ns(const struct turns_tenant *t, bool stands)
+{
+	const struct turns_tuning *tuning = &t->turns->tuning;
+
+	if (turns_tenant_awaits(t))
+		return alone_for_ns(t) + tuning->beside_ns;
+	return stands ? STANDS * tuning->beside_ns : tuning->hang_ns;
+}
+
 /* It was seen to wait for its own thread or for others, and all have been let in. If it does not
  * drain the next times either, it may hang, and is waited for until it is reported. */
 static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_ns)
@@ -223,7 +236,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	struct turns_tenant *t = leader->tenant;
 	bool known = turns_tenant_awaits(t);
 	uint64_t alone_ns = alone_for_ns(t), took_ns = now_ns - t->ending_ns;
-	uint64_t longest = known ? alone_ns + t->turns->tuning.beside_ns : t->turns->tuning.hang_ns;
+	uint64_t longest = longest_ns(t, stands);
 	struct turns_seat *s;
 
 	if (leader->leader) {
@@ -285,7 +298,7 @@ static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
 	if (turns_awaits(t, other))
 		return;
 	it = suspect_of(t, other);
-	if (++it->proofs < PROOFS)
+	if (++it->proofs < (uint32_t)PROOFS << least(t->disproved, DISPROVED_MOST))
 		return;
 	*it = (struct turns_suspect){0};
 	memmove(&t->awaits[1], &t->awaits[0], sizeof(t->awaits) - sizeof(t->awaits[0]));
@@ -339,6 +352,17 @@ static void await_nobody(struct turns_tenant *t)
 	t->proved_ns = 0;
 	t->together = t->lone = t->confirmed = 0;
 	t->looked_ns = 0;
+}
+
+/* They were let in for one drain after the other, and none of its work has left. It was taken to
+ * wait for them because their own drains had not ended when one of its was given up: that takes
+ * more such drains the next time. */
+void turns_await_disprove(struct turns_tenant *t)
+{
+	if (!turns_tenant_awaits(t) || t->stuck < DISPROOFS)
+		return;
+	await_nobody(t);
+	t->disproved++;
 }
 
 static void forget(struct turns_tenant *t, const struct turns_tenant *other)

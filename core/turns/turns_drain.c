@@ -9,6 +9,7 @@
 enum {
 	CHECK_STEPS = 4,       /* a coupled tenant is checked after as many steps' time, or later */
 	CHECKS = 4,	       /* ... while it may hang */
+	LOOK_AGAIN = 8,	       /* drains of a stuck tenant: one of so many is like the first */
 	SMOOTH_CLOSES = 8,     /* after as many a tenant is not coupled any more, ... */
 	COUPLED_QUADRUPLED = 5 /* ... and after four times as many each time that it is so again */
 };
@@ -39,6 +40,13 @@ uint64_t turns_tenant_check_ns(const struct turns_tenant *t)
 			least(most(2 * t->overrun_ns, turns_tenant_step_ns(t)), tuning->drain_ns),
 			CHECK_STEPS * tuning->step_ns);
 	return turns_tenant_free_check_ns(t);
+}
+
+/* Its last drain was given up, and none of its work has left since: short steps did not end it.
+ * With them its threads would stand at the gate for two thirds of this drain, too. */
+bool turns_tenant_is_stuck(const struct turns_tenant *t)
+{
+	return t->stuck % LOOK_AGAIN && !turns_tenant_awaits(t);
 }
 
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
@@ -97,7 +105,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
 	s->gate = TURNS_CLOSED;
 	s->clear = true;
-	t->vain_drains = 0;
+	t->vain_drains = t->stuck = t->disproved = 0;
 	s->asks |= wants;
 	t->wants |= wants;
 	if (owed) {
@@ -217,6 +225,7 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_todo(s, TODO_BESIDE);
 	t->bond = TURNS_STAYED;
 	t->smooth = 0;
+	t->stuck += t->stuck < UINT32_MAX;
 	let_all_owe(t, now_ns);
 	t->lasting_ns = 0;
 	s->asks = t->wants = true;

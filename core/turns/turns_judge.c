@@ -202,9 +202,13 @@ static bool ends_idle(struct turns_tenant *t, uint64_t now_ns, uint64_t *ret_at)
 
 uint64_t turns_tenant_step_ns(const struct turns_tenant *t)
 {
-	uint32_t doubled = t->steps > STEPS_DOUBLED ? STEPS_DOUBLED : t->steps - 1;
+	const struct turns_tuning *tuning = &t->turns->tuning;
 
-	return t->steps ? t->turns->tuning.step_ns << doubled : 0;
+	if (!t->steps)
+		return 0;
+	if (turns_tenant_is_stuck(t))
+		return tuning->beside_ns;
+	return tuning->step_ns << least(t->steps - 1, STEPS_DOUBLED);
 }
 
 void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns)

@@ -120,6 +120,8 @@ bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
 bool turns_tenant_owes(const struct turns_tenant *t);
 /* Closed, and nobody waits for it any more. */
 void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns);
+/* Its last drain was given up: in this one it has one long step, and others have short moments. */
+bool turns_tenant_is_stuck(const struct turns_tenant *t);
 /* It has had its time. It stands in line again. */
 void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns);
 /* How long its drain is waited for before it is checked. */
@@ -162,6 +164,8 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns);
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns);
 /* Its drain is given up. */
 void turns_await_stuck(struct turns_tenant *t);
+/* Its next turn begins: it may have been wrongly taken to await others. */
+void turns_await_disprove(struct turns_tenant *t);
 /* It has drained. */
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns);
 /* The tenant leaves the device, or the device becomes open. */

@@ -57,7 +57,7 @@ PLANTED = [
      "somebody is let in before what ran on the open device has drained"),
     ("company", "\t\t} else if (!next) {\n", "\t\t} else if (false) {\n",
      "a tenant that came along and has not drained is forgotten"),
-    ("await", "if (++it->proofs < PROOFS)", "if (true)",
+    ("await", "if (++it->proofs < (uint32_t)PROOFS << least(t->disproved, DISPROVED_MOST))", "if (true)",
      "a tenant that waits for another tenant is never found"),
     ("await", "\t\tif (++t->lone == LONE_TURNS)\n\t\t\tawait_nobody(t);\n", "\t\tt->lone++;\n",
      "a tenant that waits no more has company for ever"),
@@ -108,10 +108,13 @@ PLANTED = [
      "a tenant whose turn ended in a pause does not pay when it is let in"),
     ("tenant", "\t\tturns_device_settle(s->device, now_ns);\n", "", "a tenant that comes late has the device for as long as another one had it"),
     (None, "\tturns_device_settle(d, now_ns);\n\tturns_settle(s, now_ns);\n", "\tturns_settle(s, now_ns);\n", "a tenant that leaves takes along a debt that is paid"),
+    ("drain", "return t->stuck % LOOK_AGAIN && ", "return false && ", "a tenant whose work never leaves is let in for short moments only"),
+    ("await", "|| t->stuck < DISPROOFS)", "|| t->stuck)", "a tenant is taken to wait for others for ever"),
+    ("await", "(turns_tenant_is_stuck(t) ? 1 : TRIES)", "TRIES", "a tenant whose work never leaves tries others for long each time"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
 
 planted.check("turns", PLANTED,
-              tests=("test_turns_always", "test_turns_open", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_late"), seeds=("1", "2"),
+              tests=("test_turns_always", "test_turns_open", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_late"), seeds=("1", "2"),
               world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])

@@ -24,6 +24,7 @@ enum kind {
 	AHEAD, /* of one length, and its thread always has a next one: it stands at a closed gate */
 	LEANS, /* likewise; each lasts until the next one is launched */
 	HOLDS, /* what it has launched never ends, and takes nothing of the device */
+	FED,   /* one kernel for ever, which works once for each copy that it is sent */
 };
 
 struct program {
@@ -36,6 +37,7 @@ struct program {
 	struct turns_seat seat, second;
 	struct turns_seat *at; /* where it launches */
 	bool open, drained, stands, busy;
+	bool fed; /* its kernel has work */
 	unsigned queued;
 	uint64_t begun, done; /* kernels */
 	uint64_t left_ns;     /* of the one that has begun */
@@ -86,8 +88,31 @@ static inline bool stands_early(const struct program *p)
 	return !p->open && (p->kind == AHEAD || p->kind == LEANS);
 }
 
+/* Its first call launches, and each one is a copy that it waits for. */
+static inline void feed(struct program *p)
+{
+	if (p->fed || p->free_at > m.now)
+		return;
+	if (!p->open) {
+		if (!p->stands)
+			turns_wants(p->at, m.now);
+		p->stands = true;
+		return;
+	}
+	p->stands = false;
+	p->queued = 1;
+	p->fed = true;
+	if (!p->busy && !m.bare)
+		turns_wants(p->at, m.now);
+	p->busy = true;
+}
+
 static inline void launch(struct program *p)
 {
+	if (p->kind == FED) {
+		feed(p);
+		return;
+	}
 	if (p->free_at > m.now || (p->queued == p->ahead && !stands_early(p)))
 		return;
 	if (!p->open) {
@@ -129,9 +154,22 @@ static inline void end_kernel(struct program *p)
 	p->free_at = p->kind == MEETS ? m.now + test_random_below(5 * MS) : m.now;
 }
 
+static inline void work(struct program *p)
+{
+	if (!p->fed)
+		return;
+	p->fed = false;
+	p->done++;
+	p->free_at = m.now + (p->kernel_ns ? test_random_below(p->kernel_ns) : 0);
+}
+
 static inline void compute(struct program *p)
 {
 	p->had_ns += STEP_NS;
+	if (p->kind == FED) {
+		work(p);
+		return;
+	}
 	if (p->begun == p->done) {
 		p->begun++;
 		p->left_ns = length_of(p);
