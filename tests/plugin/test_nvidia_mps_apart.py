@@ -301,7 +301,7 @@ def test_a_pod_that_goes_while_meted_is_away_takes_its_daemon_along():
         node.write({"version": "v1"})
         node.restart()
         await_nothing(node)
-        assert not os.path.exists(f"{node.place}/mps/{node.uuid[0]}")
+        until(lambda: not os.path.exists(f"{node.place}/mps/{node.uuid[0]}"), node.log)
 
 
 def test_a_program_that_does_not_start_is_named_to_the_pod():

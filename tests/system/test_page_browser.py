@@ -272,7 +272,7 @@ def test_a_thousand_rows_are_walked_by_keyboard():
         browser.keys(Keys.ENTER)
         browser.wait(f"document.querySelector('h1').textContent === '{first}'")
         browser.keys(Keys.ESCAPE)
-        browser.wait("location.hash === '#/tenants'")
+        browser.wait("location.hash === '#/tenants' && document.querySelector('.headings .used button') !== null")
         browser.run("document.querySelector('.headings .used button').click()")
         browser.wait("document.querySelector('.headings .used').getAttribute('aria-sort') === 'descending'")
         held = browser.run("return [...document.querySelectorAll('.rows .row:not([hidden])')].sort((a, b) => a.getAttribute('aria-rowindex') - b.getAttribute('aria-rowindex'))"
