@@ -24,6 +24,7 @@
 	CALL(nvmlSystemGetCudaDriverVersion_v2, 0)                                                 \
 	CALL(nvmlDeviceGetNvLinkState, 0)                                                          \
 	CALL(nvmlDeviceGetNvLinkRemotePciInfo_v2, 0)                                               \
+	CALL(nvmlDeviceGetGpuFabricInfo, 0)                                                        \
 	CALL(nvmlDeviceGetTopologyCommonAncestor, 0)                                               \
 	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
 	CALL(nvmlDeviceSetComputeMode, 0)                                                          \
