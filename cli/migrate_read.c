@@ -64,6 +64,8 @@ static int add_plugin(struct migrate_objects *objects, const struct document_nod
 		migrate_at(object, "spec", "template", "spec", "containers", NULL);
 
 	for (one = one ? one->first : NULL; one; one = one->next) {
+		if (migrate_runs(one, "gpu-feature-discovery"))
+			objects->discovery = object;
 		if (!is_plugins(one))
 			continue;
 		if (objects->plugin)
