@@ -34,14 +34,11 @@ int config_find_rows(struct config_read *read, const char *folder,
 			    "and replicas");
 }
 
-static int check_name(struct config_read *read, const struct document_node *row)
+static int check_name(struct config_read *read, const struct document_node *name)
 {
 	static const char accepted[] = "a name as " DOMAIN "gpu or " DOMAIN "mig-1g.10gb";
-	const struct document_node *name = config_find(row, "name");
 	const char *text;
 
-	if (!name || document_is_null(name))
-		return config_wrong(read, row->line, "the key 'name' is missing");
 	if (name->kind != DOCUMENT_TEXT)
 		return config_wrong(read, name->line,
 				    "the name is not a single value; accepted: %s", accepted);
@@ -51,6 +48,18 @@ static int check_name(struct config_read *read, const struct document_node *row)
 	if (strlen(text) + strlen(DOMAIN) > NAME_MOST || !words_is_subdomain(text))
 		return config_refuse(read, name, "is no resource's name", accepted);
 	return 0;
+}
+
+static int check_names(struct config_read *read, const struct document_node *row)
+{
+	const struct document_node *name = config_find(row, "name"),
+				   *other = config_find(row, "rename");
+	int r;
+
+	if (!name || document_is_null(name))
+		return config_wrong(read, row->line, "the key 'name' is missing");
+	r = check_name(read, name);
+	return r == 0 && other && !config_is_usual(other, "") ? check_name(read, other) : r;
 }
 
 /* Digits alone, up to `end`. */
@@ -142,7 +151,7 @@ int config_check_values(struct config_read *read, const struct document_node *ro
 			uint32_t *ret_replicas)
 {
 	const struct document_node *replicas = config_find(row, "replicas");
-	int r = check_name(read, row);
+	int r = check_names(read, row);
 
 	if (r == 0)
 		r = check_devices(read, row);
