@@ -36,6 +36,7 @@ struct nvml_device {
 	/* Its NVLink domain and its clique there, as NVIDIA's tools write them, "UUID.ID"; "": it
 	 * is in none, or not yet. */
 	char clique[NVML_CLIQUE];
+	bool has_fabric;   /* it can be in one */
 	bool is_divisible; /* the GPU can be divided by MIG, whether it is or not */
 	bool gone;	   /* its GPU is divided in another way since: nvml_accept() */
 	struct gpu_part part;

@@ -71,6 +71,19 @@ void nvml_read_links(struct nvml *nvml)
 	}
 }
 
+static bool read_fabric(const struct nvml *nvml, uint32_t index, nvmlGpuFabricInfo_t *ret_fabric)
+{
+	return nvml->nvmlDeviceGetGpuFabricInfo &&
+	       nvml->nvmlDeviceGetGpuFabricInfo(nvml->gpus[index], ret_fabric) == NVML_SUCCESS;
+}
+
+bool nvml_has_fabric(const struct nvml *nvml, uint32_t index)
+{
+	nvmlGpuFabricInfo_t fabric;
+
+	return read_fabric(nvml, index, &fabric);
+}
+
 void nvml_clique(const struct nvml *nvml, uint32_t index, char ret_clique[NVML_CLIQUE])
 {
 	static const unsigned char none[sizeof(((nvmlGpuFabricInfo_t *)0)->clusterUuid)];
@@ -78,8 +91,7 @@ void nvml_clique(const struct nvml *nvml, uint32_t index, char ret_clique[NVML_C
 	const unsigned char *u = f.clusterUuid;
 
 	*ret_clique = '\0';
-	if (!nvml->nvmlDeviceGetGpuFabricInfo ||
-	    nvml->nvmlDeviceGetGpuFabricInfo(nvml->gpus[index], &f) != NVML_SUCCESS ||
+	if (!nvml->devices[index].has_fabric || !read_fabric(nvml, index, &f) ||
 	    f.state != NVML_GPU_FABRIC_STATE_COMPLETED || f.status != NVML_SUCCESS ||
 	    memcmp(u, none, sizeof(none)) == 0)
 		return;
