@@ -169,7 +169,7 @@ int migrate_read_file(struct migrate_objects *objects, const char *path, struct 
 
 static int ask(struct migrate_objects *objects, const char *const *words, struct fault *why)
 {
-	int out[2], status, r;
+	int out[2], status = 0, r;
 	pid_t pid;
 
 	if (pipe2(out, O_CLOEXEC) != 0)
