@@ -158,12 +158,13 @@ TEST(virtual_gpus_name_the_driver_of_their_host)
 {
 	struct host_device device = {
 		.uuid = "GPU-1", .model = "A", .pci = "00000000:3B:00.0", .gpu_instance = -1};
-	uint8_t space[256] = {[0x06] = 0x10, [0x34] = 0x80, [0x80] = 0x09, [0x82] = 27};
+	static const char own[27] = "\x09\0\x1bVF\0\x16"
+				    "550.90.05\0r550_90";
+	uint8_t space[256] = {[0x06] = 0x10, [0x34] = 0x80};
 	char root[] = "/tmp/mete-vgpu-XXXXXX", remove[64];
 
 	expect(mkdtemp(root));
-	memcpy(space + 0x83, "VF\x00\x16", 4);
-	memcpy(space + 0x87, "550.90.05\0r550_90\0\0\0", 20);
+	memcpy(space + 0x80, own, sizeof(own));
 	expect_str(label_of(&device, 1, root, "nvidia.com/vgpu.present"), "false");
 	put(root, "config", space, sizeof(space));
 	put(root, "class", "0x030000\n", 9);

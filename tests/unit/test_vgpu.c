@@ -7,20 +7,34 @@
 /* A list of two capabilities: power management, and the vendor's own of that length. */
 static void make(uint8_t config[VGPU_CONFIG], uint8_t length)
 {
+	static const uint8_t power[] = {0x01, 0x80, 0x03}, own[] = {0x09, 0x00};
+
 	memset(config, 0, VGPU_CONFIG);
 	config[0x06] = 0x10;
 	config[0x34] = 0x60;
-	memcpy(config + 0x60, "\x01\x80\x03", 3);
-	memcpy(config + 0x80, "\x09\x00", 2);
+	memcpy(config + 0x60, power, sizeof(power));
+	memcpy(config + 0x80, own, sizeof(own));
 	config[0x82] = length;
+}
+
+/* In ten bytes each, without a NUL where they are as long. */
+static void say(uint8_t config[VGPU_CONFIG], const char *driver, const char *branch)
+{
+	memset(config + 0x8b, 0, 20);
+	for (size_t i = 0; driver[i]; i++)
+		config[0x8b + i] = (uint8_t)driver[i];
+	for (size_t i = 0; branch[i]; i++)
+		config[0x95 + i] = (uint8_t)branch[i];
 }
 
 /* A record of another kind first, then that of the driver. */
 static void make_virtual(uint8_t config[VGPU_CONFIG])
 {
+	static const uint8_t records[] = {'V', 'F', 0x05, 0x04, '.', '.', 0x00, 0x16};
+
 	make(config, 31);
-	memcpy(config + 0x83, "VF\x05\x04..\x00\x16", 8);
-	memcpy(config + 0x8b, "550.90.05\0r550_90\0\0\0", 20);
+	memcpy(config + 0x83, records, sizeof(records));
+	say(config, "550.90.05", "r550_90");
 }
 
 TEST(a_virtual_gpu_names_the_driver_of_its_host)
@@ -32,7 +46,7 @@ TEST(a_virtual_gpu_names_the_driver_of_its_host)
 	expect_eq(vgpu_read(config, &vgpu), VGPU_FOUND);
 	expect_str(vgpu.driver, "550.90.05");
 	expect_str(vgpu.branch, "r550_90");
-	memcpy(config + 0x8b, "550.127.05r550_127x\0", 20);
+	say(config, "550.127.05", "r550_127x");
 	expect_eq(vgpu_read(config, &vgpu), VGPU_FOUND);
 	expect_str(vgpu.driver, "550.127.05");
 	expect_str(vgpu.branch, "r550_127x");
