@@ -19,6 +19,9 @@ struct anchor {
 	struct document_node *node;
 };
 
+/* A map has all keys of another one that it does not have itself: "<<: *other". */
+static const char merge_key[] = "<<";
+
 struct building {
 	const char *name, *text;
 	size_t size;
@@ -29,6 +32,7 @@ struct building {
 	/* The open lists and maps, the last child of each, and the key that was read. */
 	struct document_node *open[DOCUMENT_DEPTH_MAX], *last[DOCUMENT_DEPTH_MAX];
 	const char *key[DOCUMENT_DEPTH_MAX];
+	struct document_node *merged[DOCUMENT_DEPTH_MAX]; /* the values of merge_key */
 	struct anchor anchor[DOCUMENT_ANCHORS_MAX];
 	struct document_node *root;
 };
@@ -121,6 +125,18 @@ static int make_node(struct building *b, const char *text, size_t line,
 	return 0;
 }
 
+/* `parent` is the innermost open list or map. */
+static void append(struct building *b, struct document_node *parent, struct document_node *node)
+{
+	uint32_t top = b->depth - 1;
+
+	if (b->last[top])
+		b->last[top]->next = node;
+	else
+		parent->first = node;
+	b->last[top] = node;
+}
+
 /* Adds a node at the current position: the next child of the innermost open list or map. */
 static int put(struct building *b, struct document_node *node)
 {
@@ -137,17 +153,20 @@ static int put(struct building *b, struct document_node *node)
 			if (node->kind != DOCUMENT_TEXT)
 				return wrong(b, node->line,
 					     "a key is a list or a map; accepted: a word");
-			b->key[top] = node->text;
+			b->key[top] = node->plain && strcmp(node->text, merge_key) == 0
+					      ? merge_key
+					      : node->text;
 			return 0;
 		}
 		node->key = b->key[top];
 		b->key[top] = NULL;
+		if (node->key == merge_key) {
+			node->next = b->merged[top];
+			b->merged[top] = node;
+			return 0;
+		}
 	}
-	if (b->last[top])
-		b->last[top]->next = node;
-	else
-		parent->first = node;
-	b->last[top] = node;
+	append(b, parent, node);
 	return 0;
 }
 
@@ -229,6 +248,7 @@ static int take_start(struct building *b, enum document_kind kind, const yaml_ch
 	b->open[b->depth] = node;
 	b->last[b->depth] = NULL;
 	b->key[b->depth] = NULL;
+	b->merged[b->depth] = NULL;
 	b->depth++;
 	return 0;
 }
@@ -257,6 +277,60 @@ static int take_alias(struct building *b, const char *name, size_t line)
 	return put(b, node);
 }
 
+/* ---- merge keys ------------------------------------------------------------------------------ */
+
+static bool has_key(const struct document_node *map, const char *key)
+{
+	for (const struct document_node *one = map->first; one; one = one->next)
+		if (strcmp(one->key, key) == 0)
+			return true;
+	return false;
+}
+
+static int merge(struct building *b, struct document_node *map, const struct document_node *other)
+{
+	int r = 0;
+
+	if (other->kind != DOCUMENT_MAP)
+		return wrong(b, other->line,
+			     "'<<' has something else than a map; accepted: an alias (*) of a map, "
+			     "or a list of such");
+	for (const struct document_node *one = other->first; one && r == 0; one = one->next) {
+		struct document_node *node;
+
+		if (has_key(map, one->key))
+			continue;
+		r = make_node(b, one->text, one->line, &node);
+		if (r < 0)
+			break;
+		node->kind = one->kind;
+		node->plain = one->plain;
+		node->key = one->key;
+		node->first = one->first;
+		append(b, map, node);
+	}
+	return r;
+}
+
+/* The map is complete: now it is known which keys are its own. Of a list the first one counts. */
+static int merge_all(struct building *b)
+{
+	struct document_node *map = b->open[b->depth - 1];
+	int r = 0;
+
+	for (const struct document_node *value = b->merged[b->depth - 1]; value && r == 0;
+	     value = value->next) {
+		if (value->kind != DOCUMENT_LIST)
+			r = merge(b, map, value);
+		for (const struct document_node *one = value->kind == DOCUMENT_LIST ? value->first
+										    : NULL;
+		     one && r == 0; one = one->next)
+			r = merge(b, map, one);
+	}
+	b->depth--;
+	return r;
+}
+
 static int take_event(struct building *b, const yaml_event_t *event)
 {
 	size_t line = event->start_mark.line + 1;
@@ -273,9 +347,10 @@ static int take_event(struct building *b, const yaml_event_t *event)
 		return take_start(b, DOCUMENT_MAP, event->data.mapping_start.tag,
 				  event->data.mapping_start.anchor, line);
 	case YAML_SEQUENCE_END_EVENT:
-	case YAML_MAPPING_END_EVENT:
 		b->depth--;
 		return 0;
+	case YAML_MAPPING_END_EVENT:
+		return merge_all(b);
 	case YAML_DOCUMENT_START_EVENT:
 		if (b->root)
 			return wrong(b, line, "a second document begins; accepted: one");

@@ -25,18 +25,33 @@ struct daemons {
 	char silent[NAME_MAX + 1]; /* one that does not answer: its GPU's UUID, or a container's
 				      slot; "": none */
 	char root[400];
+	struct fault unseen; /* what this user may not look at; "": nothing */
 };
 
+/* True: it is this user whom something is closed to. Others may see more. */
+static bool is_closed(int r, const char *path, struct fault *ret_unseen)
+{
+	if (r != -EACCES && r != -EPERM)
+		return false;
+	fault_set(ret_unseen, 0, "%.200s: %s", path, strerror(-r));
+	return true;
+}
+
 /* The record's first line is the root of its folder. "apart" as its second: the GPU has none. */
-static bool read_root(const char *folder, const char *name, char *ret_root, size_t size)
+static bool read_root(const char *folder, const char *name, struct daemons *daemons, char *ret_root,
+		      size_t size)
 {
 	char path[PATH_MAX];
 	owned(free) char *text = NULL;
 	size_t length;
+	int r;
 
 	snprintf(path, sizeof(path), "%.3000s/%s", folder, name);
-	if (file_slurp(path, RECORD_MOST, &text, &length) < 0)
+	r = file_slurp(path, RECORD_MOST, &text, &length);
+	if (r < 0) {
+		is_closed(r, path, &daemons->unseen);
 		return false;
+	}
 	length = strcspn(text, "\n");
 	if (text[length] && strncmp(text + length + 1, "apart\n", 6) == 0)
 		return false;
@@ -46,14 +61,23 @@ static bool read_root(const char *folder, const char *name, char *ret_root, size
 }
 
 /* A socket of another kind than ours is somebody's, too. */
-static bool answers(const char *root, const char *name)
+static void ask(const char *root, const char *name, struct daemons *daemons)
 {
 	char control[PATH_MAX], path[PATH_MAX];
 	int r;
 
 	snprintf(control, sizeof(control), "%.400s/%s/pipe/control", root, name);
-	r = socket_answers(node_kubelet_path(control, path));
-	return r != -ECONNREFUSED && r != -ENOENT;
+	r = socket_answers(control);
+	if (r == -ENOENT)
+		r = socket_answers(node_path(control, path));
+	if (is_closed(r, control, &daemons->unseen))
+		return;
+	if (r != -ECONNREFUSED && r != -ENOENT) {
+		daemons->running++;
+		return;
+	}
+	snprintf(daemons->silent, sizeof(daemons->silent), "%s", name);
+	snprintf(daemons->root, sizeof(daemons->root), "%s", root);
 }
 
 /* `what`: the folder of records in meted's, which has one for each daemon. */
@@ -66,18 +90,22 @@ static void find_daemons(const char *what, struct daemons *ret_daemons)
 	snprintf(records, sizeof(records), PLACE_SYSTEM "/%s", what);
 	*ret_daemons = (struct daemons){0};
 	folder = opendir(node_kubelet_path(records, path));
-	while (folder && (entry = readdir(folder))) {
-		if (entry->d_name[0] == '.' || !read_root(path, entry->d_name, root, sizeof(root)))
-			continue;
-		if (answers(root, entry->d_name)) {
-			ret_daemons->running++;
-			continue;
-		}
-		snprintf(ret_daemons->silent, sizeof(ret_daemons->silent), "%s", entry->d_name);
-		snprintf(ret_daemons->root, sizeof(ret_daemons->root), "%s", root);
+	if (!folder) {
+		is_closed(-errno, path, &ret_daemons->unseen);
+		return;
 	}
-	if (folder)
-		closedir(folder);
+	while ((entry = readdir(folder)))
+		if (entry->d_name[0] != '.' &&
+		    read_root(path, entry->d_name, ret_daemons, root, sizeof(root)))
+			ask(root, entry->d_name, ret_daemons);
+	closedir(folder);
+}
+
+static void say_unseen(const struct fault *unseen, struct finding *finding)
+{
+	finding_set(finding, FINDING_NOTE, "%s: whether a control daemon of MPS runs is not seen",
+		    unseen->text);
+	finding_advise(finding, "run this as root to see it");
 }
 
 static void say_silent(const struct daemons *of_gpus, const struct daemons *of_containers,
@@ -110,6 +138,8 @@ static bool judge_meteds(struct finding *finding)
 	find_daemons("mps-containers", &of_containers);
 	if (*of_gpus.silent || *of_containers.silent)
 		say_silent(&of_gpus, &of_containers, finding);
+	else if (*of_gpus.unseen.text || *of_containers.unseen.text)
+		say_unseen(*of_gpus.unseen.text ? &of_gpus.unseen : &of_containers.unseen, finding);
 	else if (of_gpus.running || of_containers.running)
 		finding_set(finding, FINDING_FINE,
 			    "meted's control daemons of %u GPUs and %u containers answer",
@@ -121,11 +151,23 @@ static bool judge_meteds(struct finding *finding)
 
 /* ---- somebody's ------------------------------------------------------------------------------ */
 
+static bool is_there(const char *path, struct fault *ret_unseen)
+{
+	char at[PATH_MAX];
+	struct stat there;
+	int r = stat(path, &there) == 0 ? 0 : -errno;
+
+	if (r == -ENOENT)
+		r = stat(node_path(path, at), &there) == 0 ? 0 : -errno;
+	is_closed(r, path, ret_unseen);
+	return r == 0;
+}
+
 void check_mps(struct patient *patient, struct finding *finding)
 {
 	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
-	char path[PATH_MAX], at[PATH_MAX];
-	struct stat there;
+	struct fault unseen = {.text = ""};
+	char path[PATH_MAX];
 
 	(void)patient;
 	if (judge_meteds(finding))
@@ -133,8 +175,11 @@ void check_mps(struct patient *patient, struct finding *finding)
 	if (!folder || !*folder)
 		folder = "/tmp/nvidia-mps";
 	snprintf(path, sizeof(path), "%.4000s/control", folder);
-	if (stat(path, &there) != 0 && stat(node_path(path, at), &there) != 0) {
-		finding_set(finding, FINDING_FINE, "no control daemon of it has run");
+	if (!is_there(path, &unseen)) {
+		if (*unseen.text)
+			say_unseen(&unseen, finding);
+		else
+			finding_set(finding, FINDING_FINE, "no control daemon of it has run");
 		return;
 	}
 	finding_set(finding, FINDING_NOTE, "%s is there: NVIDIA's MPS runs, or has run", path);

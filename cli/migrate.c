@@ -138,6 +138,17 @@ static void say_owner(const struct migrate_objects *objects, struct migrate_said
 				  "\"true\" if it takes the label below away");
 }
 
+/* People who delete all that the chart has made lose what their pods select nodes by. */
+static void say_discovery(const struct migrate_objects *objects, struct migrate_said *said)
+{
+	if (objects->discovery)
+		migrate_say(said,
+			    "the DaemonSet %s runs GPU feature discovery, and may go on: its "
+			    "labels go with it. Before it goes, write 'gfd: {}' below the flags of "
+			    "each configuration, and meted gives the nodes these labels",
+			    migrate_text(migrate_at(objects->discovery, "metadata", "name", NULL)));
+}
+
 static int take_settings(const struct migrate_objects *objects, struct migrate_said *said,
 			 struct fault *why)
 {
@@ -147,6 +158,7 @@ static int take_settings(const struct migrate_objects *objects, struct migrate_s
 	int r = take_command(objects->container, said, why);
 
 	say_owner(objects, said);
+	say_discovery(objects, said);
 	if (r == 0)
 		r = take_environment(objects->container, said, why);
 	/* The container beside the plugin that chooses a configuration. */

@@ -64,6 +64,8 @@ static int add_plugin(struct migrate_objects *objects, const struct document_nod
 		migrate_at(object, "spec", "template", "spec", "containers", NULL);
 
 	for (one = one ? one->first : NULL; one; one = one->next) {
+		if (migrate_runs(one, "gpu-feature-discovery"))
+			objects->discovery = object;
 		if (!is_plugins(one))
 			continue;
 		if (objects->plugin)
@@ -167,7 +169,7 @@ int migrate_read_file(struct migrate_objects *objects, const char *path, struct 
 
 static int ask(struct migrate_objects *objects, const char *const *words, struct fault *why)
 {
-	int out[2], status, r;
+	int out[2], status = 0, r;
 	pid_t pid;
 
 	if (pipe2(out, O_CLOEXEC) != 0)

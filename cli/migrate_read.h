@@ -19,6 +19,7 @@ struct migrate_objects {
 	uint32_t documents;
 	const struct document_node *plugin;    /* the DaemonSet; NULL: there is none */
 	const struct document_node *container; /* the plugin's own container in it */
+	const struct document_node *discovery; /* the DaemonSet of GPU feature discovery; NULL */
 	const struct document_node *map[MIGRATE_MAPS];
 	uint32_t maps;
 	const struct document_node *node[MIGRATE_NODES];

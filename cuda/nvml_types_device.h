@@ -242,6 +242,23 @@ typedef enum nvmlReturn_enum {
 #undef NVML_RESULT
 } nvmlReturn_t;
 
+/* The fabric of NVLinks between machines that a GPU is in. */
+#define NVML_GPU_FABRIC_UUID_LEN 16
+
+#define NVML_GPU_FABRIC_STATE_NOT_SUPPORTED 0
+#define NVML_GPU_FABRIC_STATE_NOT_STARTED   1
+#define NVML_GPU_FABRIC_STATE_IN_PROGRESS   2
+#define NVML_GPU_FABRIC_STATE_COMPLETED	    3
+
+typedef unsigned char nvmlGpuFabricState_t;
+
+typedef struct {
+	unsigned char clusterUuid[NVML_GPU_FABRIC_UUID_LEN];
+	nvmlReturn_t status;
+	unsigned int cliqueId;
+	nvmlGpuFabricState_t state;
+} nvmlGpuFabricInfo_t;
+
 typedef unsigned int nvmlDeviceArchitecture_t;
 typedef unsigned int nvmlBusType_t;
 

@@ -295,6 +295,7 @@ static void fill_devices(struct kubernetes *k, const struct daemon *d)
 			.pci = info->pci,
 			.cc_major = info->cc_major,
 			.cc_minor = info->cc_minor,
+			.clique = info->clique,
 			.gpu_index = info->gpu_index,
 			.part_index = info->part_index,
 			.gpu_instance = info->gpu_instance,

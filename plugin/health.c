@@ -129,6 +129,7 @@ static bool is_counted(const struct plugin *p, enum host_news news, uint64_t xid
 		return !xids->none;
 	case HOST_ANSWERS: /* devices that are down recover */
 	case HOST_CORDON:
+	case HOST_CLIQUE:
 	case HOST_LOOKED:
 		return true;
 	}
@@ -164,6 +165,7 @@ static int judge(struct health *h, enum host_news news, uint64_t xid)
 	case HOST_LOST:
 		return health_answers(h, news == HOST_ANSWERS, now);
 	case HOST_CORDON:
+	case HOST_CLIQUE:
 	case HOST_LOOKED:
 		break;
 	}
@@ -189,6 +191,10 @@ static void on_news(void *owner, uint32_t device, enum host_news news, uint64_t 
 
 	if (news == HOST_LOOKED) {
 		look_around(p);
+		return;
+	}
+	if (news == HOST_CLIQUE) {
+		nodes_changed(p->nodes); /* a label says it */
 		return;
 	}
 	if (is_past(p, device, news))

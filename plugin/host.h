@@ -21,7 +21,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 22, /* of this interface: both sides are built together */
+	HOST_VERSION = 23, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -34,8 +34,9 @@ struct host_device {
 	int cc_major, cc_minor;		 /* its compute capability; 0: not reported */
 	unsigned gpu_index, part_index;	 /* in NVIDIA's numbering: nvidia-smi -L */
 	int gpu_instance, compute_instance; /* of MIG; -1: it is a whole GPU */
-	bool is_divisible;		    /* the GPU can be divided by MIG */
-	bool gone; /* MIG has divided its GPU in another way since; it may come back */
+	const char *clique; /* its NVLink domain and its clique there, "UUID.ID"; "": none */
+	bool is_divisible;  /* the GPU can be divided by MIG */
+	bool gone;	    /* MIG has divided its GPU in another way since; it may come back */
 	const struct gpu_part *part; /* the resources of a part of MIG's; NULL: unknown */
 };
 
@@ -86,6 +87,7 @@ enum host_news {
 	HOST_ANSWERS,
 	HOST_LOST,
 	HOST_CORDON, /* it is cordoned, or not any more: see cordoned() */
+	HOST_CLIQUE, /* it has another clique now */
 	HOST_LOOKED, /* all devices were checked; not about one device */
 };
 

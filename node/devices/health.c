@@ -54,8 +54,10 @@ static void run(struct loop_work *work)
 
 	if (nvml_events(d->nvml, h->devices, h->event, ARRAY_SIZE(h->event), &h->events) < 0)
 		h->events = 0;
-	for (uint32_t i = 0; i < h->devices; i++)
+	for (uint32_t i = 0; i < h->devices; i++) {
 		h->answers[i] = nvml_answers(d->nvml, i);
+		nvml_clique(d->nvml, i, h->clique[i]);
+	}
 	for (uint32_t i = 0; i < h->devices; i++)
 		h->processes[i].unknown = look(d->nvml, i, &h->processes[i]) < 0;
 }
@@ -86,6 +88,8 @@ static void on_finished(struct loop_work *work)
 	for (uint32_t i = 0; i < h->devices; i++) {
 		complain(h, i);
 		h->seen(h->owner, i, h->answers[i] ? HOST_ANSWERS : HOST_LOST, 0);
+		if (h->answers[i] && nvml_set_clique(h->daemon->nvml, i, h->clique[i]))
+			h->seen(h->owner, i, HOST_CLIQUE, 0);
 	}
 	h->seen(h->owner, 0, HOST_LOOKED, 0);
 	loop_arm(&h->timer, h->daemon->options.look_ns);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "node/daemon.h"
+#include "node/devices/nvml.h"
 #include "plugin/host.h"
 
 enum {
@@ -29,6 +30,7 @@ struct health_watch {
 	uint32_t events;
 	uint32_t devices; /* that are asked about */
 	bool answers[DAEMON_DEVICES];
+	char clique[DAEMON_DEVICES][NVML_CLIQUE];
 	struct health_processes processes[DAEMON_DEVICES];
 	bool unknown[DAEMON_DEVICES]; /* that was logged */
 };

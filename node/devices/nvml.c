@@ -142,6 +142,8 @@ static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 	r = says(nvml, nvml->nvmlDeviceGetMemoryInfo(handle, &memory), "its memory", why);
 	if (r < 0)
 		return r;
+	device->has_fabric = nvml_has_fabric(nvml, nvml->read);
+	nvml_clique(nvml, nvml->read, device->clique);
 	device->total_bytes = device->gpu_bytes = memory.total;
 	if (gpu != handle && nvml->nvmlDeviceGetMemoryInfo(gpu, &memory) == NVML_SUCCESS)
 		device->gpu_bytes = memory.total;

@@ -18,6 +18,8 @@ struct nvml;
 
 enum { NVML_DEVICES_LATER = 64 }; /* nvml_look_again() finds no more devices than so many */
 
+enum { NVML_CLIQUE = 48 };
+
 struct nvml_device {
 	uint8_t uuid[16];
 	char uuid_text[80]; /* "GPU-..." */
@@ -31,6 +33,10 @@ struct nvml_device {
 	unsigned gpu_index, part_index;
 	/* MIG ids, if it is a part of a GPU; -1: it is a whole GPU. */
 	int gpu_instance, compute_instance;
+	/* Its NVLink domain and its clique there, as NVIDIA's tools write them, "UUID.ID"; "": it
+	 * is in none, or not yet. */
+	char clique[NVML_CLIQUE];
+	bool has_fabric;   /* it can be in one */
 	bool is_divisible; /* the GPU can be divided by MIG, whether it is or not */
 	bool gone;	   /* its GPU is divided in another way since: nvml_accept() */
 	struct gpu_part part;
@@ -72,6 +78,10 @@ must_check int nvml_look_again(struct nvml *nvml, struct fault *why);
  * part_index and the place in `part`. Those that MIG has taken are gone, and those that are back
  * are not. Must not run beside the two above. */
 void nvml_accept(struct nvml *nvml);
+/* The GPU's clique now, as the driver says. Blocks. */
+void nvml_clique(const struct nvml *nvml, uint32_t index, char ret_clique[NVML_CLIQUE]);
+/* Keeps it. False: it is what it was. */
+bool nvml_set_clique(struct nvml *nvml, uint32_t index, const char clique[NVML_CLIQUE]);
 /* The driver's version, "580.65.06"; "": not reported. */
 const char *nvml_driver(const struct nvml *nvml);
 /* The newest CUDA that it serves, 12090 for 12.9; 0: not reported. */

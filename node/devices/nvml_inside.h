@@ -24,6 +24,7 @@
 	CALL(nvmlSystemGetCudaDriverVersion_v2, 0)                                                 \
 	CALL(nvmlDeviceGetNvLinkState, 0)                                                          \
 	CALL(nvmlDeviceGetNvLinkRemotePciInfo_v2, 0)                                               \
+	CALL(nvmlDeviceGetGpuFabricInfo, 0)                                                        \
 	CALL(nvmlDeviceGetTopologyCommonAncestor, 0)                                               \
 	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
 	CALL(nvmlDeviceSetComputeMode, 0)                                                          \
@@ -91,6 +92,8 @@ static inline void nvml_set_handle(struct nvml *nvml, uint32_t index, nvmlDevice
 /* Reads the links of the devices that are read. A link that is not reported stays 0. Without memory
  * there are none. */
 void nvml_read_links(struct nvml *nvml);
+/* Whether the GPU can be in a fabric at all: only then its clique is asked for. */
+bool nvml_has_fabric(const struct nvml *nvml, uint32_t index);
 /* A row more: of a GPU, or of its part `index`. */
 must_check int nvml_read_gpu(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index,
 			     struct fault *why);

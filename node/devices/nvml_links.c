@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the machine's whole GPUs are linked. */
+/* How the machine's whole GPUs are linked, and with those of which other machines. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +69,44 @@ void nvml_read_links(struct nvml *nvml)
 		if (nvml->nvmlDeviceGetNvLinkState && nvml->nvmlDeviceGetNvLinkRemotePciInfo_v2)
 			count_nvlinks(nvml, i);
 	}
+}
+
+static bool read_fabric(const struct nvml *nvml, uint32_t index, nvmlGpuFabricInfo_t *ret_fabric)
+{
+	return nvml->nvmlDeviceGetGpuFabricInfo &&
+	       nvml->nvmlDeviceGetGpuFabricInfo(nvml->gpus[index], ret_fabric) == NVML_SUCCESS;
+}
+
+bool nvml_has_fabric(const struct nvml *nvml, uint32_t index)
+{
+	nvmlGpuFabricInfo_t fabric;
+
+	return read_fabric(nvml, index, &fabric);
+}
+
+void nvml_clique(const struct nvml *nvml, uint32_t index, char ret_clique[NVML_CLIQUE])
+{
+	static const unsigned char none[sizeof(((nvmlGpuFabricInfo_t *)0)->clusterUuid)];
+	nvmlGpuFabricInfo_t f = {.state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED};
+	const unsigned char *u = f.clusterUuid;
+
+	*ret_clique = '\0';
+	if (!nvml->devices[index].has_fabric || !read_fabric(nvml, index, &f) ||
+	    f.state != NVML_GPU_FABRIC_STATE_COMPLETED || f.status != NVML_SUCCESS ||
+	    memcmp(u, none, sizeof(none)) == 0)
+		return;
+	snprintf(ret_clique, NVML_CLIQUE,
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x.%u", u[0],
+		 u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+		 u[14], u[15], f.cliqueId);
+}
+
+bool nvml_set_clique(struct nvml *nvml, uint32_t index, const char clique[NVML_CLIQUE])
+{
+	if (strcmp(nvml->devices[index].clique, clique) == 0)
+		return false;
+	snprintf(nvml->devices[index].clique, NVML_CLIQUE, "%s", clique);
+	return true;
 }
 
 struct nvml_link nvml_link(const struct nvml *nvml, uint32_t a, uint32_t b)

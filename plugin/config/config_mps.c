@@ -15,25 +15,24 @@ static int take_row(struct config_read *read, const struct document_node *resour
 		    unused void *owner)
 {
 	struct config_as_nvidia *alone = &read->config->as_nvidia;
-	const struct document_node *replicas = config_find(resource, "replicas");
-	int r = config_check_row(read, resource, "sharing.mps.resources[]");
+	uint32_t replicas;
+	int r = config_check_row(read, resource, "sharing.mps.resources[]", &replicas);
 
 	if (r < 0)
 		return r;
 	if (!config_is_gpu(resource))
 		return config_warn(read, resource->line,
 				   "this node offers only nvidia.com/gpu by MPS");
-	if (!replicas)
-		return config_wrong(read, resource->line, "the key 'replicas' is missing");
 	/* The last row counts. */
 	if (alone->mps)
 		r = config_warn(read, resource->line,
 				"nvidia.com/gpu has a row already, which is ignored");
 	alone->mps = true;
-	return r == 0 ? config_take_replicas(read, replicas, &alone->replicas) : r;
+	alone->replicas = replicas;
+	return r;
 }
 
-/* If no row names a GPU, nothing is shared by MPS. */
+/* If no row names a GPU, nothing is shared. */
 static int take_rows(struct config_read *read, const struct document_node *list)
 {
 	size_t before = config_enter(read, "%s", rows);
@@ -98,12 +97,14 @@ int config_take_mps(struct config_read *read)
 {
 	struct config_as_nvidia *alone = &read->config->as_nvidia;
 	const struct document_node *list, *slicing = NULL;
-	int r = config_setting(read, rows, &list);
+	int r = config_find_rows(read, "sharing.mps", &list);
 
-	if (r < 0 || !list || (list->kind == DOCUMENT_LIST && !list->first))
+	if (r < 0 || !list)
 		return r;
+	/* Time slices do not count beside it, whichever resources it names. */
+	alone->replicas = alone->kinds = 0;
 	r = take_rows(read, list);
-	if (r < 0 || !alone->mps)
+	if (r < 0)
 		return r;
 	if (config_mig_names_kinds(alone->mig)) {
 		best_effort(config_enter(read, "sharing.mps"));
@@ -113,9 +114,9 @@ int config_take_mps(struct config_read *read)
 				    alone->mig == CONFIG_MIG_DYNAMIC ? "dynamic" : "mixed");
 	}
 	r = take_root(read, list->line);
-	if (r == 0)
+	if (r == 0 && alone->mps)
 		r = take_daemons(read);
-	if (r == 0)
+	if (r == 0 && alone->mps)
 		r = take_limits(read);
 	if (r == 0)
 		r = config_setting(read, "sharing.timeSlicing.resources", &slicing);

@@ -204,9 +204,11 @@ static int take_count(struct config_read *read, const struct document_node *repl
 }
 
 int config_check_row(struct config_read *read, const struct document_node *resource,
-		     const char *folder)
+		     const char *folder, uint32_t *ret_replicas)
 {
-	return check_flags(read, resource, folder);
+	int r = check_flags(read, resource, folder);
+
+	return r == 0 ? config_check_values(read, resource, ret_replicas) : r;
 }
 
 static int take_row(struct config_read *read, const struct document_node *resource,

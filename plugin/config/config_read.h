@@ -142,11 +142,17 @@ must_check int config_take_replicas(struct config_read *read, const struct docum
 typedef int config_row(struct config_read *read, const struct document_node *row, void *owner);
 must_check int config_each_row(struct config_read *read, const struct document_node *list,
 			       config_row *each, void *owner);
-/* Says which keys of a row are ignored. `folder`: "sharing.timeSlicing.resources[]", or that of
- * MPS.
- */
+/* Says which keys of a row are ignored, and reads how many replicas it asks for. `folder`:
+ * "sharing.timeSlicing.resources[]", or that of MPS. */
 must_check int config_check_row(struct config_read *read, const struct document_node *resource,
-				const char *folder);
+				const char *folder, uint32_t *ret_replicas);
+/* config_rows.c: the values of a row, as NVIDIA's plugin checks them. */
+must_check int config_check_values(struct config_read *read, const struct document_node *row,
+				   uint32_t *ret_replicas);
+/* The rows of "sharing.timeSlicing" or "sharing.mps", at least one; NULL: the file does not have
+ * the map. */
+must_check int config_find_rows(struct config_read *read, const char *folder,
+				const struct document_node **ret_list);
 /* "nvidia.com/gpu", with its domain or without. */
 bool config_is_gpu(const struct document_node *resource);
 /* Is the value this one, or empty? `normally` NULL: always. */

@@ -291,24 +291,22 @@ static const char *kind_of(const struct document_node *resource)
 }
 
 static int take_replicas(struct config_read *read, const struct document_node *resource,
-			 const char *name, struct config_kind *kind)
+			 const char *name, uint32_t replicas, struct config_kind *kind)
 {
-	const struct document_node *replicas = config_find(resource, "replicas");
 	int r = 0;
 
-	if (!replicas)
-		return config_wrong(read, resource->line, "the key 'replicas' is missing");
 	/* The last row counts. */
 	if (kind->line)
 		r = config_warn(read, resource->line,
 				"nvidia.com/%s has a row already, in line %u, which is ignored",
 				name, kind->line);
 	kind->line = resource->line;
-	return r == 0 ? config_take_replicas(read, replicas, &kind->replicas) : r;
+	kind->replicas = replicas;
+	return r;
 }
 
 static int take_kind(struct config_read *read, const struct document_node *resource,
-		     const char *name)
+		     const char *name, uint32_t replicas)
 {
 	struct config_kind *kind;
 	const char *kept = NULL;
@@ -327,7 +325,7 @@ static int take_kind(struct config_read *read, const struct document_node *resou
 	if (r < 0)
 		return r;
 	kind = find_kind(&read->config->as_nvidia, kept);
-	return kind ? take_replicas(read, resource, kept, kind)
+	return kind ? take_replicas(read, resource, kept, replicas, kind)
 		    : config_wrong(read, resource->line, "these are more than %d kinds of parts",
 				   CONFIG_KINDS_MAX);
 }
@@ -336,29 +334,33 @@ static int take_kind(struct config_read *read, const struct document_node *resou
 static int take_row(struct config_read *read, const struct document_node *resource, void *gpus)
 {
 	const char *name = kind_of(resource);
-	int r = config_check_row(read, resource, "sharing.timeSlicing.resources[]");
+	uint32_t replicas;
+	int r = config_check_row(read, resource, "sharing.timeSlicing.resources[]", &replicas);
 
 	if (r < 0)
 		return r;
 	if (name)
-		return take_kind(read, resource, name);
+		return take_kind(read, resource, name, replicas);
 	if (!config_is_gpu(resource))
 		return config_warn(read, resource->line, "this node offers only nvidia.com/gpu%s",
 				   read->config->as_nvidia.mig == CONFIG_MIG_MIXED
 					   ? " and nvidia.com/mig-..."
 					   : "");
-	return take_replicas(read, resource, "gpu", gpus);
+	return take_replicas(read, resource, "gpu", replicas, gpus);
 }
 
 static int take_time_slicing(struct config_read *read)
 {
-	static const char path[] = "sharing.timeSlicing.resources";
 	struct config_kind gpus = {.name = "gpu"};
 	const struct document_node *list;
-	int r = config_setting(read, path, &list);
-	size_t before = config_enter(read, "%s", path);
+	int r = config_find_rows(read, "sharing.timeSlicing", &list);
+	size_t before;
 
-	if (r == 0 && list)
+	if (r < 0)
+		return r;
+	before = config_enter(read, "sharing.timeSlicing.resources");
+
+	if (list)
 		r = config_each_row(read, list, take_row, &gpus);
 	read->config->as_nvidia.replicas = gpus.replicas;
 	if (r == 0)

@@ -165,19 +165,14 @@ static int make_folders(struct mps_daemon *daemon)
 /* The daemon sees its own GPU alone, which is its device 0. */
 static void set_environment(struct mps_daemon *daemon)
 {
-	const char *control = daemon->hub->control, *path = getenv("PATH");
 	const struct host *host = daemon->hub->plugin->host;
 	struct run *r = &daemon->run;
-	size_t folder = (size_t)(strrchr(control, '/') - control);
 
 	snprintf(r->settings[0], RUN_TEXT, "CUDA_MPS_PIPE_DIRECTORY=%s/pipe", daemon->folder);
 	snprintf(r->settings[1], RUN_TEXT, "CUDA_MPS_LOG_DIRECTORY=%s/log", daemon->folder);
 	snprintf(r->settings[2], RUN_TEXT, "CUDA_VISIBLE_DEVICES=%s", daemon->uuid);
-	/* Its server is beside it. */
-	snprintf(r->settings[3], RUN_TEXT, "PATH=%.*s:%.200s", (int)folder, control,
-		 path ? path : "/usr/bin:/bin");
 	if (host->driver_folder)
-		snprintf(r->settings[4], RUN_TEXT, "LD_LIBRARY_PATH=%.200s", host->driver_folder);
+		snprintf(r->settings[3], RUN_TEXT, "LD_LIBRARY_PATH=%s", host->driver_folder);
 }
 
 static void say_limits(struct mps_daemon *daemon)
@@ -265,10 +260,12 @@ static void run_control(struct mps_daemon *daemon, const char *input)
 	if (*hub->control)
 		set_environment(daemon);
 	if (daemon->machine.runs == MPS_START) {
-		/* It leaves sockets and files for programs of other users. */
+		/* It leaves sockets and files for programs of other users. Its server is beside it.
+		 */
 		daemon->run.words[0] = "/bin/sh";
 		daemon->run.words[1] = "-c";
-		daemon->run.words[2] = "umask 022; exec \"$0\" -d";
+		daemon->run.words[2] = "umask 022; export PATH=\"${0%/*}:${PATH:-/usr/bin:/bin}\"; "
+				       "exec \"$0\" -d";
 		daemon->run.words[3] = hub->control;
 	} else {
 		daemon->run.words[0] = hub->control;

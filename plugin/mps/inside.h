@@ -142,6 +142,7 @@ must_check int mps_folder_open_file(const char *path);
 /* mount.c: makes the folder, which is there and empty, a small file system of its own, unless it is
  * one. MPS_UNBOUNDED with a sentence: it stays a folder of the host. */
 enum { MPS_UNBOUNDED = 1 };
+must_check int mps_may_mount(const char *root, struct fault *why); /* or MPS_UNBOUNDED */
 must_check int mps_mount(const struct mps_daemon *daemon, struct fault *why);
 void mps_unmount(const struct mps_daemon *daemon);
 

@@ -81,22 +81,37 @@ static bool is_mounted(const char *root, const char *folder)
 	return stat(root, &above) == 0 && stat(folder, &there) == 0 && there.st_dev != above.st_dev;
 }
 
+int mps_may_mount(const char *root, struct fault *why)
+{
+	char there[MPS_PATH];
+
+	snprintf(there, sizeof(there), "%s", root);
+	/* What is missing of it will be on the mount of what is there. */
+	while (access(there, F_OK) != 0 && strrchr(there, '/') > there)
+		*strrchr(there, '/') = '\0';
+	if (passes_on(there))
+		return 0;
+	return fault_set(why, MPS_UNBOUNDED,
+			 "%s: the host does not see what is mounted below it here, and nothing "
+			 "bounds what containers write there; accepted: a folder whose mount is "
+			 "shared with the host (in a container: mountPropagation Bidirectional)",
+			 root);
+}
+
 int mps_mount(const struct mps_daemon *daemon, struct fault *why)
 {
 	const char *folder = daemon->folder;
 	char pipe[MPS_PATH + 16];
+	int r;
 
 	if (is_mounted(daemon->root, folder))
 		return 0;
 	snprintf(pipe, sizeof(pipe), "%s/pipe", folder);
 	if (access(pipe, F_OK) == 0)
 		return fault_set(why, MPS_UNBOUNDED, "%s: a container may have it as it is", pipe);
-	if (!passes_on(daemon->root))
-		return fault_set(why, MPS_UNBOUNDED,
-				 "%s: the host does not see what is mounted below it here; "
-				 "accepted: a folder whose mount is shared with the host (in a "
-				 "container: mountPropagation Bidirectional)",
-				 daemon->root);
+	r = mps_may_mount(daemon->root, why);
+	if (r != 0)
+		return r;
 	if (mount("mete-mps", folder, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOSYMFOLLOW,
 		  BOUNDS) < 0)
 		return fault_set(why, MPS_UNBOUNDED, "%s: %s", folder, strerror(errno));

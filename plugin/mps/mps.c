@@ -111,6 +111,18 @@ int mps_fits(struct mps_hub *hub, const struct config *config, struct fault *why
 	return hub && config->as_nvidia.mps ? check(hub, config, why) : 0;
 }
 
+/* Before the first container: who has to keep the folders small should not hear it from them. */
+static void tell_unbounded(struct mps_hub *hub)
+{
+	const struct config_as_nvidia *alone = &hub->plugin->config->as_nvidia;
+	struct fault why;
+
+	if (!alone->mps || hub->told_unbounded || mps_may_mount(alone->mps_root, &why) == 0)
+		return;
+	log_warning("mps.unbounded", "reason=%s", log_text(why.text).text);
+	hub->told_unbounded = true;
+}
+
 int mps_settle(struct mps_hub *hub, struct fault *why)
 {
 	struct plugin *p = hub->plugin;
@@ -122,6 +134,8 @@ int mps_settle(struct mps_hub *hub, struct fault *why)
 		mps_read_given(hub);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
 		mps_gpu_want(&hub->gpu[i]);
+	if (r == 0)
+		tell_unbounded(hub);
 	hub->settled |= r == 0;
 	mps_follow(hub);
 	return r;

@@ -199,6 +199,17 @@ static const char *mode_of(const char *pci_class)
 	return strcmp(pci_class, "0x030200") == 0 ? "compute" : "unknown";
 }
 
+static void add_vgpu(const struct writer *w, const struct features_vgpu *vgpu)
+{
+	if (!vgpu)
+		return;
+	add(w, "nvidia.com/vgpu.present", "%s", vgpu->present ? "true" : "false");
+	if (*vgpu->driver)
+		add(w, "nvidia.com/vgpu.host-driver-version", "%s", vgpu->driver);
+	if (*vgpu->branch)
+		add(w, "nvidia.com/vgpu.host-driver-branch", "%s", vgpu->branch);
+}
+
 void features_each(const struct features *features,
 		   void (*each)(void *owner, const char *key, const char *value), void *owner)
 {
@@ -213,4 +224,7 @@ void features_each(const struct features *features,
 	add(&w, "nvidia.com/mps.capable", "%s", features->mps ? "true" : "false");
 	add(&w, "nvidia.com/gpu.mode", "%s", mode_of(features->pci_class));
 	add_resources(&w, features);
+	if (features->clique && *features->clique)
+		add(&w, "nvidia.com/gpu.clique", "%s", features->clique);
+	add_vgpu(&w, features->vgpu);
 }

@@ -21,6 +21,12 @@ struct features_kind {
 	const struct gpu_part *part;
 };
 
+/* Of virtual GPUs. */
+struct features_vgpu {
+	bool present;
+	const char *driver, *branch; /* of the machine that has made them; "": not known */
+};
+
 struct features {
 	const char *driver; /* "580.65.06"; "": not reported */
 	int cuda;	    /* 12090; 0: not reported */
@@ -40,6 +46,9 @@ struct features {
 	const char *strategy;
 	bool invalid; /* that does not go with how the GPUs are divided */
 	uint32_t kinds;
+	const char *clique; /* the NVLink domain of all GPUs and their clique there, "UUID.ID"; "":
+			       none */
+	const struct features_vgpu *vgpu; /* NULL: not known whether there are any */
 	const struct features_kind *kind; /* with single, there are no whole GPUs beside one */
 };
 

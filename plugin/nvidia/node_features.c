@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugin/nvidia/node_features.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "plugin/kubelet/numa.h"
 #include "plugin/nvidia/features.h"
 #include "plugin/nvidia/mig_name.h"
+#include "plugin/nvidia/vgpu.h"
 
 enum { LINE_MOST = 4096, UNDONE_MOST = 3 };
 
@@ -18,9 +21,8 @@ enum { LINE_MOST = 4096, UNDONE_MOST = 3 };
 
 /* The first line of a file; NULL: there is none. Newly allocated. Links are followed, as a
  * ConfigMap's files are some. The open never waits for the writer of a pipe. */
-static char *read_line(const char *path)
+static char *read_line_from(int fd)
 {
-	owned(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat about;
 	char *text = NULL;
 	size_t size;
@@ -32,24 +34,86 @@ static char *read_line(const char *path)
 	return text;
 }
 
+static char *read_line(const char *path)
+{
+	owned(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	return read_line_from(fd);
+}
+
+/* A file of the kernel's about the device, as a descriptor: below the driver's root, or ours. */
+static int open_pci(const struct plugin *p, const struct host_device *device, const char *file)
+{
+	const char *const roots[] = {p->config->driver_root, ""};
+	char path[PATH_MAX], name[24];
+	int fd = -1, r = -EINVAL;
+
+	for (size_t i = 0; fd < 0 && i < ARRAY_SIZE(roots); i++) {
+		if (numa_name(device->pci, name) < 0 ||
+		    snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/%s/%s", roots[i], name,
+			     file) >= PATH_MAX)
+			continue;
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		r = -errno;
+	}
+	return fd < 0 ? r : fd;
+}
+
 /* "": it is not known, or not the same for all. */
 static void find_class(const struct plugin *p, char ret_class[16])
 {
 	*ret_class = '\0';
 	for (uint32_t i = 0; i < p->host->devices; i++) {
-		char path[64], name[24];
-		owned(free) char *line = NULL;
+		owned(close) int fd = open_pci(p, &p->host->device[i], "class");
+		owned(free) char *line = read_line_from(fd);
 
-		if (numa_name(p->host->device[i].pci, name) == 0) {
-			snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/class", name);
-			line = read_line(path);
-		}
 		if (!line || (*ret_class && strcmp(ret_class, line) != 0)) {
 			*ret_class = '\0';
 			return;
 		}
 		snprintf(ret_class, 16, "%.15s", line);
 	}
+}
+
+/* The clique that all GPUs are in; "": they are in several, or in none. One without a fabric does
+ * not count. */
+static const char *find_clique(const struct plugin *p)
+{
+	const char *clique = "";
+
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		const struct host_device *one = &p->host->device[i];
+
+		if (one->gone || !one->clique || !*one->clique)
+			continue;
+		if (*clique && strcmp(clique, one->clique) != 0)
+			return "";
+		clique = one->clique;
+	}
+	return clique;
+}
+
+/* False: less than all of a GPU can be read, and whether it is a virtual one is not known. */
+static bool find_vgpu(const struct plugin *p, struct vgpu *ret_vgpu, bool *ret_present)
+{
+	*ret_vgpu = (struct vgpu){.driver = ""};
+	*ret_present = false;
+	for (uint32_t i = 0; i < p->host->devices; i++) {
+		owned(close) int fd = open_pci(p, &p->host->device[i], "config");
+		uint8_t config[VGPU_CONFIG];
+		struct vgpu one;
+
+		/* It is none of PCI's. */
+		if (fd == -ENOENT || fd == -EINVAL)
+			continue;
+		if (fd < 0 || read(fd, config, sizeof(config)) != sizeof(config))
+			return false;
+		if (vgpu_read(config, &one) != VGPU_FOUND)
+			continue;
+		*ret_present = true;
+		*ret_vgpu = one;
+	}
+	return true;
 }
 
 /* The findings about the node's GPUs. */
@@ -180,6 +244,8 @@ cJSON *node_features(const struct plugin *p)
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	owned(free) char *machine = NULL;
 	char class[16];
+	struct vgpu vgpu;
+	struct features_vgpu virtual = {.driver = vgpu.driver, .branch = vgpu.branch};
 	struct finding found = {
 		.f = {.driver = p->host->driver_version,
 		      .cuda = p->host->cuda_version,
@@ -191,6 +257,9 @@ cJSON *node_features(const struct plugin *p)
 		return NULL;
 	find_parts(p, &found);
 	find_class(p, class);
+	found.f.clique = find_clique(p);
+	if (find_vgpu(p, &vgpu, &virtual.present))
+		found.f.vgpu = &virtual;
 	machine = read_line(alone->machine_file);
 	found.f.machine = machine ? machine : "";
 	found.f.timestamp = alone->timeless ? 0 : (uint64_t)time(NULL);

@@ -188,19 +188,49 @@ def test_meteds_mps_does_not_answer():
         finds(node, "mps", "note", "meted's control daemon of the container 0123 does not answer", METE_HOST=host(node))
 
 
+def as_another_user(node, check, **environment):
+    """doctor's answer to one who may not read what is closed."""
+    rights = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    done = subprocess.run([*rights, os.path.join(BUILD, "cli", "mete"), "doctor", "--json"], env=dict(node.environment, **environment), text=True, capture_output=True)
+    return next(row for row in json.loads(done.stdout) if row["check"] == check)
+
+
+@contextlib.contextmanager
+def closed(path):
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    os.chmod(path, 0)
+    try:
+        yield
+    finally:
+        os.chmod(path, mode)
+
+
 def test_another_user_may_not_see_whether_meted_has_set_the_mode():
     with Node() as node:
         environment = {"METE_HOST": host(node), "METE_ILL_MODE": "3", "METE_ILL_UUID": "GPU-1", **ill(node)}
         finds(node, "mode", "wrong", **environment)
         record(node, "mps/GPU-1", "/r\n")
         finds(node, "mode", "ok", **environment)
-        closed = host(node) + "/run/mete/mps"
-        os.chmod(closed, 0)
-        rights = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
-        done = subprocess.run([*rights, os.path.join(BUILD, "cli", "mete"), "doctor", "--json"], env=dict(node.environment, **environment), text=True, capture_output=True)
-        os.chmod(closed, 0o700)
-        row = next(row for row in json.loads(done.stdout) if row["check"] == "mode")
+        with closed(host(node) + "/run/mete/mps"):
+            row = as_another_user(node, "mode", **environment)
         assert row["verdict"] == "note" and "run this as root" in row["advice"], row
+
+
+def test_another_user_hears_what_of_mps_he_may_not_see():
+    with Node() as node, socket.socket(socket.AF_UNIX) as daemon:
+        root, pipe = node.place + "/r", node.place + "/r/GPU-1/pipe"
+        os.makedirs(pipe)
+        record(node, "mps/GPU-1", f"{root}\n")
+        daemon.bind(pipe + "/control")
+        daemon.listen()
+        records = host(node) + "/run/mete/mps"
+        write(node.place + "/own/pipe/control", "")
+        for path, own in (records, ""), (records + "/GPU-1", ""), (pipe, ""), (pipe + "/control", ""), (node.place + "/own/pipe", node.place + "/own/pipe"):
+            if own:
+                shutil.rmtree(records)
+            with closed(path):
+                row = as_another_user(node, "mps", METE_HOST=host(node), CUDA_MPS_PIPE_DIRECTORY=own)
+            assert row["verdict"] == "note" and "Permission denied" in row["found"] and path in row["found"] and "root" in row["advice"], (path, row)
 
 
 def test_nvidias_device_plugin_has_the_gpus():

@@ -57,6 +57,20 @@ def test_a_configuration_that_meted_would_refuse_is_refused_and_printed():
         assert "kind: Kustomization" in said.stdout
 
 
+def test_feature_discovery_is_named_because_pods_select_nodes_by_its_labels():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    assert "feature discovery" not in migrate("chart.yaml")
+    other = """---
+kind: DaemonSet
+metadata: {name: nvdp-gpu-feature-discovery}
+spec: {template: {spec: {containers: [{name: gpu-feature-discovery-ctr, image: "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]}}}
+"""
+    for both in text + other, other + "---\n" + text:
+        said = mete("migrate", "--from", "nvidia", "-", input=both)
+        assert said.returncode == 0, said
+        assert "#  * the DaemonSet nvdp-gpu-feature-discovery runs GPU feature discovery, and may go on" in said.stdout, said.stdout
+
+
 def test_mps_is_carried_over_and_its_changes_are_named():
     text = open(os.path.join(HERE, "chart.yaml")).read()
     said = mete("migrate", "--from", "nvidia", "-", input=text.replace("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}", 1))

@@ -131,7 +131,7 @@ SIMULATED = {  # what follows from the simulator's settings
     "cuda.runtime.major": "12", "cuda.runtime.minor": "9", "cuda.runtime-version.major": "12", "cuda.runtime-version.minor": "9",
     "cuda.runtime-version.full": "12.9", "mig.capable": "false", "mps.capable": "false", "gpu.mode": "unknown", "gpu.machine": "The-Machine",
     "gpu.product": "Simulated-GPU-SHARED", "gpu.count": "2", "gpu.replicas": "4", "gpu.sharing-strategy": "time-slicing", "gpu.memory": "4096",
-    "gpu.family": "volta", "gpu.compute.major": "7", "gpu.compute.minor": "0"}
+    "gpu.family": "volta", "gpu.compute.major": "7", "gpu.compute.minor": "0", "vgpu.present": "false"}
 
 
 def test_the_node_has_the_labels_of_gpu_feature_discovery_where_the_file_asks_for_them():
@@ -163,6 +163,22 @@ def test_a_folder_may_have_many_configurations():
     with named({**{f"c{n}": "version: v1\n" for n in range(300)}, "z": replicas(3)}, {LABEL: "z"}) as node:
         node.start()
         node.kubelet.hear("listed 6")
+
+
+def test_a_fabric_that_comes_up_late_is_named_by_a_label():
+    """Its manager may need longer than meted, and each GPU its own time."""
+    cluster = "01234567-89ab-cdef-0123-456789abcdef"
+    with named({"default": "version: v1\nflags: {gfd: {noTimestamp: true}}\n"}, {}) as node:
+        def has(*lines):
+            with open(node.sim + "/fabric.new", "w") as file:
+                file.writelines(line + "\n" for line in lines)
+            os.rename(node.sim + "/fabric.new", node.sim + "/fabric")
+        has(f"0 2 {cluster} 7", f"1 3 {'0' * 32} 7")  # one is not complete, the other has no fabric
+        node.start()
+        until(lambda: features(node), "no labels")
+        assert "nvidia.com/gpu.clique" not in features(node)
+        has(f"0 3 {cluster} 7", f"1 3 {cluster} 7")
+        until(lambda: features(node).get("nvidia.com/gpu.clique") == f"{cluster}.7", lambda: f"the labels are {features(node)}")
 
 
 def test_a_node_that_mete_shares_has_the_labels_too_where_it_is_asked_for():

@@ -66,6 +66,17 @@ def test_programs_of_any_user_get_to_the_daemon():
             assert "\nUmask:\t0022\n" in file.read(), "and to what it makes later"
 
 
+def test_a_daemon_has_all_of_meteds_search_path():
+    with mps(devices="1xSIM", start=False) as node:
+        others = ":".join(f"/nowhere/{i}" for i in range(100))
+        node.environment["PATH"] += ":" + others
+        node.start()
+        await_ready(node)
+        with open(f"/proc/{daemon(node)}/environ") as file:
+            path = next(word for word in file.read().split("\0") if word.startswith("PATH="))
+        assert path.startswith(f"PATH={BUILD}/sim:") and path.endswith(others), path
+
+
 def test_a_pid_that_a_container_has_replaced_holds_up_nobody():
     with mps(devices="1xSIM") as node:
         path = pipe(node) + "/nvidia-cuda-mps-control.pid"

@@ -202,8 +202,8 @@ def test_where_the_host_would_not_see_it_the_folder_is_the_hosts():
     """meted's container has no mountPropagation, or a service has mounts of its own, which it shares with its like alone."""
     for how in {"propagation": PRIVATE}, {"within": 'mount --make-slave "$0" && mount --make-shared "$0"'}:
         with bounded(**how) as node:
+            node.await_log('mps.unbounded .*reason=".*accepted: a folder whose mount is shared with the host')  # before there is a container
             pod = started(node, "a", node.id(0))
-            node.await_log('mps.unbounded .*reason=".*accepted: a folder whose mount is shared with the host')
             with program_in(node, pod, slot=slot(node, pod)) as allocate:
                 assert allocate(1) == 0
 

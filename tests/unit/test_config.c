@@ -42,6 +42,17 @@ TEST(without_the_key_everything_is_as_usual)
 	}
 }
 
+TEST(a_merge_key_takes_over_what_the_map_does_not_have_itself)
+{
+	owned(config_free) struct config *config =
+		parse("sharing: &all {slots: 3, share: {memory: 25%, weight: 200}}\n"
+		      "mete:\n  slots: 4\n  <<: *all\n");
+
+	expect_eq(config->slots, 4);
+	expect_str(text_of(&config->share, PORTION_memory), "25%");
+	expect_str(text_of(&config->share, PORTION_weight), "200");
+}
+
 TEST(the_key_alone_means_the_defaults_of_the_manual)
 {
 	static const char *const texts[] = {"mete:\n", "mete: {}\n", "{\"mete\": {\"share\": {}}}"};

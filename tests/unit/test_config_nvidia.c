@@ -87,12 +87,11 @@ TEST(without_mete_the_file_means_what_it_means_to_nvidias_plugin)
 	static const char *const texts[] = {
 		"version: v1\n",
 		"flags:\n",
-		"sharing: {mps: {}}",
+		"sharing: {mps: , timeSlicing: ~}",
 		"{version: '', flags: {plugin: {deviceListStrategy: envvar}}, imex: {channelIDs: "
 		"[]}}",
 		"flags: {failOnInitError: false, gfd: {oneshot: false}, deviceDiscoveryStrategy: "
 		"nvml}",
-		"sharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true}}",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {

@@ -30,7 +30,7 @@ TEST(a_key_that_is_not_known_is_refused_with_the_nearest_one)
 		 "share"},
 		{"mete: {nodes: [{label: a}]}",
 		 "f:1: mete.nodes[0]: there is no key 'label'; the nearest is 'labels'"},
-		{"mete: {<<: {slots: 3}}",
+		{"mete: {'<<': {slots: 3}}",
 		 "f:1: mete: there is no key '<<'; accepted: resource, domain, ids, counted, "
 		 "gpu-milli, slots, share, most, "
 		 "overcommit, park-after, park-delay, dra, mig, feature-labels, devices, "

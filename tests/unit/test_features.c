@@ -65,6 +65,38 @@ TEST(whole_gpus_have_the_labels_of_feature_discovery)
 		     "nvidia.com/gpu.compute.minor=0\n");
 }
 
+/* The lines from that key on. */
+static void check_from(const struct features *features, const char *key, const char *wanted)
+{
+	char text[4096] = "";
+	const char *from;
+
+	features_each(features, add, text);
+	from = strstr(text, key);
+	expect(from != NULL);
+	expect_str(from ? from : "", wanted);
+}
+
+TEST(a_fabric_and_virtual_gpus_have_the_labels_of_feature_discovery)
+{
+	const struct features_vgpu none = {.driver = "", .branch = ""},
+				   some = {true, "550.90.05", "r550_90"};
+	struct features f = a100;
+
+	f.vgpu = &none;
+	check_from(&f, "nvidia.com/gpu.compute.minor",
+		   "nvidia.com/gpu.compute.minor=0\n"
+		   "nvidia.com/vgpu.present=false\n");
+	f.vgpu = &some;
+	f.clique = "01234567-89ab-cdef-0123-456789abcdef.7";
+	check_from(&f, "nvidia.com/gpu.compute.minor",
+		   "nvidia.com/gpu.compute.minor=0\n"
+		   "nvidia.com/gpu.clique=01234567-89ab-cdef-0123-456789abcdef.7\n"
+		   "nvidia.com/vgpu.present=true\n"
+		   "nvidia.com/vgpu.host-driver-version=550.90.05\n"
+		   "nvidia.com/vgpu.host-driver-branch=r550_90\n");
+}
+
 TEST(gpus_that_mps_shares_say_so)
 {
 	struct features shared = a100;
@@ -76,18 +108,6 @@ TEST(gpus_that_mps_shares_say_so)
 	expect(strstr(text, "nvidia.com/mps.capable=true\n"));
 	expect(strstr(text, "nvidia.com/gpu.sharing-strategy=mps\n"));
 	expect(strstr(text, "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB-SHARED\n"));
-}
-
-/* The lines from that key on. */
-static void check_from(const struct features *features, const char *key, const char *wanted)
-{
-	char text[4096] = "";
-	const char *from;
-
-	features_each(features, add, text);
-	from = strstr(text, key);
-	expect(from != NULL);
-	expect_str(from ? from : "", wanted);
 }
 
 static const struct gpu_part small = {.multiprocessors = 14,

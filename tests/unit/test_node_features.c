@@ -2,6 +2,10 @@
 /* Labels of the parts of GPUs, whatever the driver calls these. */
 #include "plugin/nvidia/node_features.h"
 
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "tests/test.h"
 
 static const struct serving serving = {.resource = "nvidia.com/gpu", .replicas = 1};
@@ -35,6 +39,7 @@ static const char *count_of(const char *first, const char *second)
 	struct config config = {
 		.features = true,
 		.resource = "nvidia.com/gpu",
+		.driver_root = "/",
 		.as_nvidia = {.mig = CONFIG_MIG_SINGLE, .machine_file = "/dev/null"}};
 	struct host host = {
 		.device = device, .devices = ARRAY_SIZE(device), .driver_version = "610.1"};
@@ -65,6 +70,7 @@ static void expect_gpus(bool with_a_whole_one, const char *replicas, const char 
 	struct config config = {
 		.features = true,
 		.resource = "nvidia.com/gpu",
+		.driver_root = "/",
 		.as_nvidia = {.mig = CONFIG_MIG_MIXED, .replicas = 4, .machine_file = "/dev/null"}};
 	struct host host = {
 		.device = device, .devices = 1 + with_a_whole_one, .driver_version = "610.1"};
@@ -79,4 +85,95 @@ TEST(gpus_that_are_all_divided_have_no_replicas)
 {
 	expect_gpus(true, "4", "A-SHARED");
 	expect_gpus(false, "0", "A");
+}
+
+/* ---- a fabric of NVLinks ----------------------------------------------------------------------
+ */
+
+static const char *label_of(struct host_device *device, uint32_t count, const char *root,
+			    const char *key)
+{
+	struct config config = {.features = true,
+				.resource = "nvidia.com/gpu",
+				.driver_root = root,
+				.as_nvidia = {.machine_file = "/dev/null"}};
+	struct host host = {.device = device, .devices = count, .driver_version = "610.1"};
+	struct plugin plugin = {.host = &host, .config = &config};
+	owned(cJSON_Delete) cJSON *labels = node_features(&plugin);
+	static char text[64];
+	const char *value = json_text(labels, key);
+
+	snprintf(text, sizeof(text), "%s", value ? value : "none");
+	return text;
+}
+
+static const char *clique_of(const char *first, const char *second)
+{
+	struct host_device device[] = {
+		{.uuid = "GPU-1", .model = "A", .pci = "", .gpu_instance = -1, .clique = first},
+		{.uuid = "GPU-2",
+		 .model = "A",
+		 .pci = "",
+		 .gpu_index = 1,
+		 .gpu_instance = -1,
+		 .clique = second},
+	};
+
+	return label_of(device, 2, "/", "nvidia.com/gpu.clique");
+}
+
+TEST(gpus_of_one_clique_name_it_and_those_of_several_none)
+{
+	expect_str(clique_of("U.1", "U.1"), "U.1");
+	expect_str(clique_of("U.1", ""), "U.1");
+	expect_str(clique_of("", "U.1"), "U.1");
+	expect_str(clique_of("", ""), "none");
+	expect_str(clique_of("U.1", "U.2"), "none");
+	expect_str(clique_of("U.1", "V.1"), "none");
+}
+
+/* ---- virtual GPUs -------------------------------------------------------------------------------
+ */
+
+#define DEVICES "/sys/bus/pci/devices/0000:3b:00.0"
+
+static void put(const char *root, const char *name, const void *text, size_t size)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s%s", root, DEVICES);
+	for (char *at = strchr(path + strlen(root) + 1, '/'); at; at = strchr(at + 1, '/')) {
+		*at = '\0';
+		expect(mkdir(path, 0700) == 0 || errno == EEXIST);
+		*at = '/';
+	}
+	expect(mkdir(path, 0700) == 0 || errno == EEXIST);
+	snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", name);
+	file = fopen(path, "we");
+	expect(file && fwrite(text, 1, size, file) == size && fclose(file) == 0);
+}
+
+TEST(virtual_gpus_name_the_driver_of_their_host)
+{
+	struct host_device device = {
+		.uuid = "GPU-1", .model = "A", .pci = "00000000:3B:00.0", .gpu_instance = -1};
+	static const char own[27] = "\x09\0\x1bVF\0\x16"
+				    "550.90.05\0r550_90";
+	uint8_t space[256] = {[0x06] = 0x10, [0x34] = 0x80};
+	char root[] = "/tmp/mete-vgpu-XXXXXX", remove[64];
+
+	expect(mkdtemp(root));
+	memcpy(space + 0x80, own, sizeof(own));
+	expect_str(label_of(&device, 1, root, "nvidia.com/vgpu.present"), "false");
+	put(root, "config", space, sizeof(space));
+	put(root, "class", "0x030000\n", 9);
+	expect_str(label_of(&device, 1, root, "nvidia.com/vgpu.present"), "true");
+	expect_str(label_of(&device, 1, root, "nvidia.com/vgpu.host-driver-version"), "550.90.05");
+	expect_str(label_of(&device, 1, root, "nvidia.com/vgpu.host-driver-branch"), "r550_90");
+	expect_str(label_of(&device, 1, root, "nvidia.com/gpu.mode"), "graphics");
+	put(root, "config", space, 64); /* as another user than root reads it */
+	expect_str(label_of(&device, 1, root, "nvidia.com/vgpu.present"), "none");
+	snprintf(remove, sizeof(remove), "rm -r %s", root);
+	expect_eq(system(remove), 0);
 }

@@ -26,7 +26,7 @@ TABLE = {
     "guest/movable/": "movable blocks ranges guest_movable* guest_lend guest-* arrows headers swap* oversize",
     "guest/memory/oversize": "oversize guest_memory guest-* arrows headers",
     "hook/": "hook fuzz_hook arrows headers containers handout hostile_images",
-    "plugin/": "plugin* config* annotations* inject numa mig_files cdi_choice fuzz_* arrows headers as_nvidia nvidia_* handout containers",
+    "plugin/": "plugin* config* annotations* inject numa mig_files cdi_choice features node_features vgpu fuzz_* arrows headers as_nvidia nvidia_* handout containers",
     "plugin/mps/": "nvidia_mps* mps_turnover mps_folder arrows headers",
     "sim/mps/": "nvidia_mps* sim_exports",
     "core/mps": "mps_always nvidia_mps*",
