@@ -33,7 +33,7 @@ TEST(a_text_is_found_by_its_path)
 	expect_str(value, "/x");
 }
 
-TEST(escapes_are_what_they_stand_for)
+TEST(escapes_become_the_characters_they_stand_for)
 {
 	expect_eq(root_of("{\"root\":{\"path\":\"\\\"\\\\\\/"
 			  "\\b\\f\\n\\r\\t\\u0041\\u00e9\\u20ac\\ud83d"
