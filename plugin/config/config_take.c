@@ -208,31 +208,54 @@ static int take_word(struct config_read *read, const struct document_node *value
 	return config_refuse(read, value, "is not understood", accepted);
 }
 
-/* A kind whose values are these words. */
-#define TAKE_WORD(kind, type, ...)                                                                 \
+/* A kind whose values are the words of KIND_words. */
+#define TAKE_WORD(kind, type)                                                                      \
 	TAKE(kind, type)                                                                           \
 	{                                                                                          \
-		static const struct config_word words[] = {__VA_ARGS__};                           \
 		uint32_t meaning = 0;                                                              \
-		int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &meaning);      \
+		int r = take_word(read, value, accepted, kind##_words, ARRAY_SIZE(kind##_words),   \
+				  &meaning);                                                       \
                                                                                                    \
 		if (r == 0)                                                                        \
 			*field = (type)meaning;                                                    \
 		return r;                                                                          \
 	}
 
-TAKE_WORD(ids, enum config_ids, {"uuid", CONFIG_IDS_UUID}, {"slot", CONFIG_IDS_SLOT})
-TAKE_WORD(counted, enum config_counted, {"slots", CONFIG_COUNTED_SLOTS},
-	  {"amounts", CONFIG_COUNTED_AMOUNTS})
-TAKE_WORD(milli, bool, {"guarantee", false}, {"fixed", true})
-TAKE_WORD(strangers, enum config_strangers, {"report", CONFIG_STRANGERS_REPORT},
-	  {"kill", CONFIG_STRANGERS_KILL})
-TAKE_WORD(delivery, bool, {"handed-out", false}, {"mounted", true})
-TAKE_WORD(mig, bool, {"found", false}, {"dynamic", true})
+static const struct config_word ids_words[] = {
+	{"uuid", CONFIG_IDS_UUID},
+	{"slot", CONFIG_IDS_SLOT},
+};
+static const struct config_word counted_words[] = {
+	{"slots", CONFIG_COUNTED_SLOTS},
+	{"amounts", CONFIG_COUNTED_AMOUNTS},
+};
+static const struct config_word milli_words[] = {{"guarantee", false}, {"fixed", true}};
+static const struct config_word strangers_words[] = {
+	{"report", CONFIG_STRANGERS_REPORT},
+	{"kill", CONFIG_STRANGERS_KILL},
+};
+static const struct config_word delivery_words[] = {{"handed-out", false}, {"mounted", true}};
+static const struct config_word mig_words[] = {{"found", false}, {"dynamic", true}};
 /* Tools that rewrite YAML turn "on" into true. */
-TAKE_WORD(turned, bool, {"on", true}, {"true", true}, {"off", false}, {"false", false})
-TAKE_WORD(cdi, enum config_cdi, {"auto", CONFIG_CDI_AUTO}, {"on", CONFIG_CDI_ON},
-	  {"true", CONFIG_CDI_ON}, {"off", CONFIG_CDI_OFF}, {"false", CONFIG_CDI_OFF})
+static const struct config_word turned_words[] = {
+	{"on", true},
+	{"true", true},
+	{"off", false},
+	{"false", false},
+};
+static const struct config_word cdi_words[] = {
+	{"auto", CONFIG_CDI_AUTO}, {"on", CONFIG_CDI_ON},     {"true", CONFIG_CDI_ON},
+	{"off", CONFIG_CDI_OFF},   {"false", CONFIG_CDI_OFF},
+};
+
+TAKE_WORD(ids, enum config_ids)
+TAKE_WORD(counted, enum config_counted)
+TAKE_WORD(milli, bool)
+TAKE_WORD(strangers, enum config_strangers)
+TAKE_WORD(delivery, bool)
+TAKE_WORD(mig, bool)
+TAKE_WORD(turned, bool)
+TAKE_WORD(cdi, enum config_cdi)
 
 static int take_day(struct config_read *read, const struct document_node *value,
 		    const char *accepted, uint32_t *days)
