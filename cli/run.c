@@ -420,6 +420,37 @@ static int pass_end_on(int status)
 	return 128 + WTERMSIG(status);
 }
 
+/* Starts a process, which becomes the program once meted knows that it keeps the tenant. Returns 0,
+ * or the exit status after a complaint. */
+static int start_program(const struct cli_call *call, struct admin *admin, uint32_t tenant,
+			 struct signals *before, pid_t *ret_child)
+{
+	struct fault why;
+	int start[2];
+	pid_t child;
+
+	fflush(NULL);
+	if (pipe2(start, O_CLOEXEC) != 0)
+		return cli_complain(call, 125, "cannot create a pipe: %s", strerror(errno));
+	signals_take(before);
+	child = fork();
+	if (child == 0) {
+		close(start[1]);
+		become_program(call, before, start[0]);
+	}
+	signals_release(before, child);
+	if (child < 0)
+		return cli_complain(call, 125, "cannot start a process for %s: %s", call->argv[0],
+				    strerror(errno));
+	/* If meted has just ended, wait_for_program() tells the next one. */
+	best_effort(keep(admin, tenant, child, &why));
+	best_effort(write(start[1], "", 1));
+	close(start[0]);
+	close(start[1]);
+	*ret_child = child;
+	return 0;
+}
+
 int run_main(const struct cli_call *call)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
@@ -430,8 +461,8 @@ int run_main(const struct cli_call *call)
 	struct fault why;
 	struct signals before;
 	struct kept kept;
-	pid_t child;
-	int status, start[2];
+	pid_t child = -1;
+	int status;
 
 	if (call->argc == 0)
 		return cli_complain(call, CLI_USAGE,
@@ -453,24 +484,9 @@ int run_main(const struct cli_call *call)
 		status = offer(call, &driver, &made.tenant_made, &cdi, &why);
 	if (status < 0 || set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(call, 125, &why);
-	fflush(NULL);
-	if (pipe2(start, O_CLOEXEC) != 0)
-		return cli_complain(call, 125, "cannot create a pipe: %s", strerror(errno));
-	signals_take(&before);
-	child = fork();
-	if (child == 0) {
-		close(start[1]);
-		become_program(call, &before, start[0]);
-	}
-	signals_release(&before, child);
-	if (child < 0)
-		return cli_complain(call, 125, "cannot start a process for %s: %s", call->argv[0],
-				    strerror(errno));
-	/* If meted has just ended, wait_for_program() tells the next one. */
-	best_effort(keep(&admin, made.tenant_made.tenant, child, &why));
-	best_effort(write(start[1], "", 1));
-	close(start[0]);
-	close(start[1]);
+	status = start_program(call, &admin, made.tenant_made.tenant, &before, &child);
+	if (status)
+		return status;
 	kept = (struct kept){.admin = &admin,
 			     .driver = &driver,
 			     .tenant = made.tenant_made.tenant,
