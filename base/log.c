@@ -70,21 +70,21 @@ struct log_text log_text(const char *text)
 }
 
 /* A socket is told not to block; for a pipe, POLLOUT guarantees PIPE_BUF bytes, which is more
- * than a line. */
-static int write_now(const char *line, size_t size)
+ * than a message. */
+static int write_now(const char *message, size_t size)
 {
 	struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-	ssize_t n = send(STDERR_FILENO, line, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t n = send(STDERR_FILENO, message, size, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n < 0 && errno == ENOTSOCK) {
 		if (poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT))
 			return -EAGAIN;
-		n = write(STDERR_FILENO, line, size);
+		n = write(STDERR_FILENO, message, size);
 	}
 	return n == (ssize_t)size ? 0 : -EIO;
 }
 
-static size_t prefix(char *line, size_t room, enum log_level level)
+static size_t prefix(char *message, size_t room, enum log_level level)
 {
 	static const int priorities[] = {3, 4, 6, 7};
 	struct timespec now;
@@ -92,11 +92,11 @@ static size_t prefix(char *line, size_t room, enum log_level level)
 	size_t n;
 
 	if (getenv("JOURNAL_STREAM"))
-		return (size_t)snprintf(line, room, "<%d>", priorities[level]);
+		return (size_t)snprintf(message, room, "<%d>", priorities[level]);
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
-	n = strftime(line, room, "%Y-%m-%dT%H:%M:%S", &utc);
-	return n + (size_t)snprintf(line + n, room - n, ".%03ldZ %s ", now.tv_nsec / 1000000,
+	n = strftime(message, room, "%Y-%m-%dT%H:%M:%S", &utc);
+	return n + (size_t)snprintf(message + n, room - n, ".%03ldZ %s ", now.tv_nsec / 1000000,
 				    names[level]);
 }
 
@@ -113,7 +113,7 @@ void log_rotate(const char *path, long most)
 	arg_log.written = most; /* it may be long already */
 }
 
-/* Counts bytes instead of querying the size for each line. */
+/* Counts bytes instead of querying the size for each message. */
 static void rotate(size_t size)
 {
 	struct stat ours, named;
@@ -173,12 +173,12 @@ static void refill(struct kind *kind)
 
 static void say_left_out(struct kind *kind)
 {
-	char line[LOG_LINE_MAX];
-	size_t n = prefix(line, sizeof(line), LOG_WARNING);
+	char message[LOG_MESSAGE_MAX];
+	size_t n = prefix(message, sizeof(message), LOG_WARNING);
 
-	n += (size_t)snprintf(line + n, sizeof(line) - n, "log.left_out event=%s lines=%lu\n",
+	n += (size_t)snprintf(message + n, sizeof(message) - n, "log.left_out event=%s lines=%lu\n",
 			      kind->event, kind->left_out);
-	if (write_now(line, n) == 0)
+	if (write_now(message, n) == 0)
 		kind->left_out = 0;
 	rotate(n);
 }
@@ -210,7 +210,7 @@ static bool may_write(const char *event)
 
 void log_write(enum log_level level, const char *event, const char *format, ...)
 {
-	char line[LOG_LINE_MAX], *said;
+	char message[LOG_MESSAGE_MAX], *said;
 	int saved = errno;
 	va_list arguments;
 	size_t n;
@@ -219,24 +219,24 @@ void log_write(enum log_level level, const char *event, const char *format, ...)
 		errno = saved;
 		return;
 	}
-	n = prefix(line, sizeof(line), level);
+	n = prefix(message, sizeof(message), level);
 	if (arg_log.lost)
-		n += (size_t)snprintf(line + n, sizeof(line) - n, "log.lost lines=%lu\n",
+		n += (size_t)snprintf(message + n, sizeof(message) - n, "log.lost lines=%lu\n",
 				      arg_log.lost);
-	if (arg_log.lost && write_now(line, n) == 0)
+	if (arg_log.lost && write_now(message, n) == 0)
 		arg_log.lost = 0;
-	n = prefix(line, sizeof(line), level);
-	said = line + n;
-	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s ", event);
+	n = prefix(message, sizeof(message), level);
+	said = message + n;
+	n += (size_t)snprintf(message + n, sizeof(message) - n, "%s ", event);
 	va_start(arguments, format);
-	best_effort(vsnprintf(line + n, sizeof(line) - n, format, arguments));
+	best_effort(vsnprintf(message + n, sizeof(message) - n, format, arguments));
 	va_end(arguments);
-	said[text_fit(said, sizeof(line) - 2 - (size_t)(said - line))] = '\0';
+	said[text_fit(said, sizeof(message) - 2 - (size_t)(said - message))] = '\0';
 	/* A path, too, may hold anything. */
 	text_make_plain(said);
-	n = strlen(line);
-	line[n++] = '\n';
-	if (write_now(line, n) != 0)
+	n = strlen(message);
+	message[n++] = '\n';
+	if (write_now(message, n) != 0)
 		arg_log.lost++;
 	rotate(n);
 	errno = saved;

@@ -4,11 +4,9 @@
  * here until the program has ended (and its guests keep the tenant after that, if any are left).
  */
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -18,6 +16,7 @@
 #include "cli/daemon.h"
 #include "cli/driver.h"
 #include "cli/run_cdi.h"
+#include "cli/run_keep.h"
 #include "cli/run_report.h"
 #include "cli/signals.h"
 #include "cli/sim_node.h"
@@ -323,92 +322,6 @@ static void noreturn_ become_program(const struct cli_call *call, const struct s
 			   error == ENOENT ? "no such program" : strerror(error)));
 }
 
-/* Lets the program keep the tenant, too, in case we are killed. */
-static int keep(struct admin *admin, uint32_t tenant, pid_t child, struct fault *why)
-{
-	struct wire_message request = {.code = WIRE_tenant_keep}, answer;
-
-	request.tenant_keep.tenant = tenant;
-	request.tenant_keep.pid = (uint32_t)child;
-	return admin_ask(admin, &request, &answer, why);
-}
-
-/* The tenant's meted, and what is needed to keep the tenant when that meted ends. */
-struct kept {
-	struct admin *admin;
-	const struct driver *driver;
-	uint32_t tenant;
-	pid_t child;
-	int pidfd;	 /* of the program */
-	bool system;	 /* it is the system's, which systemd or an administrator restarts */
-	unsigned missed; /* how often connecting failed; 0: we are connected */
-	unsigned replaced;
-};
-
-enum {
-	AGAIN_MS = 250, /* nothing tells us when the system's meted is back */
-	TELL_MISSED = 40,
-};
-
-static bool is_away(int r)
-{
-	return r == ADMIN_ABSENT || r == -ECONNRESET || r == -EPIPE || r == -ETIMEDOUT;
-}
-
-/* meted ended (an upgrade, a crash): keeps the tenant in the next one. A user's own meted is
- * started again; the system's is waited for, as a meted of our own would not know the tenant. */
-static void keep_again(struct kept *it)
-{
-	struct fault why;
-	int r;
-
-	/* The next one may be killed as well. */
-	do {
-		admin_close(it->admin);
-		r = it->system ? admin_connect(it->admin, PLACE_SYSTEM, &why)
-			       : daemon_connect(it->admin, it->driver, it->pidfd, &why);
-		if (r == 0)
-			r = keep(it->admin, it->tenant, it->child, &why);
-	} while (!it->system && (r == -ECONNRESET || r == -EPIPE));
-	if (it->system && is_away(r)) {
-		admin_close(it->admin);
-		if (++it->missed == TELL_MISSED)
-			fprintf(stderr,
-				"mete run: note: the system's meted has been gone for %d s: the "
-				"program keeps running, and `mete run` waits for the next meted\n",
-				TELL_MISSED * AGAIN_MS / 1000);
-		return;
-	}
-	it->missed = 0;
-	if (r < 0 && r != -ECANCELED)
-		fprintf(stderr, "mete run: meted is gone, but the program keeps running: %s\n",
-			why.text);
-}
-
-/* Waits for the program, and restarts the daemon if necessary. */
-static void wait_for_program(struct kept *it)
-{
-	owned(close) int pidfd = (int)syscall(SYS_pidfd_open, it->child, 0);
-	struct pollfd watched[] = {{.fd = pidfd, .events = POLLIN}, {.events = POLLIN}};
-
-	it->pidfd = pidfd;
-	if (pidfd < 0)
-		return; /* then waitpid() waits, and a daemon that ends is not replaced */
-	for (;;) {
-		int n;
-
-		watched[1].fd = it->admin->fd;
-		watched[0].revents = watched[1].revents = 0;
-		n = poll(watched, ARRAY_SIZE(watched), it->missed ? AGAIN_MS : -1);
-		if ((n < 0 && errno != EINTR) || watched[0].revents)
-			return;
-		if (watched[1].revents)
-			it->replaced++;
-		if (watched[1].revents || n == 0)
-			keep_again(it);
-	}
-}
-
 /* Ends as the program ended: with its status, or by the signal that killed it. */
 static int pass_end_on(int status)
 {
@@ -420,6 +333,37 @@ static int pass_end_on(int status)
 	return 128 + WTERMSIG(status);
 }
 
+/* Starts a process, which becomes the program once meted knows that it keeps the tenant. Returns 0,
+ * or the exit status after a complaint. */
+static int start_program(const struct cli_call *call, struct admin *admin, uint32_t tenant,
+			 struct signals *before, pid_t *ret_child)
+{
+	struct fault why;
+	int start[2];
+	pid_t child;
+
+	fflush(NULL);
+	if (pipe2(start, O_CLOEXEC) != 0)
+		return cli_complain(call, 125, "cannot create a pipe: %s", strerror(errno));
+	signals_take(before);
+	child = fork();
+	if (child == 0) {
+		close(start[1]);
+		become_program(call, before, start[0]);
+	}
+	signals_release(before, child);
+	if (child < 0)
+		return cli_complain(call, 125, "cannot start a process for %s: %s", call->argv[0],
+				    strerror(errno));
+	/* If meted has just ended, run_keep_until_end() tells the next one. */
+	best_effort(run_keep(admin, tenant, child, &why));
+	best_effort(write(start[1], "", 1));
+	close(start[0]);
+	close(start[1]);
+	*ret_child = child;
+	return 0;
+}
+
 int run_main(const struct cli_call *call)
 {
 	owned(admin_close) struct admin admin = {.fd = -1};
@@ -429,9 +373,9 @@ int run_main(const struct cli_call *call)
 	owned(run_cdi_remove) struct run_cdi cdi = {0};
 	struct fault why;
 	struct signals before;
-	struct kept kept;
-	pid_t child;
-	int status, start[2];
+	struct run_kept kept;
+	pid_t child = -1;
+	int status;
 
 	if (call->argc == 0)
 		return cli_complain(call, CLI_USAGE,
@@ -453,30 +397,15 @@ int run_main(const struct cli_call *call)
 		status = offer(call, &driver, &made.tenant_made, &cdi, &why);
 	if (status < 0 || set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
 		return cli_fail(call, 125, &why);
-	fflush(NULL);
-	if (pipe2(start, O_CLOEXEC) != 0)
-		return cli_complain(call, 125, "cannot create a pipe: %s", strerror(errno));
-	signals_take(&before);
-	child = fork();
-	if (child == 0) {
-		close(start[1]);
-		become_program(call, &before, start[0]);
-	}
-	signals_release(&before, child);
-	if (child < 0)
-		return cli_complain(call, 125, "cannot start a process for %s: %s", call->argv[0],
-				    strerror(errno));
-	/* If meted has just ended, wait_for_program() tells the next one. */
-	best_effort(keep(&admin, made.tenant_made.tenant, child, &why));
-	best_effort(write(start[1], "", 1));
-	close(start[0]);
-	close(start[1]);
-	kept = (struct kept){.admin = &admin,
-			     .driver = &driver,
-			     .tenant = made.tenant_made.tenant,
-			     .child = child,
-			     .system = admin.daemon.system != 0};
-	wait_for_program(&kept);
+	status = start_program(call, &admin, made.tenant_made.tenant, &before, &child);
+	if (status)
+		return status;
+	kept = (struct run_kept){.admin = &admin,
+				 .driver = &driver,
+				 .tenant = made.tenant_made.tenant,
+				 .child = child,
+				 .system = admin.daemon.system != 0};
+	run_keep_until_end(&kept);
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return cli_complain(call, 125, "%s: %s", call->argv[0], strerror(errno));

@@ -244,7 +244,7 @@ static int read_configuration(struct search *s, const char *path)
 	r = read_text(s, path, FOLDERS_TEXT_MAX, &text, &parts);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	while (r == 0 && (kind = linker_next_line(&parts, value)) != LINKER_END)
+	while (r == 0 && (kind = linker_next_entry(&parts, value)) != LINKER_END)
 		r = kind == LINKER_INCLUDE ? include(s, value)
 					   : cover_folder(s->cover, value, s->why);
 	return r;

@@ -52,7 +52,7 @@ static size_t without_type(const char *begin, size_t size)
 	return (size_t)(mark - begin);
 }
 
-enum linker_kind linker_next_line(struct linker_text *text, char ret_value[PATH_MAX])
+enum linker_kind linker_next_entry(struct linker_text *text, char ret_value[PATH_MAX])
 {
 	static const char include[] = "include";
 	const char *begin, *comment;

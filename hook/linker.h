@@ -20,9 +20,9 @@ struct linker_text {
 	const char *at, *end;
 };
 
-/* The next folder or include of an ld.so.conf; a row that is longer than a path can be is left out.
- */
-enum linker_kind linker_next_line(struct linker_text *text, char ret_value[PATH_MAX]);
+/* The next folder or include of an ld.so.conf; an entry that is longer than a path can be is left
+ * out. */
+enum linker_kind linker_next_entry(struct linker_text *text, char ret_value[PATH_MAX]);
 
 /* Between folders: in musl's /etc/ld-musl-*.path and its LD_LIBRARY_PATH; in glibc's. */
 #define LINKER_MUSL_ENDS  "\n:"

@@ -152,12 +152,26 @@ static int run_apart(size_t n, const char *only)
 	return failed != 0;
 }
 
+static bool is_one_called(size_t n, const char *pattern)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (fnmatch(pattern, __start_mete_tests[i].name, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
 int main(void)
 {
 	size_t n = (size_t)(__stop_mete_tests - __start_mete_tests);
 	const char *only = getenv("METE_TEST_ONLY"); /* a pattern, as of file names: only these */
 
 	main_pid = getpid();
+	if (only && !is_one_called(n, only)) {
+		/* A command that names a renamed test must not pass by running nothing. */
+		print_error("METE_TEST_ONLY=%s: no test is called so\n", only);
+		return 1;
+	}
 	if (test_apart())
 		return run_apart(n, only);
 	if (only)

@@ -57,21 +57,19 @@ static struct move_sent sum_stored(struct tenant *t)
 	return sum;
 }
 
-int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bool *ret_was,
-		 struct fault *why)
+/* Has all memory of the tenant leave its devices, or none of it. */
+static int suspend(struct tenant *t, uint64_t now, struct fault *why)
 {
-	uint64_t now = schedule_now(t->daemon);
-
-	if (suspends && !t->share.swap)
+	if (!t->share.swap)
 		return fault_set(
 			why, -EINVAL,
 			"tenant %u (%.60s) has swap=off: its memory cannot leave the device; start "
 			"it with `mete run --swap auto`: `mete set %u swap=auto` is only for "
 			"memory that it allocates from then on",
 			t->id, t->name, t->id);
-	if (suspends && !t->daemon->move.stores.budget_bytes)
+	if (!t->daemon->move.stores.budget_bytes)
 		return fault_set(why, -EINVAL, "this meted has no store (--store 0)");
-	for (uint32_t i = 0; suspends && i < t->devices; i++) {
+	for (uint32_t i = 0; i < t->devices; i++) {
 		if (!t->device[i].joined || residency_suspend(&t->device[i].member, true, now) == 0)
 			continue;
 		bring_back(t, i, now);
@@ -80,6 +78,17 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bo
 				 t->id, t->name,
 				 text_mib(t->device[i].member.resident_bytes, TEXT_UP).text);
 	}
+	return 0;
+}
+
+int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bool *ret_was,
+		 struct fault *why)
+{
+	uint64_t now = schedule_now(t->daemon);
+	int r = suspends ? suspend(t, now, why) : 0;
+
+	if (r < 0)
+		return r;
 	*ret_was = t->suspended;
 	if (!suspends) {
 		move_suspend_void(t, "it was resumed before all of its memory had left");

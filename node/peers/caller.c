@@ -90,9 +90,30 @@ static bool has_seat(const struct tenant *t)
 		t->daemon->tenants.guest_count < DAEMON_GUESTS && user_has_seat(t->user));
 }
 
-static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hello)
+static void welcome(struct caller *c, uint32_t id, struct guest *g)
 {
 	struct wire_message answer = {.code = WIRE_welcome, .id = id};
+	struct tenant *t = c->tenant;
+
+	answer.welcome = (struct wire_welcome){.major = WIRE_MAJOR,
+					       .minor = WIRE_MINOR,
+					       .tenant = t->id,
+					       .guest = g->id,
+					       .devices = t->devices,
+					       .on_daemon_loss = t->share.on_daemon_loss,
+					       .epoch = t->shown->epoch};
+	peer_send_with(&c->peer, &answer, (const int[]){g->page.fd, t->page.fd}, 2);
+	page_forget_fd(&g->page);
+	for (uint32_t i = 0; i < t->devices; i++) {
+		/* It may have to state first what memory it has out. */
+		tenant_gate_apply(t, i);
+		if (t->shown->device[i].gate != WIRE_GATE_OPEN)
+			guest_tell_gate(g, i);
+	}
+}
+
+static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hello)
+{
 	struct tenant *t = c->tenant;
 	struct guest *g;
 	int r;
@@ -139,21 +160,7 @@ static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hel
 		caller_dismiss(c, id, WIRE_REFUSED_FULL, "meted has no room for another process");
 		return;
 	}
-	answer.welcome = (struct wire_welcome){.major = WIRE_MAJOR,
-					       .minor = WIRE_MINOR,
-					       .tenant = t->id,
-					       .guest = g->id,
-					       .devices = t->devices,
-					       .on_daemon_loss = t->share.on_daemon_loss,
-					       .epoch = t->shown->epoch};
-	peer_send_with(&c->peer, &answer, (const int[]){g->page.fd, t->page.fd}, 2);
-	page_forget_fd(&g->page);
-	for (uint32_t i = 0; i < t->devices; i++) {
-		/* It may have to state first what memory it has out. */
-		tenant_gate_apply(t, i);
-		if (t->shown->device[i].gate != WIRE_GATE_OPEN)
-			guest_tell_gate(g, i);
-	}
+	welcome(c, id, g);
 }
 
 static void on_driver_ask(struct caller *c, uint32_t id, uint32_t library)

@@ -45,29 +45,16 @@ static int take_tested(struct config_read *read, const struct document_node *val
 	return config_keep(read, text, field);
 }
 
-TAKE(resource, const char *)
-{
-	return take_tested(read, value, accepted, words_is_resource, CONFIG_NAME_MAX, field);
-}
+/* A kind whose values are texts that pass a test. */
+#define TAKE_TEXT(kind, test, most)                                                                \
+	TAKE(kind, const char *)                                                                   \
+	{                                                                                          \
+		return take_tested(read, value, accepted, test, most, field);                      \
+	}
 
 static bool is_domain(const char *text)
 {
 	return words_is_subdomain(text) && !is_kubernetes(text);
-}
-
-TAKE(domain, const char *)
-{
-	return take_tested(read, value, accepted, is_domain, CONFIG_NAME_MAX, field);
-}
-
-TAKE(node_name, const char *)
-{
-	return take_tested(read, value, accepted, words_is_subdomain, WORDS_SUBDOMAIN_MAX, field);
-}
-
-TAKE(name, const char *)
-{
-	return take_tested(read, value, accepted, words_is_label, CONFIG_NAME_MAX, field);
 }
 
 static bool is_plain(const char *text)
@@ -79,24 +66,9 @@ static bool is_plain(const char *text)
 	return strcmp(copy, text) == 0;
 }
 
-TAKE(match, const char *)
-{
-	return take_tested(read, value, accepted, is_plain, CONFIG_NAME_MAX, field);
-}
-
 static bool is_path(const char *text)
 {
 	return text[0] == '/' && is_plain(text);
-}
-
-TAKE(path, const char *)
-{
-	return take_tested(read, value, accepted, is_path, CONFIG_PATH_MAX, field);
-}
-
-TAKE(kubelet, const char *)
-{
-	return take_tested(read, value, accepted, is_path, CONFIG_KUBELET_MAX, field);
 }
 
 static bool is_credential(const char *text)
@@ -104,10 +76,14 @@ static bool is_credential(const char *text)
 	return strcmp(text, "none") == 0 || is_path(text);
 }
 
-TAKE(credential, const char *)
-{
-	return take_tested(read, value, accepted, is_credential, CONFIG_PATH_MAX, field);
-}
+TAKE_TEXT(resource, words_is_resource, CONFIG_NAME_MAX)
+TAKE_TEXT(domain, is_domain, CONFIG_NAME_MAX)
+TAKE_TEXT(node_name, words_is_subdomain, WORDS_SUBDOMAIN_MAX)
+TAKE_TEXT(name, words_is_label, CONFIG_NAME_MAX)
+TAKE_TEXT(match, is_plain, CONFIG_NAME_MAX)
+TAKE_TEXT(path, is_path, CONFIG_PATH_MAX)
+TAKE_TEXT(kubelet, is_path, CONFIG_KUBELET_MAX)
+TAKE_TEXT(credential, is_credential, CONFIG_PATH_MAX)
 
 /* Reads digits without a sign. A leading zero is refused, because YAML would
  * read the number as octal. */
@@ -208,113 +184,78 @@ TAKE(period, uint64_t)
 		       : config_refuse(read, value, "is not such a time", accepted);
 }
 
+/* A value that is one of a few words, and its meaning. */
+struct config_word {
+	const char *text;
+	uint32_t meaning;
+};
+
 static int take_word(struct config_read *read, const struct document_node *value,
-		     const char *accepted, const char *const *words, size_t count, uint32_t *ret)
+		     const char *accepted, const struct config_word *words, size_t count,
+		     uint32_t *ret_meaning)
 {
 	const char *text;
 	int r = config_text(read, value, accepted, &text);
 
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < count; i++) {
-		if (strcmp(text, words[i]) == 0) {
-			*ret = i;
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(text, words[i].text) == 0) {
+			*ret_meaning = words[i].meaning;
 			return 0;
 		}
 	}
 	return config_refuse(read, value, "is not understood", accepted);
 }
 
-/* One of two words; is it the second one? */
-static int take_second(struct config_read *read, const struct document_node *value,
-		       const char *accepted, const char *const words[2], bool *ret_second)
-{
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, 2, &index);
+/* A kind whose values are the words of KIND_words. */
+#define TAKE_WORD(kind, type)                                                                      \
+	TAKE(kind, type)                                                                           \
+	{                                                                                          \
+		uint32_t meaning = 0;                                                              \
+		int r = take_word(read, value, accepted, kind##_words, ARRAY_SIZE(kind##_words),   \
+				  &meaning);                                                       \
+                                                                                                   \
+		if (r == 0)                                                                        \
+			*field = (type)meaning;                                                    \
+		return r;                                                                          \
+	}
 
-	if (r == 0)
-		*ret_second = index == 1;
-	return r;
-}
-
-TAKE(ids, enum config_ids)
-{
-	static const char *const words[] = {"uuid", "slot"};
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
-
-	if (r == 0)
-		*field = index ? CONFIG_IDS_SLOT : CONFIG_IDS_UUID;
-	return r;
-}
-
-TAKE(counted, enum config_counted)
-{
-	static const char *const words[] = {"slots", "amounts"};
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
-
-	if (r == 0)
-		*field = index ? CONFIG_COUNTED_AMOUNTS : CONFIG_COUNTED_SLOTS;
-	return r;
-}
-
-TAKE(milli, bool)
-{
-	static const char *const words[] = {"guarantee", "fixed"};
-
-	return take_second(read, value, accepted, words, field);
-}
-
-TAKE(strangers, enum config_strangers)
-{
-	static const char *const words[] = {"report", "kill"};
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
-
-	if (r == 0)
-		*field = index ? CONFIG_STRANGERS_KILL : CONFIG_STRANGERS_REPORT;
-	return r;
-}
-
-TAKE(delivery, bool)
-{
-	static const char *const words[] = {"handed-out", "mounted"};
-
-	return take_second(read, value, accepted, words, field);
-}
-
-TAKE(mig, bool)
-{
-	static const char *const words[] = {"found", "dynamic"};
-
-	return take_second(read, value, accepted, words, field);
-}
-
+static const struct config_word ids_words[] = {
+	{"uuid", CONFIG_IDS_UUID},
+	{"slot", CONFIG_IDS_SLOT},
+};
+static const struct config_word counted_words[] = {
+	{"slots", CONFIG_COUNTED_SLOTS},
+	{"amounts", CONFIG_COUNTED_AMOUNTS},
+};
+static const struct config_word milli_words[] = {{"guarantee", false}, {"fixed", true}};
+static const struct config_word strangers_words[] = {
+	{"report", CONFIG_STRANGERS_REPORT},
+	{"kill", CONFIG_STRANGERS_KILL},
+};
+static const struct config_word delivery_words[] = {{"handed-out", false}, {"mounted", true}};
+static const struct config_word mig_words[] = {{"found", false}, {"dynamic", true}};
 /* Tools that rewrite YAML turn "on" into true. */
-TAKE(turned, bool)
-{
-	static const char *const words[] = {"on", "true", "off", "false"};
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
+static const struct config_word turned_words[] = {
+	{"on", true},
+	{"true", true},
+	{"off", false},
+	{"false", false},
+};
+static const struct config_word cdi_words[] = {
+	{"auto", CONFIG_CDI_AUTO}, {"on", CONFIG_CDI_ON},     {"true", CONFIG_CDI_ON},
+	{"off", CONFIG_CDI_OFF},   {"false", CONFIG_CDI_OFF},
+};
 
-	if (r == 0)
-		*field = index < 2;
-	return r;
-}
-
-TAKE(cdi, enum config_cdi)
-{
-	static const char *const words[] = {"auto", "on", "off", "true", "false"};
-	static const enum config_cdi meant[] = {CONFIG_CDI_AUTO, CONFIG_CDI_ON, CONFIG_CDI_OFF,
-						CONFIG_CDI_ON, CONFIG_CDI_OFF};
-	uint32_t index;
-	int r = take_word(read, value, accepted, words, ARRAY_SIZE(words), &index);
-
-	if (r == 0)
-		*field = meant[index];
-	return r;
-}
+TAKE_WORD(ids, enum config_ids)
+TAKE_WORD(counted, enum config_counted)
+TAKE_WORD(milli, bool)
+TAKE_WORD(strangers, enum config_strangers)
+TAKE_WORD(delivery, bool)
+TAKE_WORD(mig, bool)
+TAKE_WORD(turned, bool)
+TAKE_WORD(cdi, enum config_cdi)
 
 static int take_day(struct config_read *read, const struct document_node *value,
 		    const char *accepted, uint32_t *days)

@@ -251,8 +251,8 @@ static bool is_name(const char *name)
 	return strlen(name) == IDS_KEY - 1;
 }
 
-/* The next line of the text, cut off at its end; NULL: there is none. */
-static char *next_line(char **at)
+/* The next text line, cut off at its end; NULL: there is none. */
+static char *next_text_line(char **at)
 {
 	char *line = *at, *end = strchr(line, '\n');
 
@@ -274,7 +274,7 @@ static int read_one(void *owner, const char *name, const char *text, unused size
 	if (!copy)
 		return -ENOMEM;
 	for (size_t i = 0; i < ARRAY_SIZE(line); i++) {
-		line[i] = next_line(&at);
+		line[i] = next_text_line(&at);
 		if (!line[i])
 			return -EINVAL;
 	}

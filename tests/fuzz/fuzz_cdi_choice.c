@@ -14,8 +14,8 @@ static void must(bool good)
 		abort();
 }
 
-/* The next line, ended in place; NULL: there is none, or it is empty. */
-static const char *next_line(char **at)
+/* The next text line, ended in place; NULL: there is none, or it is empty. */
+static const char *next_text_line(char **at)
 {
 	const char *line = strsep(at, "\n");
 
@@ -44,8 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(text, data, size);
 	text[size] = '\0';
-	facts.kubelet = next_line(&at);
-	facts.runtime = next_line(&at);
+	facts.kubelet = next_text_line(&at);
+	facts.runtime = next_text_line(&at);
 	facts.config = at;
 	used = choose(&facts, &reason);
 	/* containerd's file is about containerd alone. */

@@ -50,7 +50,7 @@ static void read_texts(uint8_t which, const char *text, size_t size)
 	size_t rounds = 0;
 
 	if (which == 1) {
-		while ((kind = linker_next_line(&parts, value)) != LINKER_END) {
+		while ((kind = linker_next_entry(&parts, value)) != LINKER_END) {
 			must(kind == LINKER_INCLUDE || value[0] == '/');
 			check_path(value, text, size);
 			must(rounds++ <= size);

@@ -87,7 +87,7 @@ static void expect_refused(const struct refused_call *call, int error)
 		test_fail(__FILE__, __LINE__, "without %s (%d): '%s'", call->name, error, said);
 }
 
-TEST(who_lacks_a_system_call_joins_without_it_or_is_told_which)
+TEST(a_program_that_lacks_a_system_call_joins_without_it_or_is_told_which)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(refused_calls); i++) {
 		expect_refused(&refused_calls[i], EPERM);
@@ -96,7 +96,7 @@ TEST(who_lacks_a_system_call_joins_without_it_or_is_told_which)
 }
 
 /* glibc makes a thread by clone() where clone3() is not known, and not where it is forbidden. */
-TEST(who_may_make_no_thread_is_told_so)
+TEST(a_program_that_may_make_no_thread_is_told_so)
 {
 	expect_refused(&(const struct refused_call){"clone3", 435, true}, EPERM);
 	expect_refused(&(const struct refused_call){"clone3", 435, false}, ENOSYS);
@@ -113,7 +113,7 @@ static void lacks_it_later(void)
 	check(launch() == CUDA_SUCCESS);
 }
 
-TEST(who_is_refused_a_call_later_is_told_which)
+TEST(a_program_that_is_refused_a_call_later_is_told_which)
 {
 	static const char sentence[] = "mete: the system call sendto is refused to this program";
 	char said[4096];

@@ -112,7 +112,7 @@ def test_a_host_node_of_a_graph_that_waits_for_work_ends():
     finishes("graph_host", rounds=10)
 
 
-def test_a_stream_that_waits_for_what_another_stream_writes_ends():
+def test_a_stream_that_waits_for_a_value_that_another_stream_writes_ends():
     finishes("write_value", rounds=10)
 
 
@@ -160,7 +160,7 @@ def test_a_kernel_that_waits_for_memory_of_a_pool_ends():
     finishes("pool", rounds=10)
 
 
-def test_a_kernel_that_waits_for_what_is_made_and_destroyed_ends():
+def test_a_kernel_that_waits_for_objects_to_be_made_and_destroyed_ends():
     finishes("makes", rounds=10)
 
 

@@ -22,7 +22,7 @@ WORKLOADS = {
 }
 
 
-def test_pods_that_share_a_gpu_compute_what_they_compute_alone():
+def test_pods_that_share_a_gpu_compute_the_same_as_alone():
     with node("share: {memory: 12%}", slots=8) as here:
         pods = {name: here.pod(name, pod(command=[name, *arguments], slots=1)) for name, arguments in WORKLOADS.items()}
         for name, made in pods.items():

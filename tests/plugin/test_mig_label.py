@@ -227,7 +227,7 @@ def test_nobody_loses_a_device_that_is_shared_out_otherwise_now():
         node.assert_that("all-disabled")
 
 
-def test_nobody_loses_a_part_that_was_made_for_him():
+def test_nobody_loses_a_part_that_was_made_on_demand():
     """Parts of migStrategy: dynamic are the label's from now on. Nobody removes them beside it, and a container that was given a place keeps it."""
     with Labelled("all-1g.10gb") as node:
         node.start()

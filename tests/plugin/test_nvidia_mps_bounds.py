@@ -131,7 +131,7 @@ def test_a_link_that_is_planted_at_the_last_moment_leads_nowhere():
                 raise AssertionError("a device can be opened")
 
 
-def test_what_a_killed_meted_has_mounted_goes_with_its_container():
+def test_a_mount_of_a_killed_meted_goes_with_its_container():
     with bounded() as node, in_use(node):
         pod, other = started(node, "a", node.id(0)), started(node, "b", node.id(1))
         place, pid = slot(node, pod), daemon(node, slot(node, pod))
@@ -148,7 +148,7 @@ def test_what_a_killed_meted_has_mounted_goes_with_its_container():
         await_gone(node)
 
 
-def test_what_nobody_has_a_record_of_is_not_the_next_containers():
+def test_files_without_a_record_are_not_the_next_containers():
     """A folder below a root on a disk, after the machine was restarted."""
     with bounded() as node:
         pod = started(node, "a", node.id(0))

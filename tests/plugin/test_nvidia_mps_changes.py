@@ -36,7 +36,7 @@ def test_unwanted_mps_is_undone_by_the_next_meted():
         assert not os.listdir(node.place + "/mps")
 
 
-def test_doctor_sees_what_a_meted_that_is_away_leaves_exclusive():
+def test_doctor_sees_gpus_that_an_absent_meted_leaves_exclusive():
     with mps() as node, in_use(node):
         assert node.doctor("mps") == ("ok", "meted's control daemons of 2 GPUs and 0 containers answer -> ")
         assert node.doctor("mode")[0] == "ok"

@@ -32,7 +32,7 @@ def suspend(node, pod, suspends=1):
         admin.ask("tenant_suspend", tenant=node.tenant(pod.title()).tenant, name="", suspends=suspends)
 
 
-def test_what_mete_set_lowers_stays_counted_for_its_pod():
+def test_an_amount_that_mete_set_lowers_stays_counted_for_its_pod():
     with amounts(devices="1xSIM") as node:
         pod = asks(node, "pod", container(memory="3Gi", milli=500)).start()
         await_sums(node, 4 * GIB, 1000)
@@ -47,7 +47,7 @@ def test_what_mete_set_lowers_stays_counted_for_its_pod():
         node.await_share(pod.title(), memory="2Gi", weight="50")
 
 
-def test_what_mete_set_adds_is_counted_for_nobody():
+def test_an_amount_that_mete_set_adds_is_counted_for_nobody():
     with amounts(devices="1xSIM") as node:
         pod = asks(node, "pod", container(memory="1Gi")).start()
         set_share(node, pod, memory="3GiB")
@@ -119,7 +119,7 @@ def test_two_containers_in_one_call_are_refused_and_nothing_is_counted():
         await_sums(node, 4 * GIB, 1000)
 
 
-def test_a_suspended_pod_stays_counted_and_goes_on_with_what_it_had():
+def test_a_suspended_pod_stays_counted_and_goes_on_with_its_share():
     with amounts(devices="1xSIM", **MOVES) as node:
         pod = asks(node, "pod", container(memory="3Gi", milli=500)).start()
         was = node.share(pod.title())

@@ -32,7 +32,7 @@ class Machine(Daemon):
         return [json.loads(line) for line in self.events("--json", *words).splitlines()]
 
 
-def test_what_happened_to_a_tenant_is_told_in_its_order():
+def test_a_tenants_events_are_told_in_their_order():
     with Machine() as meted:
         admin = Admin(meted.place)
         made = admin.ask("tenant_new", name="job\x1b[2J", memory="256MiB", device="0", swap="auto")
@@ -67,7 +67,7 @@ def test_what_happened_to_a_tenant_is_told_in_its_order():
         admin.close()
 
 
-def test_what_happens_from_now_on_is_told_also_of_a_meted_that_comes_back():
+def test_events_to_come_are_told_also_by_a_meted_that_comes_back():
     with Machine() as meted:
         command, environment = meted.command("--follow", "--format", "json")
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as follower:
@@ -87,7 +87,7 @@ def test_what_happens_from_now_on_is_told_also_of_a_meted_that_comes_back():
         admin.close()
 
 
-def test_mistakes_are_said_and_no_meted_has_no_events():
+def test_a_mistake_is_one_sentence_and_without_meted_there_are_no_events():
     with Machine() as meted:
         for words, sentence in ((["train"], "'train': events takes no arguments; --tenant names a tenant"), (["--format", "xml"], "--format 'xml': accepted are lines and json"),
                                 (["--since", "soon"], "--since")):

@@ -396,7 +396,7 @@ def test_the_reason_of_a_wait_names_no_tenant_that_the_user_does_not_see():
         admin.close()
 
 
-def test_what_has_happened_is_told_of_the_users_own_tenants_and_names_no_other():
+def test_events_are_of_the_users_own_tenants_and_name_no_other():
     if os.geteuid() != 0:
         raise Skipped("only root can play another user")
     with Shown(role="--system") as meted:

@@ -43,7 +43,7 @@ def carry(ours, to):
                 (theirs if at is ours else ours).sendall(said)
 
 
-def test_two_who_look_at_once_see_each_his_own():
+def test_two_people_who_look_at_once_each_see_their_own_tenants():
     if os.geteuid():
         raise Skipped("only root can play another user")
     browser, place = THE[0], tempfile.mkdtemp(prefix="mete-")
@@ -156,7 +156,7 @@ def test_a_computer_that_slept_for_an_hour_hears_what_happened():
         os.waitpid(network, 0)
 
 
-def test_a_story_that_is_opened_later_has_what_happened_before():
+def test_a_story_that_is_opened_later_has_earlier_events():
     with page(2, 1) as (meted, crowd, browser):
         admin, made, _ = crowd.made[0]
         crowd.guests[0][0].refused(2 * GIB)
@@ -229,7 +229,7 @@ def read_aloud(browser):
 NAMED = ("link", "button", "image", "heading", "columnheader", "combobox", "searchbox", "navigation", "table")
 
 
-def test_what_is_read_aloud_says_what_is_shown_and_says_it_once():
+def test_a_screen_reader_hears_all_that_is_shown_once():
     with page(5, 2) as (meted, crowd, browser):
         admin, guests = waiter(meted, crowd)
         browser.wait(LIVE)

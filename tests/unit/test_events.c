@@ -84,7 +84,7 @@ TEST(the_oldest_goes_where_nobody_has_more_than_half)
 	end();
 }
 
-TEST(who_makes_many_events_pushes_out_his_own)
+TEST(a_user_that_makes_many_events_pushes_out_its_own)
 {
 	begin();
 	events_tenant(theirs, HAPPENED_SUSPENDED, "suspended");
@@ -116,7 +116,7 @@ TEST(a_pod_that_makes_many_events_pushes_out_its_own)
 }
 
 /* What a program chose moves nobody's cursor, also where it is cut. */
-TEST(what_is_said_is_plain_and_bounded)
+TEST(an_events_sentence_is_plain_and_bounded)
 {
 	char text[600];
 

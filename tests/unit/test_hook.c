@@ -33,7 +33,7 @@ TEST(a_text_is_found_by_its_path)
 	expect_str(value, "/x");
 }
 
-TEST(escapes_are_what_they_stand_for)
+TEST(escapes_become_the_characters_they_stand_for)
 {
 	expect_eq(root_of("{\"root\":{\"path\":\"\\\"\\\\\\/"
 			  "\\b\\f\\n\\r\\t\\u0041\\u00e9\\u20ac\\ud83d"
@@ -141,10 +141,10 @@ TEST(rows_of_the_linkers_configuration)
 					     "/opt/y",	       "/opt/a=b/c", "/last"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		expect_eq(linker_next_line(&text, value), i == 2 ? LINKER_INCLUDE : LINKER_FOLDER);
+		expect_eq(linker_next_entry(&text, value), i == 2 ? LINKER_INCLUDE : LINKER_FOLDER);
 		expect_str(value, wanted[i]);
 	}
-	expect_eq(linker_next_line(&text, value), LINKER_END);
+	expect_eq(linker_next_entry(&text, value), LINKER_END);
 }
 
 TEST(a_row_that_is_longer_than_a_path_is_ignored)
@@ -155,7 +155,7 @@ TEST(a_row_that_is_longer_than_a_path_is_ignored)
 	memset(line, 'x', sizeof(line));
 	line[0] = '/';
 	memcpy(line + sizeof(line) - 8, "\n/opt\0/x", 8);
-	expect_eq(linker_next_line(&text, value), LINKER_END);
+	expect_eq(linker_next_entry(&text, value), LINKER_END);
 }
 
 TEST(folders_of_a_path_variable)

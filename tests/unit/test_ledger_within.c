@@ -152,7 +152,7 @@ TEST(unused_credit_of_a_sibling_is_recalled)
 }
 
 /* After a restart: all of alice's 500 may be held by whoever has not come yet. */
-TEST(what_expected_guests_may_hold_is_given_to_nobody_within_or_around_it)
+TEST(memory_that_expected_guests_may_hold_is_given_to_nobody_within_or_around_it)
 {
 	struct ledger_holder *around;
 

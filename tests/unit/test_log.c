@@ -92,7 +92,7 @@ TEST(logging_never_blocks_and_says_how_many_messages_were_lost)
 
 static void say_long(int reader)
 {
-	char text[4 * LOG_LINE_MAX];
+	char text[4 * LOG_MESSAGE_MAX];
 
 	(void)reader;
 	memset(text, 'x', sizeof(text) - 1);
@@ -107,7 +107,7 @@ TEST(a_log_message_is_cut_and_stays_one_text_line)
 
 	hear(0, say_long);
 	end = strchr(said, '\n');
-	expect(end != NULL && end - said == LOG_LINE_MAX - 2);
+	expect(end != NULL && end - said == LOG_MESSAGE_MAX - 2);
 	expect_eq(strlen(strstr(end + 1, "text=")), 5 + 299 + 1);
 }
 

@@ -147,7 +147,7 @@ static void seem_another(void)
 	_exit(0);
 }
 
-TEST(who_pretends_to_be_another_program_is_not_believed)
+TEST(a_process_that_pretends_to_be_another_program_is_not_believed)
 {
 	struct process_identity before;
 	int status, memory, input;
@@ -218,7 +218,7 @@ static void expect_frozen(const char *group, const char *file, const char *froze
 	assert_int_equal(rmdir(group), 0);
 }
 
-TEST(who_is_frozen_is_stopped)
+TEST(a_frozen_process_counts_as_stopped)
 {
 	char group[300];
 	bool newer = make_group("cgroup2", "", group, sizeof(group)), older;

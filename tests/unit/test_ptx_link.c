@@ -79,7 +79,7 @@ TEST(an_instruction_without_a_row_is_named)
 		  PTX_INVALID);
 }
 
-TEST(the_only_text_defines_what_it_declares_extern)
+TEST(the_only_text_defines_its_extern_declarations)
 {
 	/* Two arrays apart from each other, and a variable of zeros. */
 	harness_load(HARNESS_HEAD

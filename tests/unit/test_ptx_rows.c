@@ -415,7 +415,7 @@ static bool is_elsewhere(const struct form_row *row)
 	       !strcmp(row->id, "isspacep");
 }
 
-TEST(every_row_of_arithmetic_computes_what_the_reference_does)
+TEST(every_row_of_arithmetic_computes_the_same_as_the_reference)
 {
 	static struct spellings s;
 	unsigned rows = 0, wrong = 0;

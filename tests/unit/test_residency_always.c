@@ -295,7 +295,7 @@ static void fill(struct guest *g, uint64_t bytes)
 	}
 }
 
-TEST(whoever_wants_is_in_a_set_within_the_bound)
+TEST(a_tenant_that_wants_its_memory_is_in_a_set_within_the_bound)
 {
 	unsigned rounds = test_histories(12);
 

@@ -244,7 +244,7 @@ static const struct seat *look_at_each(const struct binding *b)
 	return NULL;
 }
 
-TEST(the_index_finds_what_a_look_at_each_seat_finds)
+TEST(the_index_finds_the_same_as_a_search_of_all_seats)
 {
 	uint32_t found = 0, missed = 0;
 

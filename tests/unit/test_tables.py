@@ -87,7 +87,7 @@ class Tables(unittest.TestCase):
         self.assertRegex(text, r"local:\n\t\*;\n")
         return set(re.findall(r"\t(\w+);", text))
 
-    def test_a_map_exports_what_the_driver_of_that_version_has(self):
+    def test_a_map_exports_the_functions_of_the_driver_of_that_version(self):
         old, new = self.exports("cuda", "12.9"), self.exports("cuda", "13.0")
         self.assertEqual((len(old), len(new)), (655, 672))
         self.assertIn("cuCtxGetDevice", old)

@@ -219,7 +219,7 @@ TEST(work_for_which_its_tenant_was_halted_hangs_until_it_ends)
 }
 
 /* The row says of its work, not of its request, while that outlasts its turn. */
-TEST(who_computes_beside_its_request_waits_still)
+TEST(a_tenant_that_computes_beside_its_request_still_waits)
 {
 	begin();
 	figures.waiting = 1;
@@ -250,7 +250,7 @@ static void restart(uint32_t kind)
 	waits_tell(d, told, NULL);
 }
 
-TEST(what_a_meted_before_told_of_is_over_when_its_guests_have_said_so)
+TEST(a_wait_that_an_earlier_meted_told_of_is_over_when_its_guests_have_said_so)
 {
 	begin();
 	restart(HOST_WAITS_MEMORY);
@@ -275,7 +275,7 @@ TEST(what_a_meted_before_told_of_is_over_when_its_guests_have_said_so)
 	end();
 }
 
-TEST(work_of_which_a_meted_before_told_that_it_hangs_goes_on_while_its_gate_closes)
+TEST(work_that_an_earlier_meted_called_hanging_still_hangs_while_its_gate_closes)
 {
 	begin();
 	restart(HOST_HANGS);
@@ -291,7 +291,7 @@ TEST(work_of_which_a_meted_before_told_that_it_hangs_goes_on_while_its_gate_clos
 	end();
 }
 
-TEST(of_whom_nobody_has_to_be_told_there_are_events)
+TEST(a_tenant_of_no_pod_has_events_and_nobody_is_told)
 {
 	begin();
 	tenant->pods = false;
@@ -335,7 +335,7 @@ TEST(an_event_says_how_a_wait_has_ended)
 }
 
 /* In its turns it has been found to end late before that: a kernel of some seconds hangs not. */
-TEST(events_tell_what_hangs_as_ps_does_and_its_end)
+TEST(events_report_hanging_work_as_ps_does_and_its_end)
 {
 	begin();
 	figures.gate = WIRE_GATE_CLOSING;
@@ -354,7 +354,7 @@ TEST(events_tell_what_hangs_as_ps_does_and_its_end)
 	end();
 }
 
-TEST(who_could_not_be_told_is_told_later_and_the_event_is_there_once)
+TEST(a_pod_that_could_not_be_told_is_told_later_and_the_event_is_there_once)
 {
 	begin();
 	refuses = true;

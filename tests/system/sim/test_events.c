@@ -290,7 +290,7 @@ TEST(a_host_function_may_wait_for_another_threads_work)
 
 /* ---- words of memory ------------------------------------------------------------------------ */
 
-TEST(a_stream_waits_for_what_another_writes)
+TEST(a_stream_waits_for_a_value_that_another_writes)
 {
 	struct sim sim = sim_begin();
 	CUdeviceptr words = sim_words(4, 0), sum = sim_words(1, 0);
