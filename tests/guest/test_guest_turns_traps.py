@@ -55,10 +55,12 @@ def finish(*traps, rounds=ROUNDS, found=True):
         print(f"{traps}: found {log.count('tenant.awaits')} times, beside {log.count('tenant.beside')} times")
 
 
-def finishes(trap, devices=1, rounds=ROUNDS):
+def finishes(trap, devices=1, rounds=ROUNDS, moves=False):
     with Node("1GiB", METE_SIM_DEVICES=f"{devices}xT4") as node:
         beside = Beside(node, devices)
         made = node.admin.tenant(name=trap, escalate="kill", device=",".join(map(str, range(devices))))
+        if moves:
+            node.admin.set(made.tenant, "swap", "auto")
         program = subprocess.Popen([TRAPS, trap, str(rounds * SCALE)], env=node.guest_environment(made), text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = program.communicate(timeout=PATIENCE)
@@ -194,6 +196,10 @@ def test_a_kernel_that_waits_for_events_of_three_threads_ends():
 
 def test_host_functions_that_wait_for_memory_end():
     finishes("chain", rounds=10)
+
+
+def test_host_functions_that_wait_for_memory_that_moves_end():
+    finishes("chain", rounds=10, moves=True)
 
 
 def test_a_graph_with_memory_whose_host_node_waits_ends():
