@@ -49,16 +49,23 @@ struct traps g = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void open_driver(void)
 {
+	static const struct {
+		const char *name;
+		void **at;
+	} functions[] = {
+#define ROW(symbol) {#symbol, (void **)&g.symbol},
+		FUNCTIONS(ROW)
+#undef ROW
+	};
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
 
 	if (!driver)
 		fail("%s", dlerror());
-#define LOAD(symbol)                                                                               \
-	*(void **)&g.symbol = dlsym(driver, #symbol);                                              \
-	if (!g.symbol)                                                                             \
-		fail("no " #symbol);
-	FUNCTIONS(LOAD)
-#undef LOAD
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
+		*functions[i].at = dlsym(driver, functions[i].name);
+		if (!*functions[i].at)
+			fail("no %s", functions[i].name);
+	}
 	ok(g.cuInit(0));
 }
 

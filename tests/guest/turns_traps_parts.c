@@ -176,8 +176,12 @@ static void answer(uint32_t number)
 
 void trap_mate(void)
 {
+	const char *word = getenv("METE_TRAP_WORD");
+
+	if (!word)
+		fail("METE_TRAP_WORD is not set");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	share_word(atoi(getenv("METE_TRAP_WORD")));
+	share_word(atoi(word));
 	for (uint32_t number = 2;; number += 2)
 		answer(number);
 }
