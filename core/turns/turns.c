@@ -108,15 +108,18 @@ static void join_governed(struct turns_seat *s, uint64_t now_ns)
 }
 
 /* It still owes what it owed, but is not owed what it had saved up. */
-static void come_back(struct turns_seat *s, const struct turns_seat *before)
+static void come_back(struct turns_seat *s, const struct turns_seat *before, uint64_t now_ns)
 {
 	if (!before->left_ns)
 		return;
-	s->owed = before->owed;
-	s->virtual_ns += s->owed;
+	s->owed_ns = before->owed_ns;
+	s->virtual_ns += turns_seat_virtual(s, s->owed_ns);
 	s->allowance = before->left_allowance;
 	s->allowance_at_ns = before->left_ns;
 	s->unpaid = before->unpaid;
+	s->floor = before->floor;
+	s->floor_at_ns = before->left_ns;
+	turns_seat_floor(s, false, now_ns);
 }
 
 void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_device *d, void *owner,
@@ -142,7 +145,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 		.allowance = (int64_t)(d->turns->tuning.burst_ns * MILLI),
 	};
 	list_init(&s->along);
-	come_back(s, &before);
+	come_back(s, &before, now_ns);
 	settle_equal(d, now_ns);
 	insert_in_order(t, s);
 	list_append(&d->seats, &s->of_device);
@@ -156,7 +159,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 		/* If turns began with its coming, govern_seat() has closed open gates alone. */
 		join_governed(s, now_ns);
 	}
-	s->owed = 0;
+	s->owed_ns = 0;
 	recap_equal(d, now_ns);
 }
 
@@ -166,8 +169,9 @@ static void leave_behind(struct turns_seat *s, uint64_t now_ns)
 	int64_t ahead = s->device->governed ? (int64_t)(s->virtual_ns - s->device->clock) : 0;
 
 	turns_seat_allow(s, now_ns);
+	turns_seat_floor(s, false, now_ns);
 	s->left_ns = now_ns;
-	s->owed = ahead > 0 ? (uint64_t)ahead : 0;
+	s->owed_ns = ahead > 0 ? turns_seat_real(s, (uint64_t)ahead) : 0;
 	s->left_allowance = s->allowance;
 }
 
@@ -203,17 +207,19 @@ void turns_leave(struct turns_seat *s, uint64_t now_ns)
 
 /* ---- shares ---------------------------------------------------------------------------------- */
 
-/* Debts and credits from its former share now count for at most one turn. */
-static void forgive(struct turns_seat *s)
+/* It still owes the time that it owed with its former share: otherwise each change would be a turn
+ * for nothing. What it is owed from then counts for at most one turn. */
+static void carry_over(struct turns_seat *s, uint32_t former_weight)
 {
 	int64_t turn = (int64_t)turns_seat_virtual(s, s->device->turn_ns);
 	int64_t ahead = (int64_t)(s->virtual_ns - s->device->clock);
 
-	if (ahead > turn)
-		s->virtual_ns = s->device->clock + (uint64_t)turn;
+	ahead = ahead * former_weight / s->tenant->share.weight;
 	if (ahead < -turn)
-		s->virtual_ns = s->device->clock - (uint64_t)turn;
-	s->floor = 0;
+		ahead = -turn;
+	s->virtual_ns = s->device->clock + (uint64_t)ahead;
+	if (s->floor > 0)
+		s->floor = 0;
 }
 
 static void change_share(struct turns_seat *s, const struct turns_share *share, uint64_t now_ns)
@@ -225,12 +231,13 @@ static void change_share(struct turns_seat *s, const struct turns_share *share, 
 	turns_settle(s, now_ns);
 	turns_seat_entitle(s, s->entitling, now_ns);
 	turns_seat_allow(s, now_ns);
+	turns_seat_floor(s, true, now_ns);
 	turns_line_remove(s);
 	turns_seat_deactivate(s, false);
 	turns_device_add_share(s, -1);
 	*own = *share;
 	turns_device_add_share(s, 1);
-	forgive(s);
+	carry_over(s, before.weight);
 	if (active)
 		turns_seat_activate(s);
 	if (lined)

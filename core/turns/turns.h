@@ -44,7 +44,8 @@
  *  3. while a seat that may run stands in line, its device is not idle: a gate is open or draining
  *     there, or other devices of the tenant whose turn begins or ends are being drained;
  *  4. each seat that always wants to run gets what its weight, guarantee and cap say, at any time
- *     to within one turn plus one over-run;
+ *     to within one turn plus one over-run. What it owes is owed for as long when its share is set,
+ *     and by its next process;
  *  5. a seat's gate is opened in its own turn only once its cap has paid for what it was charged.
  *     It may be let in for another tenant's drain (law 13) before: as long as what it had by such
  *     openings, less what its cap has paid since then, is two turns' length at most. So it never
@@ -320,8 +321,8 @@ struct turns_seat {
 	struct turns_node due_node, line_node, timer;
 	/* Of a seat that has left, until it comes back: */
 	uint64_t left_ns;	/* 0: it was never there */
-	uint64_t owed;		/* in virtual time: what it had beyond its part, */
-	int64_t left_allowance; /* and what it had left of its cap (`unpaid` stays, too) */
+	uint64_t owed_ns;	/* what it had beyond its part, */
+	int64_t left_allowance; /* and what it had left of its cap (`unpaid` and `floor` stay) */
 };
 
 void turns_init(struct turns *turns, const struct turns_tuning *tuning);

@@ -41,6 +41,11 @@ uint64_t turns_seat_virtual(const struct turns_seat *s, uint64_t ns)
 	return ns * WEIGHT_UNIT / s->tenant->share.weight;
 }
 
+uint64_t turns_seat_real(const struct turns_seat *s, uint64_t virtual_ns)
+{
+	return virtual_ns * s->tenant->share.weight / WEIGHT_UNIT;
+}
+
 /* A debt is bounded. After a rest, at most one turn of what it is owed remains, and under a cap
  * a few turns: time that the cap denies is not saved up, but the seat keeps its place in the
  * line. */
@@ -166,13 +171,16 @@ static void owe(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
 {
 	uint64_t span = least(now_ns - s->floor_at_ns, longest_span);
 	int64_t bound = (int64_t)(FLOOR_TURNS * s->device->turns->tuning.turn_ns * MILLI);
+	/* What it has while nobody else wants the device is not held against it. A long kernel is.
+	 */
+	int64_t debt = bound + (int64_t)(s->tenant->overrun_ns * MILLI);
 
 	s->floor_at_ns = now_ns;
 	s->floor += (int64_t)(span * floor_rate(s)) - (int64_t)(charged_ns * MILLI);
 	if (s->floor > bound)
 		s->floor = bound;
-	if (s->floor < -bound)
-		s->floor = -bound;
+	if (s->floor < -debt)
+		s->floor = -debt;
 }
 
 void turns_seat_floor(struct turns_seat *s, bool wanted, uint64_t now_ns)

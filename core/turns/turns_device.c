@@ -53,7 +53,7 @@ static void govern_seat(struct turns_seat *s, uint64_t now_ns)
 	struct turns_tenant *t = s->tenant;
 
 	s->settled_ns = s->floor_at_ns = now_ns;
-	s->virtual_ns = s->device->clock + s->owed;
+	s->virtual_ns = s->device->clock + turns_seat_virtual(s, s->owed_ns);
 	if (s->gate != TURNS_OPENED)
 		return;
 	/* Time on an open device is not a rest: what it is owed is not cut. */

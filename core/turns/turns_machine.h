@@ -44,6 +44,7 @@ void turns_seat_deactivate(struct turns_seat *s, bool rests);
 void turns_seat_excuse(struct turns_seat *s, uint64_t now_ns);
 /* Converts an amount of its own time to virtual time. */
 uint64_t turns_seat_virtual(const struct turns_seat *s, uint64_t ns);
+uint64_t turns_seat_real(const struct turns_seat *s, uint64_t virtual_ns); /* and back */
 void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns);
 /* When it may run: 0 or now_ns: at once. */
 uint64_t turns_seat_released(struct turns_seat *s, uint64_t now_ns);

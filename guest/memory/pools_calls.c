@@ -369,7 +369,7 @@ static noinline_ CUresult free_async_odd(struct pointer entry, const struct pool
 
 	changes_begin();
 	if (entry.kind == MEMORY_MOVABLE)
-		r = movable_free(&entry);
+		r = movable_free_in(&entry, q->stream, q->own);
 	/* For the program this is plain memory, but the driver may refuse to free managed memory in
 	 * this way. */
 	else if (entry.kind == MEMORY_OVERSIZE && !capturing(q->stream, q->own))

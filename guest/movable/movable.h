@@ -42,6 +42,8 @@ must_check CUresult movable_allocate(const struct memory_place *place, struct me
 
 /* Frees what was remembered as `entry`, as the driver would: after the work in progress. */
 must_check CUresult movable_free(const struct pointer *entry);
+/* After the work in a stream; `own`: stream 0 is the thread's. */
+must_check CUresult movable_free_in(const struct pointer *entry, CUstream stream, bool own);
 
 /* The allocation around an address, on the device or not. */
 must_check bool movable_find(uint64_t address, struct movable_seen *ret_seen);

@@ -202,3 +202,18 @@ CUresult movable_free(const struct pointer *entry)
 		movable_reap();
 	return movable_free_at(entry->address);
 }
+
+/* The driver waits for nothing here: of memory that is not a pool's the program knows that nobody
+ * uses it. What is in the stream may do so all the same. All else of the context is not waited for:
+ * it may wait for this thread. */
+CUresult movable_free_in(const struct pointer *entry, CUstream stream, bool own)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (capture_open())
+		return free_later(entry);
+	if (!(entry->owner & BLOCKS_LEAVING))
+		r = driver_call(own ? real(cuStreamSynchronize_ptsz)(stream)
+				    : real(cuStreamSynchronize)(stream));
+	return r == CUDA_SUCCESS ? movable_free_at(entry->address) : r;
+}

@@ -55,10 +55,12 @@ def finish(*traps, rounds=ROUNDS, found=True):
         print(f"{traps}: found {log.count('tenant.awaits')} times, beside {log.count('tenant.beside')} times")
 
 
-def finishes(trap, devices=1, rounds=ROUNDS):
+def finishes(trap, devices=1, rounds=ROUNDS, moves=False):
     with Node("1GiB", METE_SIM_DEVICES=f"{devices}xT4") as node:
         beside = Beside(node, devices)
         made = node.admin.tenant(name=trap, escalate="kill", device=",".join(map(str, range(devices))))
+        if moves:
+            node.admin.set(made.tenant, "swap", "auto")
         program = subprocess.Popen([TRAPS, trap, str(rounds * SCALE)], env=node.guest_environment(made), text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = program.communicate(timeout=PATIENCE)
@@ -178,6 +180,74 @@ def test_a_kernel_that_waits_for_a_forked_child_ends():
 
 def test_a_program_that_is_stopped_and_continued_ends():
     finishes("stopped", rounds=10)
+
+
+def test_streams_that_hand_a_word_to_each_other_in_batches_end():
+    finishes("batch", rounds=10)
+
+
+def test_a_grid_whose_blocks_wait_for_the_host_again_and_again_ends():
+    finishes("grid", rounds=5)
+
+
+def test_a_kernel_that_waits_for_events_of_three_threads_ends():
+    finishes("events", rounds=10)
+
+
+def test_host_functions_that_wait_for_memory_end():
+    finishes("chain", rounds=10)
+
+
+def test_host_functions_that_wait_for_memory_that_moves_end():
+    finishes("chain", rounds=10, moves=True)
+
+
+def test_a_graph_with_memory_whose_host_node_waits_ends():
+    finishes("graph_memory", rounds=10)
+
+
+def test_callbacks_whose_successors_another_thread_launches_end():
+    finishes("callbacks", rounds=10)
+
+
+def test_a_kernel_that_waits_for_copies_which_wait_for_their_bytes_ends():
+    finishes("copies", rounds=10)
+
+
+def test_kernels_in_threads_own_default_streams_end():
+    finishes("per_thread", rounds=10)
+
+
+def test_a_kernel_that_waits_for_an_alarms_launches_ends():
+    finishes("alarm", rounds=10)
+
+
+def test_a_kernel_that_waits_for_bytes_of_a_process_without_the_driver_ends():
+    finishes("pipes", rounds=10)
+
+
+def test_streams_of_two_processes_that_wait_for_each_others_values_end():
+    finishes("mates", rounds=10)
+
+
+def test_a_server_whose_child_has_the_context_ends():
+    finishes("server", rounds=10)
+
+
+def test_children_that_begin_with_the_driver_and_end_go_on():
+    finishes("children", rounds=5)
+
+
+def test_streams_of_two_tenants_that_wait_for_each_others_values_end():
+    finish("value_here", "value_there", found=False)
+
+
+def test_streams_of_two_tenants_that_are_ahead_with_values_end():
+    finish("ahead_here", "ahead_there", found=False)
+
+
+def test_streams_of_two_tenants_that_wait_for_values_in_memory_of_the_device_end():
+    finish("value_lends", "value_borrows", found=False)
 
 
 def test_two_tenants_that_ask_and_answer_end():

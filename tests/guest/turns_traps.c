@@ -16,7 +16,6 @@
  * the simulated one. Rounds begin at random: the gate may close anywhere in them.
  */
 #include <dlfcn.h>
-#include <dlfcn.h>
 #include <poll.h>
 #include <string.h>
 
@@ -50,16 +49,23 @@ struct traps g = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void open_driver(void)
 {
+	static const struct {
+		const char *name;
+		void **at;
+	} functions[] = {
+#define ROW(symbol) {#symbol, (void **)&g.symbol},
+		FUNCTIONS(ROW)
+#undef ROW
+	};
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
 
 	if (!driver)
 		fail("%s", dlerror());
-#define LOAD(symbol)                                                                               \
-	*(void **)&g.symbol = dlsym(driver, #symbol);                                              \
-	if (!g.symbol)                                                                             \
-		fail("no " #symbol);
-	FUNCTIONS(LOAD)
-#undef LOAD
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
+		*functions[i].at = dlsym(driver, functions[i].name);
+		if (!*functions[i].at)
+			fail("no %s", functions[i].name);
+	}
 	ok(g.cuInit(0));
 }
 
@@ -88,6 +94,14 @@ static void make_word(void)
 	memset(memory, 0, 4096);
 	g.word = memory;
 	ok(g.cuMemHostGetDevicePointer_v2(&g.address, memory, 0));
+}
+
+void traps_start(int devices)
+{
+	open_driver();
+	for (int n = devices - 1; n >= 0; n--)
+		open_device(n);
+	make_word();
 }
 
 void traps_launch(int n, int stream, CUfunction kernel, uint32_t value)
@@ -169,10 +183,8 @@ int main(int argc, char **argv)
 	if (!trap)
 		fail("usage: turns_traps TRAP ROUNDS");
 	g.slow = getenv("METE_TRAP_SLOW") ? strtoul(getenv("METE_TRAP_SLOW"), NULL, 10) : 1;
-	open_driver();
-	for (int n = trap->devices - 1; n >= 0; n--)
-		open_device(n);
-	make_word();
+	if (trap->devices)
+		traps_start(trap->devices);
 	rounds = (unsigned)strtoul(argv[2], NULL, 10);
 	for (g.round = 1; rounds ? g.round <= rounds : !has_ended(); g.round++) {
 		traps_pause();

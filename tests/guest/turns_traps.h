@@ -63,6 +63,13 @@
 	X(cuGraphAddNode)                                                                          \
 	X(cuGraphConditionalHandleCreate)                                                          \
 	X(cuLaunchCooperativeKernel)                                                               \
+	X(cuStreamBatchMemOp_v2)                                                                   \
+	X(cuEventQuery)                                                                            \
+	X(cuGraphAddMemAllocNode)                                                                  \
+	X(cuGraphAddMemFreeNode)                                                                   \
+	X(cuMemcpyHtoD_v2)                                                                         \
+	X(cuLaunchKernel_ptsz)                                                                     \
+	X(cuStreamSynchronize_ptsz)                                                                \
 	X(cuLaunchKernel)
 
 enum { DEVICES = 2, STREAMS = 2 };
@@ -85,6 +92,9 @@ struct traps {
 };
 
 extern struct traps g;
+
+/* Opens the driver, so many devices and the word. */
+void traps_start(int devices);
 
 void traps_launch(int device, int stream, CUfunction kernel, uint32_t value);
 /* One more context of a device, with a stream. */

@@ -6,6 +6,8 @@
 
 #include "tests/guest/turns_traps.h"
 
+enum { AHEAD = 4 };
+
 /* ---- those that wait for another tenant --------------------------------------------------- */
 
 const char *traps_meeting_place(void)
@@ -121,6 +123,59 @@ void trap_meets_there(void)
 		met = map_words();
 	met_as = 4;
 	meet(met, met_as, g.round);
+}
+
+/* Streams hand a value to each other, and every so many rounds the program waits for its own. */
+static void hand(unsigned rounds)
+{
+	CUstream stream = g.device[0].stream[0];
+
+	ok(g.cuStreamWriteValue32_v2(stream, met + met_as, g.round, 0));
+	ok(g.cuStreamWaitValue32_v2(stream, met + (met_as ^ 4), g.round, CU_STREAM_WAIT_VALUE_GEQ));
+	traps_launch(0, 0, g.device[0].spend, 100000);
+	if (g.round % rounds == 0)
+		ok(g.cuStreamSynchronize(stream));
+}
+
+void trap_value_here(void)
+{
+	if (!met)
+		met = map_words();
+	hand(1);
+}
+
+void trap_value_there(void)
+{
+	met_as = 4;
+	trap_value_here();
+}
+
+void trap_ahead_here(void)
+{
+	if (!met)
+		met = map_words();
+	hand(AHEAD);
+}
+
+void trap_ahead_there(void)
+{
+	met_as = 4;
+	trap_ahead_here();
+}
+
+void trap_value_lends(void)
+{
+	if (!met)
+		met = lend_words();
+	hand(1);
+}
+
+void trap_value_borrows(void)
+{
+	if (!met)
+		met = borrow_words();
+	met_as = 4;
+	hand(1);
 }
 
 /* ---- those that take more ---------------------------------------------------------------- */
