@@ -44,6 +44,7 @@ void admin_leave(struct admin *a)
 		return;
 	list_remove(&a->link);
 	admin_stop_listing(a);
+	admin_stop_awaiting(a);
 	if (a->user)
 		a->user->admins--;
 	else
@@ -338,7 +339,10 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		admin_list(a, m->id, &m->list);
 		break;
 	case WIRE_events_ask:
-		admin_events(a, m->id, &m->events_ask);
+		admin_events(a, m->id, m->events_ask.after);
+		break;
+	case WIRE_events_await:
+		admin_events_await(a, m->id, m->events_await.after);
 		break;
 	case WIRE_gate_set:
 		on_gate_set(a, m->id, &m->gate_set);

@@ -213,7 +213,8 @@ int restore_open(struct daemon *d, struct fault *why)
 		past_done(&past);
 		return r;
 	}
-	d->tenants.last_id = (uint32_t)past.last_tenant;
+	if (past.last_tenant > d->tenants.last_id) /* of which events tell */
+		d->tenants.last_id = (uint32_t)past.last_tenant;
 	past_settle(&past);
 	for (size_t i = 0; i < past.count; i++) {
 		if (past.records[i].text && record_is(past.records[i].text, "tenant"))
