@@ -87,11 +87,12 @@ int events_main(const struct cli_call *call)
 	r = print_all(&order, &why);
 	if (r < 0)
 		return cli_fail(call, 1, &why);
-	if (r == ADMIN_ABSENT)
-		fputs("mete events: no meted is running; the next one tells what has happened "
-		      "before it, too\n",
-		      stderr);
-	else if (!order.printed && !order.json)
+	if (r == ADMIN_ABSENT) {
+		r = events_read_kept(&order);
+		fprintf(stderr, "mete events: no meted is running%s\n",
+			r == 0 ? ": this is what the last one has told" : "");
+	}
+	if (r == 0 && !order.printed && !order.json)
 		say_nothing(&order);
 	return 0;
 }

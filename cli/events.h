@@ -22,5 +22,9 @@ struct events_order {
 must_check int events_reach(struct events_order *order, struct fault *why);
 /* Reads the answer to a request of either kind, and prints what was asked for. */
 must_check int events_read(struct events_order *order, struct fault *why);
+/* Prints one if it was asked for. */
+void events_take(struct events_order *order, const struct wire_event_row *event);
+/* Reads what the user's own meted, which has ended, has left. ADMIN_ABSENT: nothing. */
+must_check int events_read_kept(struct events_order *order);
 /* Reads what happens as it happens. 0: nobody reads what we print. */
 must_check int events_follow(struct events_order *order, struct fault *why);

@@ -60,20 +60,24 @@ static void print(const struct events_order *order, const struct wire_event_row 
 	putchar('\n');
 }
 
+void events_take(struct events_order *order, const struct wire_event_row *event)
+{
+	order->after = event->number;
+	note_name(order, event);
+	if (!is_meant(order, event))
+		return;
+	print(order, event);
+	order->printed = true;
+}
+
 int events_read(struct events_order *order, struct fault *why)
 {
 	struct admin *admin = &order->remote.admin;
 	struct wire_message answer = {0};
 	int r = admin_next(admin, &answer, why);
 
-	for (; r == 0 && answer.code == WIRE_event_row; r = admin_next(admin, &answer, why)) {
-		order->after = answer.event_row.number;
-		note_name(order, &answer.event_row);
-		if (!is_meant(order, &answer.event_row))
-			continue;
-		print(order, &answer.event_row);
-		order->printed = true;
-	}
+	for (; r == 0 && answer.code == WIRE_event_row; r = admin_next(admin, &answer, why))
+		events_take(order, &answer.event_row);
 	if (r < 0 && answer.code == WIRE_refused && answer.refused.code == WIRE_REFUSED_UNKNOWN)
 		return fault_set(why, -ENOTSUP,
 				 "this meted is older than this mete, and keeps no events");

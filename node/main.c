@@ -38,7 +38,7 @@
 #include "node/peers/flow.h"
 #include "node/state/absent.h"
 #include "node/state/events_file.h"
-#include "node/state/journal.h"
+#include "base/journal.h"
 #include "node/state/restore.h"
 #include "node/tenants/tenant.h"
 #include "node/time/gate.h"

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A record, in the journal's form:
+ * A record, in the journal's form, in one line:
  *
- *	event number=17 at=1790000000000000000 kind=9 tenant=3 owner=1000 user=1000 outermost=3
- *device=GPU-... name=job said=%..
+ *	event number=17 at=1790000000000000000 kind=9 tenant=3 owner=1000 user=1000
+ *	      outermost=3 index=0 device=GPU-... name=job said=%xx..
  *
- * A device is written as its UUID, as another one may have its index after a restart.
+ * A device is written as its UUID, as another one may have its index after a restart; and with its
+ * index for cli/events_kept.c, which reads the file where no meted runs.
  */
 #include "node/state/events_file.h"
 
 #include <string.h>
 
 #include "node/events.h"
-#include "node/state/journal.h"
-#include "node/state/record.h"
+#include "base/journal.h"
+#include "base/record.h"
 #include "wire/wire.h"
 
 struct events_file {
@@ -32,8 +33,10 @@ static void write_event(struct record *record, const struct daemon *d, const str
 	record_number(record, "owner", event->owner);
 	record_number(record, "user", event->whose.user);
 	record_number(record, "outermost", event->whose.tenant);
-	if (event->device < d->devices)
+	if (event->device < d->devices) {
+		record_number(record, "index", event->device);
 		record_value(record, "device", d->device[event->device].info->uuid_text);
+	}
 	record_value(record, "name", event->name);
 	record_value(record, "said", event->said);
 }

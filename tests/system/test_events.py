@@ -180,6 +180,26 @@ def test_events_outlive_meted_and_nobody_else_reads_or_writes_them():
         assert [row["kind"] for row in told] == ["began"] and "journal.cut" in meted.log(), meted.log()
 
 
+def test_what_a_meted_has_told_is_read_when_it_has_ended():
+    """A user's own ends with its last tenant."""
+    with Machine() as meted:
+        admin = Admin(meted.place)
+        made = admin.ask("tenant_new", name="job\x1b[2J, a = 50 %", memory="256MiB", device="1")
+        admin.ask("device_cordon", device="1", on=1)
+        admin.ask("device_cordon", device="1", on=0)
+        told = meted.told()
+        admin.close()
+        assert meted.wait() == 0
+        command, environment = meted.command("--json")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 and done.stderr == "mete events: no meted is running: this is what the last one has told\n", done
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert rows[:-1] == told and rows[-1]["kind"] == "left" and told[1]["device"] == 1, (rows, told)
+        command, environment = meted.command("--tenant", str(made.tenant))
+        assert len(subprocess.run(command, env=environment, capture_output=True, text=True).stdout.splitlines()) == 2
+        assert "nothing is told of a tenant 'nobody'" in meted.nothing("--tenant", "nobody")
+
+
 def test_mistakes_are_said_and_no_meted_has_no_events():
     with Machine() as meted:
         for words, sentence in ((["train"], "'train': events takes no arguments; --tenant names a tenant"), (["--format", "xml"], "--format 'xml': accepted are lines and json"),
@@ -190,9 +210,8 @@ def test_mistakes_are_said_and_no_meted_has_no_events():
             assert done.returncode == 2 and sentence in done.stderr, done
         meted.process.terminate()
         meted.wait()
-        command, environment = meted.command()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0 and done.stdout == "" and "no meted is running; the next one tells what has happened before it" in done.stderr, done
+        os.unlink(meted.place + "/events")
+        assert meted.nothing() == "mete events: no meted is running\n"
 
 
 if __name__ == "__main__":
