@@ -409,6 +409,17 @@ static void stop(struct daemon *d)
 		close(d->lock_fd);
 }
 
+static void say_began(struct daemon *d)
+{
+	char found[60] = "";
+
+	if (d->tenants.count)
+		snprintf(found, sizeof(found), ", and found %u tenant%s", d->tenants.count,
+			 d->tenants.count == 1 ? "" : "s");
+	events_meted(d, HAPPENED_BEGAN, "meted %s began as process %d%s", METE_VERSION,
+		     (int)getpid(), found);
+}
+
 /* The exit status of what only prints. */
 static int printed(void)
 {
@@ -465,9 +476,7 @@ int main(int argc, char **argv)
 	if (r == 0) {
 		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,
 			 (int)getpid(), daemon.place, daemon.devices);
-		events_meted(&daemon, HAPPENED_BEGAN,
-			     "meted %s began as process %d, and found %u tenants", METE_VERSION,
-			     (int)getpid(), daemon.tenants.count);
+		say_began(&daemon);
 		notify_send("READY=1");
 		loop_run(&daemon.loop);
 	} else {

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """mete why: what a tenant waits for, in sentences. argv[1]: the build folder."""
+import os
 import re
+import signal
 
 from mete import *
 from meted import until
@@ -50,6 +52,17 @@ def test_a_tenant_that_waits_for_its_memory_is_told_whose_can_leave():
         said = says(node, "it (tenant 3) on GPU 0: waits for its memory", "other (tenant 2) holds", "can leave.", "`mete suspend` of one makes room at once.")
         assert re.search(r"other \(tenant 2\) holds 0\.\d+ GiB of it, of which 0\.\d+ GiB can leave\.\n", said), said
         assert re.search(r"fixed \(tenant 1\) holds 0\.\d+ GiB of it, which cannot leave\.\n", said), said
+
+
+def test_a_tenant_whose_memory_has_room_and_is_on_its_way_is_told_so():
+    """Its program is stopped, so that it stays on its way."""
+    with Node(METE_SIM_DEVICES="1xSIM") as node:
+        program = steady(node, "it", "--swap", "auto", memory="100M")
+        assert node.mete("suspend", "it").returncode == 0
+        os.killpg(program.pid, signal.SIGSTOP)
+        assert node.mete("resume", "it").returncode == 0
+        said = says(node, "it (tenant 1) on GPU 0: waits for its memory", "  There is room for it: it comes back as soon as it has been moved.\n")
+        assert "mete suspend" not in said, said
 
 
 def test_a_suspended_tenant_is_told_how_it_can_go_on():

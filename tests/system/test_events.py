@@ -81,6 +81,8 @@ def test_what_happened_to_a_tenant_is_told_in_its_order():
         assert [row["kind"] for row in meted.told("--tenant", "1")] == ["came", "refused", "set", "suspended", "resumed"], meted.told()
         leaver.close()
         until(lambda: [row["kind"] for row in meted.told("--tenant", "other")] == ["came", "left"])
+        assert meted.told("--tenant", "other")[1]["said"] == "ended; no process of it has used a GPU"
+        assert told[0]["said"].endswith(f"began as process {meted.process.pid}"), told[0]
         guest.close()
         admin.close()
 
