@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "node/peers/admin_events.h"
@@ -165,6 +166,17 @@ void events_meted(struct daemon *d, enum happened kind, const char *format, ...)
 	va_start(arguments, format);
 	add(d, &like, format, arguments);
 	va_end(arguments);
+}
+
+void events_began(struct daemon *d)
+{
+	char found[60] = "";
+
+	if (d->tenants.count)
+		snprintf(found, sizeof(found), ", and found %u tenant%s", d->tenants.count,
+			 d->tenants.count == 1 ? "" : "s");
+	events_meted(d, HAPPENED_BEGAN, "meted %s began as process %d%s", METE_VERSION,
+		     (int)getpid(), found);
 }
 
 const struct event *events_after(const struct daemon *d, uint64_t number)

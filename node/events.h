@@ -38,6 +38,9 @@ void events_device(struct daemon *d, uint32_t device, enum happened kind, const 
 /* Of meted itself. */
 void events_meted(struct daemon *d, enum happened kind, const char *format, ...) printf_like(3, 4);
 
+/* We begin. */
+void events_began(struct daemon *d);
+
 /* Of a meted before this one. Its numbers come before those that are given out from now on: an
  * event with another number is left out. */
 void events_bring_back(struct daemon *d, const struct event *like, const char *said);

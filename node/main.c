@@ -409,17 +409,6 @@ static void stop(struct daemon *d)
 		close(d->lock_fd);
 }
 
-static void say_began(struct daemon *d)
-{
-	char found[60] = "";
-
-	if (d->tenants.count)
-		snprintf(found, sizeof(found), ", and found %u tenant%s", d->tenants.count,
-			 d->tenants.count == 1 ? "" : "s");
-	events_meted(d, HAPPENED_BEGAN, "meted %s began as process %d%s", METE_VERSION,
-		     (int)getpid(), found);
-}
-
 /* The exit status of what only prints. */
 static int printed(void)
 {
@@ -476,7 +465,7 @@ int main(int argc, char **argv)
 	if (r == 0) {
 		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,
 			 (int)getpid(), daemon.place, daemon.devices);
-		say_began(&daemon);
+		events_began(&daemon);
 		notify_send("READY=1");
 		loop_run(&daemon.loop);
 	} else {

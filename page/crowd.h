@@ -14,8 +14,8 @@
 
 enum {
 	CROWD_TICK_MS = 1000,
-	CROWD_VIEWERS_EACH = 4,	 /* of a user of the cluster: many may come from one proxy */
-	CROWD_QUIET_TICKS = 10,	 /* after so many without a change a comment says that we live */
+	CROWD_VIEWERS_EACH = 4, /* of a user of the cluster: many may come from one proxy */
+	CROWD_QUIET_TICKS = 10, /* after so many without a change a comment says that we live */
 };
 
 struct crowd;

@@ -15,7 +15,6 @@
 #include "node/events.h"
 #include "base/journal.h"
 #include "base/record.h"
-#include "wire/wire.h"
 
 struct events_file {
 	struct journal journal;
