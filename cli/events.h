@@ -11,8 +11,8 @@ struct events_order {
 	const char *tenant; /* NULL: all events */
 	uint64_t since_ns;  /* of the machine's clock */
 	bool json;
-	uint64_t after; /* the number of the last event that was read */
-	bool printed;
+	uint64_t after;		 /* the number of the last event that was read */
+	bool printed, unwritten; /* the output takes no more */
 	/* Of tenants that were told of, for one that is misspelt. */
 	char name[EVENTS_NAMES][WIRE_TEXT_MAX + 1];
 	uint32_t names;

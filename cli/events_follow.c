@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/events.h"
 
 enum {
@@ -37,7 +38,8 @@ static int print_new(struct events_order *order, int *asked, struct fault *why)
 {
 	int r = events_read(order, why);
 
-	if (r == 0 && fflush(stdout) != 0)
+	order->unwritten = r == 0 && fflush(stdout) != 0;
+	if (order->unwritten)
 		return fault_set(why, -EIO, "its output cannot be written: %s", strerror(errno));
 	return r < 0 || --*asked ? r : ask(order, why);
 }
@@ -71,8 +73,10 @@ struct following {
  * but a meted that is not there. */
 static bool comes_back(const struct events_order *order, const struct following *f, int r)
 {
+	if (order->unwritten || r == -ENOTSUP)
+		return false;
 	if (order->remote.node)
-		return f->reached && r != -ENOTSUP && r != -EIO;
+		return f->reached;
 	return r == ADMIN_ABSENT || r == -ECONNRESET || r == -EPIPE || r == -ECONNREFUSED;
 }
 
@@ -85,6 +89,7 @@ static void say_gone(const struct events_order *order, struct following *f, int 
 		best_effort(fault_set(&said, r, "%s: waiting until it is back", why->text));
 	else if (f->reached)
 		best_effort(fault_set(&said, r, "meted has ended: waiting until it is back"));
+	text_make_plain(said.text);
 	if (strcmp(f->said.text, said.text) != 0)
 		fprintf(stderr, "mete events: %s\n", said.text);
 	f->said = said;

@@ -82,7 +82,9 @@ def test_events_of_a_node_are_told_as_on_the_node_and_followed():
             api.processes[-1].kill()
             assert re.match("mete events: node n1: .*: waiting until it is back$", follower.stderr.readline())
             assert "no meted runs there" in follower.stderr.readline()
-            api.pods = pods
+            api.forbidden = [("GET", "/pods")]
+            assert "orbidden" in follower.stderr.readline()
+            api.pods, api.forbidden = pods, []
             assert follower.stderr.readline() == "mete events: meted is there\n"
             node.mete("set", "plain", "weight=300")
             assert json.loads(follower.stdout.readline())["kind"] == "set"
