@@ -4,9 +4,17 @@
 #include <time.h>
 
 #include "base/place.h"
+#include "base/wrap.h"
 #include "cli/events.h"
+#include "cli/grid.h"
 #include "core/happened.h"
 #include "view/event_write.h"
+
+enum {
+	SAID_COLUMN = 41, /* behind the time, the kind and the GPU */
+	WIDE = 72,	  /* columns of a terminal with room for what is said beside those */
+	NARROW_INDENT = 4,
+};
 
 static const uint64_t second_ns = 1000000000;
 
@@ -37,7 +45,8 @@ static void note_name(struct events_order *order, const struct wire_event_row *e
 static void print_line(const struct wire_event_row *event)
 {
 	time_t at = (time_t)(event->at / second_ns);
-	char when[32] = "", device[16] = "";
+	char when[32] = "", device[16] = "", text[2 * WIRE_TEXT_MAX + 32];
+	unsigned width = screen_now().width;
 	struct tm tm;
 
 	if (localtime_r(&at, &tm))
@@ -46,8 +55,12 @@ static void print_line(const struct wire_event_row *event)
 		snprintf(device, sizeof(device), "GPU %u", event->device);
 	printf("%-19s  %-10s  %-6s  ", when, happened_word(event->kind), device);
 	if (event->tenant)
-		printf("%s (tenant %u): ", event->name.text, event->tenant);
-	printf("%s\n", event->said.text);
+		snprintf(text, sizeof(text), "%s (tenant %u): %s", event->name.text, event->tenant,
+			 event->said.text);
+	else
+		snprintf(text, sizeof(text), "%s", event->said.text);
+	wrap_print_within(stdout, text, SAID_COLUMN,
+			  width && width < WIDE ? NARROW_INDENT : SAID_COLUMN, width);
 }
 
 static void print(const struct events_order *order, const struct wire_event_row *event)

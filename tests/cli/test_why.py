@@ -5,8 +5,7 @@ import os
 import re
 import signal
 
-from mete import *
-from meted import until
+from person import *
 
 
 def steady(node, name, *options, kernel_us=1000, memory="10M"):
@@ -72,6 +71,20 @@ def test_a_suspended_tenant_is_told_how_it_can_go_on():
         says(node, "`mete resume it` lets it go on")
         says(node, "it (tenant 1)", who=())
         says(node, "suspended by `mete suspend` for ", " s, ")  # since when
+
+
+def test_sentences_are_broken_between_words_on_a_terminal():
+    """And nowhere else: what is read from a pipe has a sentence in each line."""
+    with Node(METE_SIM_DEVICES="1xSIM") as node:
+        steady(node, "it", "--swap", "auto")
+        assert node.mete("suspend", "it").returncode == 0
+        says(node, "`mete resume it` lets it go on")
+        for verb in ("why", "it"), ("events",):
+            plain = node.mete(*verb).stdout
+            assert max(map(len, plain.splitlines())) > 60, plain
+            for columns in 40, 80, 200:
+                with Terminal(node, f"{METE} {' '.join(verb)}; exec cat", columns=columns) as terminal:
+                    until(lambda: terminal.text().split() == plain.split(), lambda: (terminal.text(), plain))
 
 
 def test_no_wait_is_shown_where_there_is_none():
