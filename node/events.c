@@ -41,8 +41,10 @@ static const struct event *keep(struct events *events, const struct event *like,
 	size_t size = strlen(said) + 1;
 	struct event *made;
 
-	if (!events->event)
+	if (!events->event) {
 		events->event = calloc(EVENTS_MOST, sizeof(struct event *));
+		events->count = 0;
+	}
 	made = events->event ? malloc(sizeof(*made) + size + strlen(like->name) + 1) : NULL;
 	if (!made)
 		return NULL;
