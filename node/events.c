@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "node/peers/admin_events.h"
-#include "node/state/events_file.h"
+#include "node/upcalls.h"
 
 static void make_room(struct events *events, const struct fair_part *comes)
 {

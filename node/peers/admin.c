@@ -338,12 +338,6 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 	case WIRE_list:
 		admin_list(a, m->id, &m->list);
 		break;
-	case WIRE_events_ask:
-		admin_events(a, m->id, m->events_ask.after);
-		break;
-	case WIRE_events_await:
-		admin_events_await(a, m->id, m->events_await.after);
-		break;
 	case WIRE_gate_set:
 		on_gate_set(a, m->id, &m->gate_set);
 		break;
@@ -360,8 +354,9 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		on_shutdown(a, m->id, &m->shutdown);
 		break;
 	default:
-		peer_refuse(peer, m->id, WIRE_REFUSED_BAD, "%s is not accepted here",
-			    wire_name(m->code));
+		if (!admin_events_asked(a, m))
+			peer_refuse(peer, m->id, WIRE_REFUSED_BAD, "%s is not accepted here",
+				    wire_name(m->code));
 		break;
 	}
 }

@@ -4,6 +4,7 @@
 #include "node/events.h"
 #include "node/peers/admin_types.h"
 #include "node/peers/peer.h"
+#include "node/upcalls.h"
 
 /* A number that we have not given out is of a meted whose events are lost. */
 static const struct event *next(const struct admin *a, uint64_t after)
@@ -12,7 +13,7 @@ static const struct event *next(const struct admin *a, uint64_t after)
 }
 
 /* Nothing is measured for it: it is answered at once. */
-void admin_events(struct admin *a, uint32_t id, uint64_t after)
+static void tell(struct admin *a, uint32_t id, uint64_t after)
 {
 	struct wire_message row, end = {.code = WIRE_end, .id = id};
 	const struct event *event;
@@ -35,12 +36,12 @@ void admin_stop_awaiting(struct admin *a)
 static void answer(struct admin *a)
 {
 	admin_stop_awaiting(a);
-	admin_events(a, a->await_id, a->await_after);
+	tell(a, a->await_id, a->await_after);
 }
 
 /* Who asks again while he waits lets go of the first request, so that one connection waits for one
  * thing: it is how the CLI tests a long connection. */
-void admin_events_await(struct admin *a, uint32_t id, uint64_t after)
+static void await(struct admin *a, uint32_t id, uint64_t after)
 {
 	if (a->awaiting)
 		answer(a);
@@ -50,6 +51,17 @@ void admin_events_await(struct admin *a, uint32_t id, uint64_t after)
 	a->daemon->events.awaited++;
 	if (next(a, after))
 		answer(a);
+}
+
+bool admin_events_asked(struct admin *a, const struct wire_message *m)
+{
+	if (m->code == WIRE_events_ask)
+		tell(a, m->id, m->events_ask.after);
+	else if (m->code == WIRE_events_await)
+		await(a, m->id, m->events_await.after);
+	else
+		return false;
+	return true;
 }
 
 void admin_events_happened(struct daemon *d)

@@ -7,10 +7,7 @@
 
 struct admin;
 
-void admin_events(struct admin *a, uint32_t id, uint64_t after);
-/* The same, once there is one. */
-void admin_events_await(struct admin *a, uint32_t id, uint64_t after);
+/* False: it is no such request. */
+bool admin_events_asked(struct admin *a, const struct wire_message *m);
 /* It has gone. */
 void admin_stop_awaiting(struct admin *a);
-/* There is one: answers those who wait. */
-void admin_events_happened(struct daemon *d);

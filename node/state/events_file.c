@@ -15,6 +15,7 @@
 #include "node/events.h"
 #include "base/journal.h"
 #include "base/record.h"
+#include "node/upcalls.h"
 
 struct events_file {
 	struct journal journal;

@@ -10,10 +10,7 @@
 
 #include "node/daemon.h"
 
-struct event;
-
 /* Brings back what the former meted has written. Before its tenants are back: what is told of that
  * comes later. */
 void events_file_open(struct daemon *d);
-void events_file_add(struct daemon *d, const struct event *event);
 void events_file_close(struct daemon *d);
