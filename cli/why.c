@@ -2,7 +2,9 @@
 /* mete why: what a tenant waits for, in sentences. */
 #include <string.h>
 
+#include "base/wrap.h"
 #include "cli/cli.h"
+#include "cli/grid.h"
 #include "cli/ps_fetch.h"
 #include "view/why.h"
 
@@ -14,13 +16,14 @@ static const struct wire_tenant_row *tenant_at(const struct ps_rows *rows, size_
 static void print_head(void *owner, const char *sentence)
 {
 	(void)owner;
-	puts(sentence);
+	wrap_print_within(stdout, sentence, 0, 2, screen_now().width);
 }
 
 static void print_sentence(void *owner, const char *sentence)
 {
 	(void)owner;
-	printf("  %s\n", sentence);
+	fputs("  ", stdout);
+	wrap_print_within(stdout, sentence, 2, 2, screen_now().width);
 }
 
 static void print_tenant(const struct ps_rows *rows, const struct wire_tenant_row *t)

@@ -63,10 +63,13 @@ struct waits {
 
 /* What has happened: events.h. */
 struct event;
+struct events_file;
 struct events {
 	struct event **event; /* in their order; NULL: there are none */
 	uint32_t count;
-	uint64_t last; /* number that was given out */
+	uint64_t last;		  /* number that was given out */
+	uint32_t awaited;	  /* by so many connections of the CLI */
+	struct events_file *file; /* NULL: they end with us */
 };
 
 struct daemon {

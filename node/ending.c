@@ -7,7 +7,6 @@
 #include "node/daemon.h"
 #include "node/devices/cordon.h"
 #include "node/devices/reserve.h"
-#include "node/shown.h"
 #include "node/upcalls.h"
 
 /* A `mete run` that has started us, or is about to find us, holds this lock until it is connected,
@@ -22,12 +21,13 @@ static bool someone_starts(const struct daemon *d)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+/* Who asked for a page or for metrics has started us himself: others come and go, and it stays. */
 void daemon_maybe_end(struct daemon *d)
 {
-	if (d->options.system || d->stopping || d->restore.waiting)
+	if (d->options.system || d->shown || d->stopping || d->restore.waiting)
 		return;
 	if (!list_empty(&d->tenants.all) || !list_empty(&d->admins.all) || reserve_any(d) ||
-	    cordon_any(d) || shown_watched(d->shown) || someone_starts(d))
+	    cordon_any(d) || someone_starts(d))
 		return;
 	log_info("daemon.unneeded", "the last tenant has left");
 	d->stopping = true;

@@ -4,40 +4,21 @@
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/text.h"
+#include "node/upcalls.h"
 
-/* Whose oldest event goes: that of the party with the most, by the vote of Boyer and Moore, if it
- * has more than half. */
-static uint32_t place_to_go(const struct events *events)
+static void make_room(struct events *events, const struct fair_part *comes)
 {
-	uint32_t votes = 0, count = 0, first = EVENTS_MOST;
-	uint64_t party = 0;
-
-	for (uint32_t i = 0; i < events->count; i++) {
-		if (votes == 0)
-			party = events->event[i]->party;
-		if (events->event[i]->party == party)
-			votes++;
-		else
-			votes--;
-	}
-	for (uint32_t i = events->count; i-- > 0;) {
-		if (events->event[i]->party != party)
-			continue;
-		first = i;
-		count++;
-	}
-	return count > events->count / 2 ? first : 0;
-}
-
-static void make_room(struct events *events)
-{
+	struct fair_part part[EVENTS_MOST];
 	uint32_t at;
 
 	if (events->count < EVENTS_MOST)
 		return;
-	at = place_to_go(events);
+	for (uint32_t i = 0; i < events->count; i++)
+		part[i] = events->event[i]->whose;
+	at = fair_goes(part, events->count, comes);
 	free(events->event[at]);
 	events->count--;
 	memmove(&events->event[at], &events->event[at + 1],
@@ -52,40 +33,75 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Without memory there is one event less: the log has it. */
-static void add(struct daemon *d, const struct event *like, const char *format, va_list arguments)
+/* The event, which is the last one now. NULL without memory: there is one event less, and the log
+ * has it. */
+static const struct event *keep(struct events *events, const struct event *like, const char *said)
 {
-	struct events *events = &d->events;
-	char said[WIRE_TEXT_MAX + 1];
+	size_t size = strlen(said) + 1;
 	struct event *made;
-	size_t size;
 
-	if (d->stopping)
-		return;
-	if (!events->event)
-		*events = (struct events){.event = calloc(EVENTS_MOST, sizeof(struct event *)),
-					  .last = events->last};
-	vsnprintf(said, sizeof(said), format, arguments);
-	text_make_plain(said); /* which may be cut within a character */
-	size = strlen(said) + 1;
+	if (!events->event) {
+		events->event = calloc(EVENTS_MOST, sizeof(struct event *));
+		events->count = 0;
+	}
 	made = events->event ? malloc(sizeof(*made) + size + strlen(like->name) + 1) : NULL;
 	if (!made)
-		return;
+		return NULL;
 	*made = *like;
 	memcpy(made->said, said, size);
 	made->name = strcpy(made->said + size, like->name);
-	made->number = ++events->last;
-	made->at_ns = clock_ns();
-	make_room(events);
+	make_room(events, &made->whose);
 	events->event[events->count++] = made;
+	events->last = made->number;
+	return made;
 }
 
-/* An owner's number has 32 bits. */
-static uint64_t party_of(const struct tenant *t)
+static void add(struct daemon *d, struct event *like, const char *format, va_list arguments)
 {
+	char said[WIRE_TEXT_MAX + 1];
+	const struct event *made;
+
+	if (d->stopping)
+		return;
+	vsnprintf(said, sizeof(said), format, arguments);
+	text_make_plain(said); /* which may be cut within a character */
+	like->number = d->events.last + 1;
+	like->at_ns = clock_ns();
+	made = keep(&d->events, like, said);
+	if (!made)
+		return;
+	events_file_add(d, made);
+	if (d->events.awaited)
+		admin_events_happened(d);
+}
+
+void events_bring_back(struct daemon *d, const struct event *like, const char *said)
+{
+	if (like->number > d->events.last && keep(&d->events, like, said) &&
+	    like->tenant > d->tenants.last_id)
+		d->tenants.last_id = like->tenant; /* so that a number means one tenant */
+}
+
+static uint64_t hash_of(const char *text, size_t size)
+{
+	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+	return hash;
+}
+
+/* The name of a pod's tenant begins with its namespace. The highest bit tells that from a user's
+ * number. */
+static struct fair_part whose(const struct tenant *t)
+{
+	struct fair_part part;
+
 	while (t->outer)
 		t = t->outer;
-	return t->pods ? (uint64_t)t->id << 32 : t->owner;
+	part.tenant = t->id;
+	part.user = t->pods ? hash_of(t->name, strcspn(t->name, "/")) | 1ull << 63 : t->owner;
+	return part;
 }
 
 static void begin(const struct tenant *t, uint32_t device, enum happened kind,
@@ -95,7 +111,7 @@ static void begin(const struct tenant *t, uint32_t device, enum happened kind,
 				   .tenant = t->id,
 				   .device = device,
 				   .owner = t->owner,
-				   .party = party_of(t),
+				   .whose = whose(t),
 				   .name = t->name};
 }
 
@@ -105,7 +121,7 @@ static void begin_of_nobody(uint32_t device, enum happened kind, struct event *r
 	*ret_like = (struct event){.kind = kind,
 				   .device = device,
 				   .owner = EVENTS_NONE,
-				   .party = EVENTS_NONE,
+				   .whose = {.user = EVENTS_NONE},
 				   .name = ""};
 }
 
@@ -151,6 +167,17 @@ void events_meted(struct daemon *d, enum happened kind, const char *format, ...)
 	va_start(arguments, format);
 	add(d, &like, format, arguments);
 	va_end(arguments);
+}
+
+void events_began(struct daemon *d)
+{
+	char found[60] = "";
+
+	if (d->tenants.count)
+		snprintf(found, sizeof(found), ", and found %u tenant%s", d->tenants.count,
+			 d->tenants.count == 1 ? "" : "s");
+	events_meted(d, HAPPENED_BEGAN, "meted %s began as process %d%s", METE_VERSION,
+		     (int)getpid(), found);
 }
 
 const struct event *events_after(const struct daemon *d, uint64_t number)

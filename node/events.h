@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What has happened here, for `mete events` and the page: the last EVENTS_MOST events since this
- * meted began, in memory alone. An event is added where it is logged, in words for people.
+ * What has happened here, for `mete events` and the page: the last EVENTS_MOST events, also of the
+ * meteds before this one (node/state/events_file.h). An event is added where it is logged, in words
+ * for people.
  *
- * Who makes very many events pushes out his own: once there is no more room, the oldest event of
- * a party that has more than half of all goes before any other. A party is a user; all pods are
- * root's, so each container of a pod is one, with all tenants within it.
+ * Who makes very many events pushes out his own (core/fair.h). Pods are all root's: there the user
+ * is the pod's namespace. A tenant counts with all that are within it.
  */
 #pragma once
 
+#include "core/fair.h"
 #include "core/happened.h"
 #include "node/daemon.h"
 
-enum { EVENTS_MOST = 1024, EVENTS_NONE = 0xffffffff /* no device, no owner */ };
+enum { EVENTS_MOST = FAIR_MOST, EVENTS_NONE = 0xffffffff /* no device, no owner */ };
 
 struct wire_event_row;
 
 struct event {
-	uint64_t number; /* from 1 on */
+	uint64_t number; /* from 1 on; who comes later has a higher one, also after a restart */
 	uint64_t at_ns;	 /* of the machine's clock */
 	uint32_t kind;	 /* enum happened */
 	uint32_t tenant; /* 0: not of one */
 	uint32_t device, owner;
-	uint64_t party;
+	struct fair_part whose;
 	const char *name; /* of the tenant; "": not of one */
 	char said[];	  /* one sentence without its end; the name is behind it */
 };
@@ -36,6 +37,13 @@ void events_device(struct daemon *d, uint32_t device, enum happened kind, const 
 	printf_like(4, 5);
 /* Of meted itself. */
 void events_meted(struct daemon *d, enum happened kind, const char *format, ...) printf_like(3, 4);
+
+/* We begin. */
+void events_began(struct daemon *d);
+
+/* Of a meted before this one. Its numbers come before those that are given out from now on: an
+ * event with another number is left out. */
+void events_bring_back(struct daemon *d, const struct event *like, const char *said);
 
 /* The first event with a higher number, lent until the next one is added; NULL: there is none. */
 const struct event *events_after(const struct daemon *d, uint64_t number);

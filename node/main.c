@@ -37,7 +37,8 @@
 #include "node/peers/door.h"
 #include "node/peers/flow.h"
 #include "node/state/absent.h"
-#include "node/state/journal.h"
+#include "node/state/events_file.h"
+#include "base/journal.h"
 #include "node/state/restore.h"
 #include "node/tenants/tenant.h"
 #include "node/time/gate.h"
@@ -268,6 +269,12 @@ static int open_flows(struct daemon *d)
 	return flows_open(&d->flows, &d->loop, DAEMON_TENANTS + DAEMON_USERS);
 }
 
+static int open_events(struct daemon *d)
+{
+	events_file_open(d);
+	return 0;
+}
+
 static int open_kubernetes(struct daemon *d, struct fault *why)
 {
 	return kubernetes_open(d, &d->kubernetes, why);
@@ -298,6 +305,7 @@ static const struct part {
 	{"the reservations", reserve_open, NULL},
 	{"the devices' marks", mark_open, NULL},
 	{"the watch on MIG", divided_open, NULL},
+	{"the events", open_events, NULL},
 	{"the journal", NULL, restore_open},
 	{"the admin socket", NULL, listen_admin},
 	{"Kubernetes' part", NULL, open_kubernetes},
@@ -375,6 +383,7 @@ static void stop(struct daemon *d)
 	loop_timer_close(&d->watchdog, NULL);
 	loop_timer_close(&d->admins.pause, NULL);
 	/* Users that are still being served leave the flows first. */
+	events_file_close(d);
 	events_free(d);
 	user_close(d);
 	flows_close(&d->flows);
@@ -456,9 +465,7 @@ int main(int argc, char **argv)
 	if (r == 0) {
 		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,
 			 (int)getpid(), daemon.place, daemon.devices);
-		events_meted(&daemon, HAPPENED_BEGAN,
-			     "meted %s began as process %d, and found %u tenants", METE_VERSION,
-			     (int)getpid(), daemon.tenants.count);
+		events_began(&daemon);
 		notify_send("READY=1");
 		loop_run(&daemon.loop);
 	} else {

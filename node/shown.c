@@ -11,7 +11,6 @@
 #include "node/devices/nvml.h"
 #include "node/peers/listing.h"
 #include "node/time/launches.h"
-#include "node/upcalls.h"
 #include "node/users/user_name.h"
 #include "page/host.h"
 
@@ -109,7 +108,6 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.tell = tell,
 		.user = user,
 		.device = device,
-		.unwatched = daemon_maybe_end,
 		.believed_ns = options->page_kubernetes_ns,
 		.audience = options->page_audience,
 		.who = kubernetes_who,
@@ -120,11 +118,6 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 	if (options->metrics && launches_open(&s->launches, d) < 0)
 		log_warning("launches.unwatched", "reason=\"no timer\"");
 	return s->entry->open(&s->host, &s->page, why);
-}
-
-bool shown_watched(const struct shown *shown)
-{
-	return shown && shown->page && shown->entry->watched(shown->page);
 }
 
 void shown_close(struct shown *shown)

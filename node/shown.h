@@ -11,8 +11,6 @@ struct shown;
 
 /* NULL if it is not configured. -errno with a sentence. */
 must_check int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why);
-/* Somebody is viewing it. NULL: nobody is. */
-bool shown_watched(const struct shown *shown);
 /* NULL: does nothing. */
 void shown_close(struct shown *shown);
 /* Once the loop has ended. NULL: does nothing. */

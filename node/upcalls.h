@@ -12,6 +12,7 @@
 
 struct caller;
 struct daemon;
+struct event;
 struct fault;
 struct guest;
 struct ledger_action;
@@ -43,6 +44,11 @@ void measure_is_late(struct daemon *d);
 /* peers/admin.c */
 /* A measurement has ended, or takes too long. */
 void admin_measured(struct daemon *d);
+
+/* peers/admin_events.c, state/events_file.c */
+/* Something has happened: answers who waits for that. / Keeps it for the next meted. */
+void admin_events_happened(struct daemon *d);
+void events_file_add(struct daemon *d, const struct event *event);
 
 /* tenants/tenant.c */
 /* Ends the tenant if nothing keeps it. */

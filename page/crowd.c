@@ -181,11 +181,8 @@ static void on_tick(struct loop_timer *timer)
 {
 	struct crowds *crowds = container_of(timer, struct crowds, tick);
 
-	if (!crowds->first) {
-		crowds->lingers = false;
-		crowds->looks->host->unwatched(crowds->looks->host->daemon);
+	if (!crowds->first)
 		return;
-	}
 	loop_arm(&crowds->tick, CROWD_TICK_MS * 1000000ull);
 	if (looks_gather(crowds->looks, true) < 0)
 		return;
@@ -208,10 +205,6 @@ static void disband(struct crowd *crowd)
 	crowd_look_free(&crowd->look);
 	rights_leave(crowds->rights, &crowd->sight);
 	free(crowd);
-	if (crowds->first)
-		return;
-	crowds->lingers = true;
-	loop_arm(&crowds->tick, CROWD_LINGER_MS * 1000000ull);
 }
 
 static void on_taken(struct http_stream *stream)
@@ -253,7 +246,6 @@ static struct crowd *gather(struct crowds *crowds, const struct sight *sight)
 	leave(look_again(crowd));
 	if (!crowds->first)
 		loop_arm(&crowds->tick, CROWD_TICK_MS * 1000000ull);
-	crowds->lingers = false;
 	crowd->next = crowds->first;
 	crowds->first = crowd;
 	return crowd;
@@ -273,11 +265,6 @@ static uint32_t count_viewers(const struct crowds *crowds, const struct rights *
 			n += !http_stream_is_alone(&v->stream);
 	}
 	return n;
-}
-
-bool crowds_watched(const struct crowds *crowds)
-{
-	return crowds->first || crowds->lingers;
 }
 
 int crowds_open(struct crowds *crowds, struct looks *looks, struct rights_table *rights)

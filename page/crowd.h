@@ -14,9 +14,8 @@
 
 enum {
 	CROWD_TICK_MS = 1000,
-	CROWD_LINGER_MS = 10000, /* so long nobody has to watch until nobody does */
-	CROWD_VIEWERS_EACH = 4,	 /* of a user of the cluster: many may come from one proxy */
-	CROWD_QUIET_TICKS = 10,	 /* after so many without a change a comment says that we live */
+	CROWD_VIEWERS_EACH = 4, /* of a user of the cluster: many may come from one proxy */
+	CROWD_QUIET_TICKS = 10, /* after so many without a change a comment says that we live */
 };
 
 struct crowd;
@@ -26,14 +25,11 @@ struct crowds {
 	struct rights_table *rights; /* a stream ends when one that it had is gone */
 	struct crowd *first;
 	struct loop_timer tick;
-	bool lingers; /* the last one has just left */
 };
 
 must_check int crowds_open(struct crowds *crowds, struct looks *looks, struct rights_table *rights);
 /* After the last viewer has left. */
 void crowds_close(struct crowds *crowds, void (*closed)(struct loop_timer *timer));
-
-bool crowds_watched(const struct crowds *crowds);
 
 /* A new viewer. -EBUSY: that user of the cluster is CROWD_VIEWERS_EACH already. -ENOMEM. */
 must_check int crowds_join(struct crowds *crowds, const struct sight *sight,

@@ -13,7 +13,7 @@
 #include "kube/right.h"
 #include "wire/wire.h"
 
-enum { PAGE_VERSION = 4 }; /* of this interface: both sides are built together */
+enum { PAGE_VERSION = 5 }; /* of this interface: both sides are built together */
 
 enum { PAGE_USER_MAX = 33 };
 
@@ -49,8 +49,6 @@ struct page_host {
 	/* Of a device: the number of its file, and of MIG its instance; unchanged if there is none.
 	 */
 	void (*device)(struct daemon *d, uint32_t index, int *minor, int *gpu_instance);
-	/* Nobody has watched for a while. */
-	void (*unwatched)(struct daemon *d);
 	/* "alice", or "1004". */
 	void (*user)(uid_t uid, char ret_name[PAGE_USER_MAX]);
 
@@ -71,9 +69,6 @@ struct page_entry {
 	uint32_t version; /* PAGE_VERSION */
 	/* `host` is borrowed until closed. */
 	int (*open)(const struct page_host *host, struct page_server **ret_page, struct fault *why);
-	/* Somebody watches, or has a moment ago: a page that is loaded again is away for as long.
-	 */
-	bool (*watched)(const struct page_server *page);
 	/* Ends all connections; what is left goes with the loop. NULL: does nothing. */
 	void (*close)(struct page_server *page);
 };

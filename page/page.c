@@ -259,11 +259,6 @@ static int open_page(const struct page_host *host, struct page_server **ret_page
 	return r;
 }
 
-static bool is_watched(const struct page_server *p)
-{
-	return crowds_watched(&p->crowds);
-}
-
 __attribute__((visibility("default"))) extern const struct page_entry mete_page;
 const struct page_entry mete_page = {
-	.version = PAGE_VERSION, .open = open_page, .watched = is_watched, .close = close_page};
+	.version = PAGE_VERSION, .open = open_page, .close = close_page};

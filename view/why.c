@@ -195,7 +195,9 @@ static void explain_memory(const struct teller *to)
 	name_holders(to);
 	if (t->doing == DOING_YIELDS)
 		return;
-	if (may_fit(to, t->out))
+	if (t->out <= free_of(to))
+		tell(to, "There is room for it: it comes back as soon as it has been moved.");
+	else if (may_fit(to, t->out))
 		tell(to,
 		     "It comes back when those whose memory can leave give way, which they do for "
 		     "a while each, as moving takes time; `mete suspend` of one makes room at "

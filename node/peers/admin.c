@@ -44,6 +44,7 @@ void admin_leave(struct admin *a)
 		return;
 	list_remove(&a->link);
 	admin_stop_listing(a);
+	admin_stop_awaiting(a);
 	if (a->user)
 		a->user->admins--;
 	else
@@ -337,9 +338,6 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 	case WIRE_list:
 		admin_list(a, m->id, &m->list);
 		break;
-	case WIRE_events_ask:
-		admin_events(a, m->id, &m->events_ask);
-		break;
 	case WIRE_gate_set:
 		on_gate_set(a, m->id, &m->gate_set);
 		break;
@@ -356,8 +354,9 @@ static void on_message(struct peer *peer, const struct wire_message *m)
 		on_shutdown(a, m->id, &m->shutdown);
 		break;
 	default:
-		peer_refuse(peer, m->id, WIRE_REFUSED_BAD, "%s is not accepted here",
-			    wire_name(m->code));
+		if (!admin_events_asked(a, m))
+			peer_refuse(peer, m->id, WIRE_REFUSED_BAD, "%s is not accepted here",
+				    wire_name(m->code));
 		break;
 	}
 }

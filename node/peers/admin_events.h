@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CLI's request for what has happened (node/events.h). */
+/* The CLI's requests for what has happened (node/events.h), and for what will. */
 #pragma once
 
 #include "node/daemon.h"
@@ -7,4 +7,7 @@
 
 struct admin;
 
-void admin_events(struct admin *a, uint32_t id, const struct wire_events_ask *said);
+/* False: it is no such request. */
+bool admin_events_asked(struct admin *a, const struct wire_message *m);
+/* It has gone. */
+void admin_stop_awaiting(struct admin *a);

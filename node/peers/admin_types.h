@@ -23,7 +23,10 @@ struct admin {
 	uint32_t hello_id;
 	uint64_t hello_look;   /* by which measurement */
 	uint32_t *kept, keeps; /* tenants; owned */
-	bool listing;	       /* a LIST must be answered when its figures have been measured */
+	bool awaiting;	       /* an EVENTS_AWAIT must be answered when something happens */
+	uint32_t await_id;
+	uint64_t await_after;
+	bool listing; /* a LIST must be answered when its figures have been measured */
 	uint32_t list_id, list_tenant;
 	unsigned list_rounds; /* the most measurements that it still waits for */
 };

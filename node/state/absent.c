@@ -5,9 +5,9 @@
 
 #include "node/daemon.h"
 #include "node/process.h"
-#include "node/state/journal.h"
+#include "base/journal.h"
 #include "node/state/leftover.h"
-#include "node/state/record.h"
+#include "base/record.h"
 #include "node/state/recorder.h"
 #include "node/tenants/tenant_find.h"
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "node/daemon.h"
-#include "node/state/record.h"
+#include "base/record.h"
 
 /* Keeps a tenant's record. -ENOSPC: there are too many; -ENOMEM. */
 must_check int absent_take(struct daemon *d, uint32_t id, const char *record);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "node/state/record.h"
+#include "base/record.h"
 
 enum { SUBJECT_MOST = 400 };
 

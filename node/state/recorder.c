@@ -26,8 +26,8 @@
 
 #include "node/daemon.h"
 #include "node/state/absent.h"
-#include "node/state/journal.h"
-#include "node/state/record.h"
+#include "base/journal.h"
+#include "base/record.h"
 
 static const uint64_t held_step = 32 << 20;
 

@@ -15,10 +15,10 @@
 #include "node/memory/remains.h"
 #include "node/process.h"
 #include "node/state/absent.h"
-#include "node/state/journal.h"
+#include "base/journal.h"
 #include "node/state/leftover.h"
 #include "node/state/past.h"
-#include "node/state/record.h"
+#include "base/record.h"
 #include "node/state/recorder.h"
 #include "node/tenants/guest.h"
 #include "node/tenants/tenant.h"
@@ -213,7 +213,8 @@ int restore_open(struct daemon *d, struct fault *why)
 		past_done(&past);
 		return r;
 	}
-	d->tenants.last_id = (uint32_t)past.last_tenant;
+	if (past.last_tenant > d->tenants.last_id) /* of which events tell */
+		d->tenants.last_id = (uint32_t)past.last_tenant;
 	past_settle(&past);
 	for (size_t i = 0; i < past.count; i++) {
 		if (past.records[i].text && record_is(past.records[i].text, "tenant"))

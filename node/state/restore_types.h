@@ -6,7 +6,7 @@
 
 #include "base/list.h"
 #include "base/loop.h"
-#include "node/state/journal.h"
+#include "base/journal.h"
 
 struct restore {
 	struct journal journal;

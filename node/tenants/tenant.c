@@ -383,7 +383,11 @@ void tenant_end(struct tenant *t)
 	else
 		store_close(take(t->store));
 	log_info("tenant.ended", "tenant=%u name=%s", t->id, log_text(t->name).text);
-	events_tenant(t, HAPPENED_LEFT, "ended, after %" PRIu64 " processes", t->joins);
+	if (t->joins)
+		events_tenant(t, HAPPENED_LEFT, "ended, after %" PRIu64 " process%s", t->joins,
+			      t->joins == 1 ? "" : "es");
+	else
+		events_tenant(t, HAPPENED_LEFT, "ended; no process of it has used a GPU");
 	nested_leave(t); /* the outer one may have waited for this */
 	loop_unwatch(&t->listener, on_listener_closed);
 	book_pump(d);

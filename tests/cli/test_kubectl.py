@@ -4,6 +4,7 @@
 
     TEST.py BUILD"""
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -16,12 +17,15 @@ PLUGIN = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 # Answers are the files of $ANSWERS; what has no file is forbidden.
 KUBECTL = r'''#!/bin/sh
 case "$*" in
+*"jsonpath={range .items[*]}{.spec.nodeName}{"*) answer=nodes ;;
 *"get pods -n mete-system"*) answer=agents ;;
 *"jsonpath={.spec.nodeName}") answer=node ;;
+"get pods"*" -o name" | "get namespaces -o name") answer=names ;;
 *resourceClaimStatuses*) answer=claims ;;
 *"containers[?(@.name"*) answer=used ;;
 "get "*) exit 0 ;;
 "exec -n mete-system "*" -- on-node mete ps "*) answer=ps-$4 ;;
+"exec -n mete-system "*" -- on-node mete events "*) answer=events-$4; shift 8; echo "$*" >>"$ANSWERS/asked" ;;
 "exec -n mete-system "*) shift 8; echo "$*"; [ ! -e "$ANSWERS/$2" ] || cat "$ANSWERS/$2"; exit 0 ;;
 esac
 cat "$ANSWERS/$answer" 2>/dev/null || { echo "Forbidden: $answer" >&2; exit 1; }
@@ -39,7 +43,16 @@ def cluster(**answers):
                 file.write(text)
         os.chmod(place + "/kubectl", 0o755)
         environment = {**os.environ, "ANSWERS": place, "PATH": place + ":" + os.environ["PATH"]}
-        yield lambda *words: subprocess.run(["sh", PLUGIN, *words], env=environment, text=True, capture_output=True, timeout=240)
+
+        def mete(*words, plugin=PLUGIN):
+            return subprocess.run(["sh", plugin, *words], env=environment, text=True, capture_output=True, timeout=240)
+
+        def asked():
+            return open(place + "/asked").read().splitlines()
+
+        os.symlink(PLUGIN, place + "/kubectl_complete-mete")
+        mete.asked, mete.complete = asked, lambda *words: mete(*words, plugin=place + "/kubectl_complete-mete")
+        yield mete
 
 
 def test_a_refusal_is_not_taken_for_an_answer():
@@ -92,6 +105,65 @@ def test_a_pods_tenants_are_its_containers_and_its_claims():
         assert explained(mete, "-c", "c") == ["ns/gpu2", "ns/mine/c"], explained(mete, "-c", "c")
     with cluster(claims="=  \n", **answers) as mete:
         assert explained(mete) == ["ns/mine/c", "ns/mine/d"], explained(mete)
+
+
+def event(number, at, kind, said, name="", device=None):
+    row = {"number": number, "at": f"2026-11-27T18:00:{at:02}.000Z", "kind": kind}
+    row |= ({} if device is None else {"device": device}) | ({"tenant": number, "name": name} if name else {}) | {"uid": 0, "said": said}
+    return json.dumps(row, separators=(",", ":")) + "\n"
+
+
+def test_events_are_those_of_the_namespace_of_all_nodes_in_their_order():
+    one = event(1, 1, "began", "meted began") + event(2, 2, "came", 'came, with "all"', "ns/mine/c", 0) + event(3, 9, "refused", "a \\\\ b", "ns/mine/c", 10)
+    two = event(1, 5, "came", "came", "ns/other/c") + event(2, 6, "came", "came", 'inner","name":"ns/mine/c') + event(3, 7, "came", "came", "nsx/other/c")
+    with cluster(agents="m1 n1\nm2 n2\n", events_m1=one, events_m2=two, node="n1", claims="", ps_m1="") as mete:
+        done = mete("events", "-n", "ns", "--since", "1h")
+        assert done.returncode == 0 and done.stderr == "" and done.stdout.splitlines() == [
+            '2026-11-27T18:00:02Z  n1                    came        GPU 0   ns/mine/c: came, with "all"',
+            "2026-11-27T18:00:05Z  n2                    came                ns/other/c: came",
+            "2026-11-27T18:00:09Z  n1                    refused     GPU 10  ns/mine/c: a \\\\ b"], done.stdout
+        assert mete.asked() == ["mete events --json --since=1h"] * 2, mete.asked()
+        # Of all, with what is nobody's.
+        done = mete("events", "-A")
+        assert len(done.stdout.splitlines()) == 6 and "began               meted began" in done.stdout.splitlines()[0], done
+        done = mete("events", "-n", "empty")
+        assert (done.returncode, done.stdout) == (0, "") and "nothing is told of pods in the namespace empty; -A: of all" in done.stderr, done
+    with cluster(agents="m1 n1\nm2 n2\n", events_m2=two) as mete:
+        done = mete("events", "-n", "ns")
+        assert done.returncode == 1 and "kubectl mete: node n1 does not answer\n" in done.stderr and "ns/other/c: came" in done.stdout, done
+
+
+def test_a_pods_events_are_its_containers_and_claims_also_when_it_is_gone():
+    told = "".join(event(number, number, "came", "came", name) for number, name in enumerate(("ns/mine/c", "ns/mine/d", "ns/minefield/c", "ns/gpu", "ns/gpu2", "other/mine/c"), 1))
+    answers = {"agents": "m1 n1\n", "events_m1": told, "ps_m1": '"ns/mine/c"\r\n"ns/gpu"\r\n'}
+
+    def names(mete, *words):
+        done = mete("events", "mine", "-n", "ns", *words)
+        assert done.returncode == 0 and done.stderr == "", done
+        return [line[51:].split(":")[0].split()[-1] for line in done.stdout.splitlines()]
+
+    with cluster(node="n1", claims="two gpu\n", used="", **answers) as mete:
+        assert names(mete) == ["ns/mine/c", "ns/mine/d", "ns/gpu"], names(mete)
+        assert names(mete, "-c", "d") == ["ns/mine/d"], names(mete, "-c", "d")
+        assert names(mete, "-f") == ["ns/mine/c", "ns/mine/d", "ns/gpu"] and "mete events --json --follow" in mete.asked(), mete.asked()
+    with cluster(**answers) as mete:
+        assert names(mete) == ["ns/mine/c", "ns/mine/d"], names(mete)
+        done = mete("events", "mine", "-n", "ns", "-f")
+        assert done.returncode == 2 and "--follow needs a pod that is on a node, or --node NODE" in done.stderr, done
+        done = mete("events", "yours", "-n", "ns")
+        assert done.returncode == 0 and done.stderr == "kubectl mete: nothing is told of ns/yours\n", done
+
+
+def test_a_shell_completes_verbs_pods_nodes_and_options():
+    with cluster(names="pod/train\npod/trial\npod/web\n", nodes="n1\nn2\n") as mete:
+        for words, wanted in (([""], ["top", "why", "events", "set", "suspend", "resume", "version"]), (["ev"], ["events"]), (["events", "tr"], ["train", "trial"]),
+                              (["-n", "ns", "why", ""], ["train", "trial", "web"]), (["events", "--node", ""], ["n1", "n2"]), (["top", ""], []),
+                              (["events", "--s"], ["--since"]), (["top", "-n", "w"], ["web"])):
+            done = mete.complete(*words)
+            assert done.returncode == 0 and done.stderr == "" and done.stdout.splitlines() == wanted + [":4"], (words, done)
+    with cluster() as mete:  # where nothing may be asked
+        done = mete.complete("why", "")
+        assert (done.returncode, done.stdout, done.stderr) == (0, ":4\n", ""), done
 
 
 if __name__ == "__main__":

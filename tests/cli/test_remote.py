@@ -66,6 +66,31 @@ def test_without_node_this_machine_is_meant():
             refused(far.mete("ps", f"--node={name}"), "--node", "`kubectl get nodes`", status=2)
 
 
+def test_events_of_a_node_are_told_as_on_the_node_and_followed():
+    with cluster() as (node, api, far):
+        At(node, "--memory", "1G", "--name", "default/train/c")
+        assert far.mete("events", "--node", "n1", "--json").stdout == node.mete("events", "--json").stdout != ""
+        refused(far.mete("events", "--node", "n2", "--follow"), "node n2: no meted runs there", status=1)
+        refused(far.mete("events", "--context", "usual"), "--context needs --node NODE", status=2)
+        with subprocess.Popen([METE, "events", "--node", "n1", "--tenant", "plain", "--follow", "--json"], env=far.environment, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as follower:
+            At(node, "--name", "plain")
+            assert json.loads(follower.stdout.readline())["kind"] == "came"
+            assert len(api.commands) == 2, "one connection for all that it waits"
+            # The pod of mete is replaced: its next one is waited for, and nothing is told twice.
+            pods, api.pods = api.pods, []
+            api.processes[-1].kill()
+            assert re.match("mete events: node n1: .*: waiting until it is back$", follower.stderr.readline())
+            assert "no meted runs there" in follower.stderr.readline()
+            api.forbidden = [("GET", "/pods")]
+            assert "orbidden" in follower.stderr.readline()
+            api.pods, api.forbidden = pods, []
+            assert follower.stderr.readline() == "mete events: meted is there\n"
+            node.mete("set", "plain", "weight=300")
+            assert json.loads(follower.stdout.readline())["kind"] == "set"
+            follower.kill()
+
+
 def test_a_failure_is_reported_in_kubectls_words():
     with cluster() as (node, api, far):
         refused(far.mete("ps", "--node", "n2"), "node n2: no meted runs there", "mete.dev/shared=true", "namespace mete-system", status=1)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """mete why: what a tenant waits for, in sentences. argv[1]: the build folder."""
+import os
 import re
+import signal
 
-from mete import *
-from meted import until
+from person import *
 
 
 def steady(node, name, *options, kernel_us=1000, memory="10M"):
@@ -52,6 +53,17 @@ def test_a_tenant_that_waits_for_its_memory_is_told_whose_can_leave():
         assert re.search(r"fixed \(tenant 1\) holds 0\.\d+ GiB of it, which cannot leave\.\n", said), said
 
 
+def test_a_tenant_whose_memory_has_room_and_is_on_its_way_is_told_so():
+    """Its program is stopped, so that it stays on its way."""
+    with Node(METE_SIM_DEVICES="1xSIM") as node:
+        program = steady(node, "it", "--swap", "auto", memory="100M")
+        assert node.mete("suspend", "it").returncode == 0
+        os.killpg(program.pid, signal.SIGSTOP)
+        assert node.mete("resume", "it").returncode == 0
+        said = says(node, "it (tenant 1) on GPU 0: waits for its memory", "  There is room for it: it comes back as soon as it has been moved.\n")
+        assert "mete suspend" not in said, said
+
+
 def test_a_suspended_tenant_is_told_how_it_can_go_on():
     with Node(METE_SIM_DEVICES="1xSIM") as node:
         steady(node, "it", "--swap", "auto")
@@ -59,6 +71,20 @@ def test_a_suspended_tenant_is_told_how_it_can_go_on():
         says(node, "`mete resume it` lets it go on")
         says(node, "it (tenant 1)", who=())
         says(node, "suspended by `mete suspend` for ", " s, ")  # since when
+
+
+def test_sentences_are_broken_between_words_on_a_terminal():
+    """And nowhere else: what is read from a pipe has a sentence in each line."""
+    with Node(METE_SIM_DEVICES="1xSIM") as node:
+        steady(node, "it", "--swap", "auto")
+        assert node.mete("suspend", "it").returncode == 0
+        says(node, "`mete resume it` lets it go on")
+        for verb in ("why", "it"), ("events",):
+            plain = node.mete(*verb).stdout
+            assert max(map(len, plain.splitlines())) > 60, plain
+            for columns in 40, 80, 200:
+                with Terminal(node, f"{METE} {' '.join(verb)}; exec cat", columns=columns) as terminal:
+                    until(lambda: terminal.text().split() == plain.split(), lambda: (terminal.text(), plain))
 
 
 def test_no_wait_is_shown_where_there_is_none():

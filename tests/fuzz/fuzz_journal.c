@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/state/journal.h"
+#include "base/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

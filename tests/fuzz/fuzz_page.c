@@ -183,11 +183,6 @@ static void user(uid_t uid, char ret_name[PAGE_USER_MAX])
 	snprintf(ret_name, PAGE_USER_MAX, "%u", uid);
 }
 
-static void unwatched(struct daemon *d)
-{
-	(void)d;
-}
-
 static const struct page_host host = {.version = PAGE_VERSION,
 				      .loop = &loop,
 				      .owner = OWNER,
@@ -198,7 +193,6 @@ static const struct page_host host = {.version = PAGE_VERSION,
 				      .freshen = freshen,
 				      .tell = tell,
 				      .user = user,
-				      .unwatched = unwatched,
 				      .who = who,
 				      .may = may,
 				      .forget = forget};

@@ -262,8 +262,8 @@ def test_a_client_that_does_not_read_misses_changes_and_then_gets_all():
             watched.stream.close()
 
 
-def test_a_users_meted_stays_while_the_page_is_open():
-    """It leaves with its last tenant, unless a page is open; and then a while after that is closed, as a page that is loaded again is away for a moment."""
+def test_a_users_meted_that_was_asked_for_a_page_stays():
+    """Somebody has started it by hand, to look at it: it does not leave with its last tenant, nor with its last viewer or question. Without a page it does."""
     with Shown() as meted:
         admin = Admin(meted.place)
         admin.tenant("64MiB", name="last")
@@ -271,16 +271,19 @@ def test_a_users_meted_stays_while_the_page_is_open():
             stream.next()
             admin.close()
             assert stream.until(lambda name, data: data.get("gone"))
-            assert meted.ask("/v1/node").json["tenants"] == [] and meted.process.poll() is None
+        Admin(meted.place).close()
+        assert meted.ask("/v1/node").json["tenants"] == []
+        with web.Stream(meted.page) as stream:  # it is loaded again, and shows the next program
+            assert stream.next()[1]["tenants"] == []
             other = Admin(meted.place)
             other.tenant("64MiB", name="again")
             assert stream.until(lambda name, data: [row for row in data.get("tenants", ()) if row.get("name") == "again"])
             other.close()
             assert stream.until(lambda name, data: data.get("gone"))
-        with web.Stream(meted.page) as stream:  # it is loaded again
-            assert stream.next()[1]["tenants"] == []
-        assert meted.process.wait(PATIENCE) == 0
-        assert "daemon.unneeded" in meted.log()
+        assert meted.process.poll() is None and "daemon.unneeded" not in meted.log()
+    with Daemon() as meted:
+        Admin(meted.place).close()
+        assert meted.wait() == 0 and "daemon.unneeded" in meted.log()
 
 
 def test_a_user_has_his_number_of_viewers_and_takes_nobody_elses():

@@ -74,7 +74,7 @@ TEST(events_are_read_from_any_number_on)
 	end();
 }
 
-TEST(the_oldest_goes_where_nobody_has_more_than_half)
+TEST(the_oldest_goes_where_all_have_as_much)
 {
 	begin();
 	for (uint32_t i = 0; i < EVENTS_MOST + 6; i++)
@@ -95,6 +95,39 @@ TEST(a_user_that_makes_many_events_pushes_out_its_own)
 	expect_eq(events_after(d, 0)->number, 1);
 	expect_eq(events_after(d, 1)->number, 2);
 	expect_eq(count(mine), EVENTS_MOST - 2);
+	end();
+}
+
+TEST(two_users_who_make_many_events_do_not_push_out_a_thirds)
+{
+	struct tenant *third;
+
+	begin();
+	third = make(3, 1002, "third");
+	for (uint32_t i = 0; i < EVENTS_MOST / 3; i++)
+		events_tenant(third, HAPPENED_SET, "%u", i);
+	for (uint32_t i = 0; i < 4 * EVENTS_MOST; i++)
+		events_tenant(i % 2 ? mine : theirs, HAPPENED_SET, "%u", i);
+	expect_eq(count(third), EVENTS_MOST / 3);
+	free(third);
+	end();
+}
+
+/* Pods come and go, each with its few events. */
+TEST(a_namespace_of_many_pods_does_not_push_out_anothers_events)
+{
+	begin();
+	mine->owner = theirs->owner = 0;
+	mine->pods = theirs->pods = true;
+	mine->name = "crowd/a/c";
+	theirs->name = "quiet/b/c";
+	for (uint32_t i = 0; i < 10; i++)
+		events_tenant(theirs, HAPPENED_SET, "%u", i);
+	for (uint32_t i = 0; i < 3 * EVENTS_MOST; i++) {
+		mine->id = 3 + i;
+		events_tenant(mine, HAPPENED_CAME, "%u", i);
+	}
+	expect_eq(count(theirs), 10);
 	end();
 }
 

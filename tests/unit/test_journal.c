@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/state/journal.h"
+#include "base/journal.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "node/state/record.h"
+#include "base/record.h"
 #include "tests/test.h"
 
 static char folder[64], path[96];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/state/record.h"
+#include "base/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/state/journal.h"
+#include "base/journal.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
