@@ -69,18 +69,31 @@ static void replace_reserved(struct residual *r)
 	r->known += r->settled_first;
 }
 
-/* At least what exceeds the most that was granted meanwhile, which may include reserved bytes.
- * At most all of it. */
+/* The most to charge because of a guest that was not quiet. What was measured before may be as true
+ * as ever, up to all of it. A guess may not, where memory would count that the guest has allocated.
+ */
+static uint64_t highest_between(struct residual *r, const struct residual_moment *now,
+				uint64_t used)
+{
+	if (!r->guessed)
+		return used;
+	r->likely = most(r->likely, beyond(used, least(resident(&r->first), resident(now))));
+	return least(r->likely, used);
+}
+
+/* At least what exceeds the most that was granted meanwhile, which may include reserved bytes. */
 static unsigned ends_between(struct residual *r, const struct residual_moment *now, uint64_t used)
 {
 	uint64_t lowest = beyond(used, beyond(r->most_granted, now->evicted));
+	uint64_t highest = highest_between(r, now, used);
 
 	/* At once: requests are granted between the attempts. */
 	r->known = most(r->known, beyond(lowest, r->reserved));
 	if (r->measuring == RESIDUAL_LOUDLY && ++r->tries < RESIDUAL_ROUNDS - 1)
 		return want(r, RESIDUAL_LOUDLY) | RESIDUAL_REPORT;
 	r->tries = 0;
-	r->known = least(r->known, used);
+	r->likely = 0;
+	r->known = least(r->known, highest);
 	if (r->measuring == RESIDUAL_QUIETLY)
 		return RESIDUAL_REPORT;
 	r->between = true;
@@ -118,11 +131,12 @@ static unsigned ends_exactly(struct residual *r, const struct residual_moment *n
 	unsigned todo = RESIDUAL_REPORT;
 
 	r->tries = 0;
+	r->likely = 0;
 	replace_reserved(r);
 	r->known = most(lowest, least(r->known, highest));
 	if (sure) {
 		r->doubts = 0;
-		r->between = false;
+		r->between = r->guessed = false;
 		todo |= learn(r, now, lowest);
 	} else if (r->measuring == RESIDUAL_LOUDLY) {
 		r->between = ++r->doubts < RESIDUAL_DOUBTS;
@@ -150,12 +164,15 @@ static unsigned ends(struct residual *r, const struct residual_moment *now, uint
 
 /* ---- what is heard --------------------------------------------------------------------------- */
 
-static unsigned adopted(struct residual *r, uint64_t bytes)
+static unsigned adopted(struct residual *r, uint64_t bytes, bool guessed)
 {
 	bool check = r->check;
 
-	*r = (struct residual){
-		.known = bytes, .check = check, .told = true, .wanted = RESIDUAL_LOUDLY};
+	*r = (struct residual){.known = bytes,
+			       .guessed = guessed,
+			       .check = check,
+			       .told = true,
+			       .wanted = RESIDUAL_LOUDLY};
 	return RESIDUAL_REPORT | RESIDUAL_MEASURE;
 }
 
@@ -172,6 +189,7 @@ static unsigned fails(struct residual *r)
 	r->measuring = RESIDUAL_NO;
 	r->telling = false;
 	r->tries = 0;
+	r->likely = 0;
 	return answer(r, RESIDUAL_EXCUSE) | (r->wanted ? RESIDUAL_MEASURE : 0);
 }
 
@@ -192,7 +210,9 @@ unsigned residual_step(struct residual *r, const struct residual_event *event)
 		r->check = r->told = true;
 		return want(r, RESIDUAL_LOUDLY);
 	case RESIDUAL_ADOPTED:
-		return adopted(r, event->bytes);
+		return adopted(r, event->bytes, r->guessed);
+	case RESIDUAL_GUESSED:
+		return adopted(r, event->bytes, true);
 	case RESIDUAL_HUNG_UP:
 		r->check = r->checking = false;
 		return 0;
