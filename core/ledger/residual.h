@@ -41,9 +41,9 @@
  *  8. what a guest has reported is owed until a measurement that began after the report has ended
  *     or failed, and no longer. Then the charge covers it: however restless the guest is, what the
  *     driver holds does not exceed the charge and the most that was granted meanwhile;
- *  9. a guess does not count allocated memory twice: when the attempts to measure a restless guest
- *     are over, it is charged at most what, in one of them, the driver's figure lies above the
- *     smaller of the page's figures at the beginning and at the end.
+ *  9. a guess does not count allocated memory twice: of a restless guest it counts at most what, in
+ *     one of the attempts to measure it, the driver's figure lies above the smaller of the page's
+ *     figures at the beginning and at the end.
  */
 #pragma once
 
@@ -122,8 +122,8 @@ struct residual {
 	uint64_t sample;   /* of the last RESIDUAL_SAMPLE */
 
 	bool told, telling; /* owed: to the next measurement, and to the one in progress */
-	bool guessed;
-	uint64_t likely; /* while it is guessed: at most, by the attempts so far to measure it */
+	uint64_t guess;	    /* 0: what is known was measured */
+	uint64_t likely;    /* of it, at most, by the attempts so far to measure it */
 
 	enum residual_want wanted, measuring;
 	struct residual_moment first; /* when it began */

@@ -145,7 +145,8 @@ static inline void tell(enum residual_verb verb, uint64_t bytes)
 
 	m.told |= verb == RESIDUAL_SETTLED || verb == RESIDUAL_CHECKED ||
 		  verb == RESIDUAL_ADOPTED || verb == RESIDUAL_GUESSED;
-	m.guessed |= verb == RESIDUAL_GUESSED;
+	if (verb == RESIDUAL_GUESSED)
+		m.guessed = bytes != 0;
 	act(residual_step(&m.r, &event));
 	m.in_a_row = 0;
 }
@@ -219,11 +220,9 @@ static inline void expect_no_guess(const struct residual_moment *now, int again)
 		return;
 	}
 	m.likely = likely > m.likely ? likely : m.likely;
-	if (again)
-		return;
 	expect(!m.guessed || m.r.known <= m.likely);
 	m.guesses += m.guessed != 0;
-	m.likely = 0;
+	m.likely = again ? m.likely : 0;
 }
 
 /* Law 6. */
