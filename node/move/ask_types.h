@@ -9,6 +9,7 @@ enum ask_state {
 	ASK_SETTLES, /* likewise; it would be refused, unless the device's figures change */
 	ASK_MACHINE, /* the machine will grant it */
 	ASK_LEDGER,  /* the machine has granted it; the ledger has not answered */
+	ASK_LIMIT,   /* it exceeds its tenant's limit by figures that may change; likewise */
 	ASK_PLAIN,   /* for unmovable memory: room is being made */
 	ASK_PASSED,  /* likewise; the room is there, and the ledger has not answered */
 	ASK_DOUBTED, /* likewise; it would strand a tenant, unless the device's figures change */
