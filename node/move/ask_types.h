@@ -24,6 +24,7 @@ struct ask {
 	uint64_t since_ns;
 	enum ask_state state;
 	unsigned tries;
+	bool plain; /* for unmovable memory */
 };
 
 /* Of the device's `plain_bytes`: movable memory does not come back into this room. */

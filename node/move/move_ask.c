@@ -227,6 +227,8 @@ static bool answered_limit(struct ask *ask, const struct ledger_action *action)
 		move_ask_drop(ask);
 		return false;
 	}
+	if (ask->plain)
+		return move_plain_again(ask);
 	ask->state = ASK_LINE;
 	list_append(&of->asks, &ask->link);
 	move_due(of);
@@ -381,13 +383,14 @@ static bool is_within(const struct guest_device *at, uint64_t bytes)
 	return bytes <= ledger_account_room(account) + (sums.granted - sums.allocated);
 }
 
-static bool ask_limit(struct guest_device *at, const struct ledger_request *request)
+bool move_ask_limit(struct guest_device *at, const struct ledger_request *request, bool movable)
 {
 	struct ask *ask = request->may_wait ? move_ask_make(at, request) : NULL;
 
 	if (!ask)
 		return request->may_wait;
 	ask->state = ASK_LIMIT;
+	ask->plain = !movable;
 	of_tenant(at)->ask_count++;
 	/* The ask may be answered and freed when this returns. */
 	if (!ask_ledger(at, request))
@@ -414,7 +417,7 @@ bool move_ask(struct guest_device *at, const struct ledger_request *request, boo
 	if (!movable || !can_move(at))
 		return move_ask_plain(at, request);
 	if (!is_within(at, request->bytes))
-		return ask_limit(at, request);
+		return move_ask_limit(at, request, true);
 	ask = move_ask_make(at, request);
 	if (ask) {
 		of->ask_count++;
