@@ -69,6 +69,18 @@ static void replace_reserved(struct residual *r)
 	r->known += r->settled_first;
 }
 
+/* Of a guest that was not quiet. What was measured before may be as true as ever; a guess is not,
+ * where memory would count twice that the guest has allocated. At each attempt, since requests are
+ * refused between them. */
+static void bound_guess(struct residual *r, const struct residual_moment *now, uint64_t used)
+{
+	if (!r->guess)
+		return;
+	r->guess = most(r->guess, r->known);
+	r->likely = most(r->likely, beyond(used, least(resident(&r->first), resident(now))));
+	r->known = least(r->guess, r->likely);
+}
+
 /* At least what exceeds the most that was granted meanwhile, which may include reserved bytes.
  * At most all of it. */
 static unsigned ends_between(struct residual *r, const struct residual_moment *now, uint64_t used)
@@ -77,9 +89,11 @@ static unsigned ends_between(struct residual *r, const struct residual_moment *n
 
 	/* At once: requests are granted between the attempts. */
 	r->known = most(r->known, beyond(lowest, r->reserved));
+	bound_guess(r, now, used);
 	if (r->measuring == RESIDUAL_LOUDLY && ++r->tries < RESIDUAL_ROUNDS - 1)
 		return want(r, RESIDUAL_LOUDLY) | RESIDUAL_REPORT;
 	r->tries = 0;
+	r->likely = 0;
 	r->known = least(r->known, used);
 	if (r->measuring == RESIDUAL_QUIETLY)
 		return RESIDUAL_REPORT;
@@ -118,11 +132,13 @@ static unsigned ends_exactly(struct residual *r, const struct residual_moment *n
 	unsigned todo = RESIDUAL_REPORT;
 
 	r->tries = 0;
+	r->likely = 0;
 	replace_reserved(r);
 	r->known = most(lowest, least(r->known, highest));
 	if (sure) {
 		r->doubts = 0;
 		r->between = false;
+		r->guess = 0;
 		todo |= learn(r, now, lowest);
 	} else if (r->measuring == RESIDUAL_LOUDLY) {
 		r->between = ++r->doubts < RESIDUAL_DOUBTS;
@@ -150,12 +166,15 @@ static unsigned ends(struct residual *r, const struct residual_moment *now, uint
 
 /* ---- what is heard --------------------------------------------------------------------------- */
 
-static unsigned adopted(struct residual *r, uint64_t bytes)
+static unsigned adopted(struct residual *r, uint64_t bytes, uint64_t guess)
 {
 	bool check = r->check;
 
-	*r = (struct residual){
-		.known = bytes, .check = check, .told = true, .wanted = RESIDUAL_LOUDLY};
+	*r = (struct residual){.known = bytes,
+			       .guess = guess,
+			       .check = check,
+			       .told = true,
+			       .wanted = RESIDUAL_LOUDLY};
 	return RESIDUAL_REPORT | RESIDUAL_MEASURE;
 }
 
@@ -172,6 +191,7 @@ static unsigned fails(struct residual *r)
 	r->measuring = RESIDUAL_NO;
 	r->telling = false;
 	r->tries = 0;
+	r->likely = 0;
 	return answer(r, RESIDUAL_EXCUSE) | (r->wanted ? RESIDUAL_MEASURE : 0);
 }
 
@@ -192,7 +212,9 @@ unsigned residual_step(struct residual *r, const struct residual_event *event)
 		r->check = r->told = true;
 		return want(r, RESIDUAL_LOUDLY);
 	case RESIDUAL_ADOPTED:
-		return adopted(r, event->bytes);
+		return adopted(r, event->bytes, r->guess);
+	case RESIDUAL_GUESSED:
+		return adopted(r, event->bytes, event->bytes);
 	case RESIDUAL_HUNG_UP:
 		r->check = r->checking = false;
 		return 0;

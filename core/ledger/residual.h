@@ -12,6 +12,7 @@
  *		  known: charge = min(max(former charge, lowest), highest)
  *	owed	  the guest reported that something came or went, and no measurement that began
  *		  after that has ended: the charge may be too low
+ *	guessed	  what is known is a price: a restarted daemon has not measured it exactly yet
  *
  * A measurement begins (RESIDUAL_BEGINS, with the page's figures at that moment), the driver is
  * asked, and the measurement ends (RESIDUAL_ENDS, with the page's figures then). The driver's
@@ -39,7 +40,10 @@
  *     was known;
  *  8. what a guest has reported is owed until a measurement that began after the report has ended
  *     or failed, and no longer. Then the charge covers it: however restless the guest is, what the
- *     driver holds does not exceed the charge and the most that was granted meanwhile.
+ *     driver holds does not exceed the charge and the most that was granted meanwhile;
+ *  9. a guess does not count allocated memory twice: of a restless guest it counts at most what, in
+ *     one of the attempts to measure it, the driver's figure lies above the smaller of the page's
+ *     figures at the beginning and at the end.
  */
 #pragma once
 
@@ -80,6 +84,7 @@ enum residual_verb {
 	RESIDUAL_WATCHED, /* periodic look: no change was reported */
 	RESIDUAL_CHECKED, /* the guest wants to know; see RESIDUAL_ANSWER */
 	RESIDUAL_ADOPTED, /* an inventory: `bytes` replace the whole former charge */
+	RESIDUAL_GUESSED, /* likewise, of a guest from before the daemon: `bytes` is a price */
 	RESIDUAL_HUNG_UP, /* the guest cannot be answered */
 	RESIDUAL_GRANTED, /* `bytes` is the total that it is granted now */
 	RESIDUAL_BEGINS,  /* a measurement; with `moment` */
@@ -117,6 +122,8 @@ struct residual {
 	uint64_t sample;   /* of the last RESIDUAL_SAMPLE */
 
 	bool told, telling; /* owed: to the next measurement, and to the one in progress */
+	uint64_t guess;	    /* 0: what is known was measured */
+	uint64_t likely;    /* of it, at most, by the attempts so far to measure it */
 
 	enum residual_want wanted, measuring;
 	struct residual_moment first; /* when it began */

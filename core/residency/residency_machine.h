@@ -90,6 +90,8 @@ uint64_t residency_spared_until(const struct residency_member *waits);
 
 /* ---- residency_move.c: how the set comes to be there ----------------------------------------- */
 
+/* Notes the members that have drained. Returns whether there are any. */
+bool residency_see_drained(struct residency *r, uint64_t now_ns);
 /* Bars, orders, gives credit, grants, admits: all that can be done now. */
 void residency_move(struct residency *r, uint64_t now_ns);
 /* Orders and credit that it has not carried out or used are void once it has answered. */

@@ -30,8 +30,7 @@ void residency_rewait(struct residency_member *m)
 	m->waiting = waits;
 }
 
-/* Notes the members that have drained. Returns whether there are any. */
-static bool see_drained(struct residency *r, uint64_t now_ns)
+bool residency_see_drained(struct residency *r, uint64_t now_ns)
 {
 	uint32_t before = r->draining;
 
@@ -388,10 +387,10 @@ static void move_once(struct residency *r, uint64_t now_ns)
 
 void residency_move(struct residency *r, uint64_t now_ns)
 {
-	see_drained(r, now_ns);
+	residency_see_drained(r, now_ns);
 	move_once(r, now_ns);
 	/* Some members' gates were closed before the members were barred. */
-	while (see_drained(r, now_ns))
+	while (residency_see_drained(r, now_ns))
 		move_once(r, now_ns);
 }
 

@@ -47,6 +47,9 @@ static void settle(struct residency *r, uint64_t now_ns)
 {
 	/* Another event may come first when the time is over. */
 	r->choosing |= now_ns >= r->timer_ns;
+	/* Nobody may have asked for long, as while a restarted daemon expects guests: who drained
+	 * meanwhile has obeyed. */
+	residency_see_drained(r, now_ns);
 	residency_judge_patience(r, now_ns);
 	residency_stop_starved(r);
 	park_idle(r, now_ns);

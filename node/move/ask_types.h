@@ -9,6 +9,7 @@ enum ask_state {
 	ASK_SETTLES, /* likewise; it would be refused, unless the device's figures change */
 	ASK_MACHINE, /* the machine will grant it */
 	ASK_LEDGER,  /* the machine has granted it; the ledger has not answered */
+	ASK_LIMIT,   /* it exceeds its tenant's limit by figures that may change; likewise */
 	ASK_PLAIN,   /* for unmovable memory: room is being made */
 	ASK_PASSED,  /* likewise; the room is there, and the ledger has not answered */
 	ASK_DOUBTED, /* likewise; it would strand a tenant, unless the device's figures change */
@@ -23,6 +24,7 @@ struct ask {
 	uint64_t since_ns;
 	enum ask_state state;
 	unsigned tries;
+	bool plain; /* for unmovable memory */
 };
 
 /* Of the device's `plain_bytes`: movable memory does not come back into this room. */

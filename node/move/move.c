@@ -183,8 +183,10 @@ static void log_of(const struct tenant_device *at, const char *event, uint64_t b
  */
 static void on_stuck(struct tenant_device *at, uint64_t bytes)
 {
-	int no_host = move_host_error(at);
+	int no_host;
 
+	move_blame(at);
+	no_host = move_host_error(at);
 	if (no_host == 0) {
 		log_of(at, "tenant.stuck", bytes);
 		waits_look(at);
@@ -425,7 +427,8 @@ void move_wants(struct tenant_device *at, bool wants, uint64_t now)
 
 /* ---- figures ------------------------------------------------------------------------------ */
 
-static void add_guest(const struct guest *g, uint32_t device, struct wire_tenant_row *row)
+static void add_guest(const struct guest *g, uint32_t device, bool stuck,
+		      struct wire_tenant_row *row)
 {
 	const struct wire_own_movable *own = &g->own->movable[device];
 	const struct move_guest *m = &g->device[device].move;
@@ -436,7 +439,8 @@ static void add_guest(const struct guest *g, uint32_t device, struct wire_tenant
 	row->saved += m->saved + m->left - m->copied;
 	row->unmovable |= (uint32_t)__atomic_load_n(&own->why, __ATOMIC_RELAXED) &
 			  ~(uint32_t)WIRE_UNMOVABLE_DAEMONS;
-	row->unmovable |= m->host_error ? WIRE_UNMOVABLE_HOST : 0;
+	if (m->host_error && (move_open_order(m) || stuck))
+		row->unmovable |= WIRE_UNMOVABLE_HOST;
 	row->oversize += __atomic_load_n(&g->own->oversize_bytes[device], __ATOMIC_RELAXED);
 }
 
@@ -444,7 +448,8 @@ void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row)
 {
 	ret_row->suspended = at->tenant->suspended;
 	list_for_each(link, (struct list *)&at->tenant->guests)
-		add_guest(list_entry(link, struct guest, link), tenant_index(at), ret_row);
+		add_guest(list_entry(link, struct guest, link), tenant_index(at),
+			  at->joined && at->member.stuck, ret_row);
 	/* With swap=off nobody expects memory to move. */
 	if (!at->tenant->share.swap)
 		ret_row->unmovable &= ~(uint32_t)WIRE_UNMOVABLE_ALL;

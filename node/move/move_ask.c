@@ -209,10 +209,30 @@ static struct ask *find(const struct guest_device *at, uint64_t id)
 	{
 		struct ask *ask = list_entry(link, struct ask, own);
 
-		if ((ask->state == ASK_LEDGER || ask->state == ASK_PASSED) && ask->request.id == id)
+		if ((ask->state == ASK_LEDGER || ask->state == ASK_LIMIT ||
+		     ask->state == ASK_PASSED) &&
+		    ask->request.id == id)
 			return ask;
 	}
 	return NULL;
+}
+
+/* Its tenant's limit has room after all: if the device has none, others' memory moves for it. */
+static bool answered_limit(struct ask *ask, const struct ledger_action *action)
+{
+	struct tenant_device *of = of_tenant(ask->at);
+
+	if (action->verb == LEDGER_GRANT ||
+	    (action->reason != LEDGER_FULL && action->reason != LEDGER_DEADLINE)) {
+		move_ask_drop(ask);
+		return false;
+	}
+	if (ask->plain)
+		return move_plain_again(ask);
+	ask->state = ASK_LINE;
+	list_append(&of->asks, &ask->link);
+	move_due(of);
+	return true;
 }
 
 bool move_answered(struct guest_device *at, const struct ledger_action *action)
@@ -224,6 +244,8 @@ bool move_answered(struct guest_device *at, const struct ledger_action *action)
 		return false;
 	if (ask->state == ASK_PASSED)
 		return move_plain_answered(ask, action);
+	if (ask->state == ASK_LIMIT)
+		return answered_limit(ask, action);
 	move_due(of);
 	if (action->verb == LEDGER_GRANT) {
 		uint64_t bytes = action->bytes;
@@ -350,7 +372,8 @@ bool move_first_ask(const struct tenant_device *of, uint64_t *ret_bytes, uint64_
 	return true;
 }
 
-/* If not, the ledger would refuse it whatever moves: let it do so, with its own sentence. */
+/* If not, the ledger refuses it whatever moves, with its own sentence; unless the tenant's charge
+ * falls, as when a context has been measured that was only guessed. */
 static bool is_within(const struct guest_device *at, uint64_t bytes)
 {
 	const struct ledger_account *account = of_tenant(at)->account;
@@ -358,6 +381,21 @@ static bool is_within(const struct guest_device *at, uint64_t bytes)
 
 	ledger_account_sums(account, &sums);
 	return bytes <= ledger_account_room(account) + (sums.granted - sums.allocated);
+}
+
+bool move_ask_limit(struct guest_device *at, const struct ledger_request *request, bool movable)
+{
+	struct ask *ask = request->may_wait ? move_ask_make(at, request) : NULL;
+
+	if (!ask)
+		return request->may_wait;
+	ask->state = ASK_LIMIT;
+	ask->plain = !movable;
+	of_tenant(at)->ask_count++;
+	/* The ask may be answered and freed when this returns. */
+	if (!ask_ledger(at, request))
+		move_ask_drop(ask);
+	return true;
 }
 
 /* A guest that calls memory movable has asked for the store, perhaps on an earlier connection. It
@@ -379,7 +417,7 @@ bool move_ask(struct guest_device *at, const struct ledger_request *request, boo
 	if (!movable || !can_move(at))
 		return move_ask_plain(at, request);
 	if (!is_within(at, request->bytes))
-		return false;
+		return move_ask_limit(at, request, true);
 	ask = move_ask_make(at, request);
 	if (ask) {
 		of->ask_count++;

@@ -46,6 +46,17 @@ int move_host_error(const struct tenant_device *of)
 	return 0;
 }
 
+void move_blame(struct tenant_device *of)
+{
+	list_for_each(link, &of->tenant->guests)
+	{
+		struct move_guest *m =
+			&list_entry(link, struct guest, link)->device[tenant_index(of)].move;
+
+		m->host_error = m->host_hinders ? m->host_error : 0;
+	}
+}
+
 struct move_words move_hindrance(const struct residency_member *by)
 {
 	const struct tenant_device *of = by->owner;

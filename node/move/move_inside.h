@@ -48,6 +48,8 @@ struct move_words {
 /* Why the host has no memory for what the tenant is to move out, which is not the tenant's fault:
  * -errno; 0: it has. */
 int move_host_error(const struct tenant_device *of);
+/* It does not do as it was told. That the host had no memory for an earlier order is no reason. */
+void move_blame(struct tenant_device *of);
 /* "tenant 3 (x), which has 1GiB of the device, is stuck: ..."; of residency_hindrance(). */
 struct move_words move_hindrance(const struct residency_member *by);
 

@@ -129,6 +129,7 @@ static uint64_t order(struct guest_device *at, uint64_t bytes)
 	if (!more || m->stopping || at->owes_drain)
 		return 0;
 	recall(at);
+	m->host_hinders &= move_open_order(m) > 0;
 	m->leave = (m->leave > m->left ? m->leave : m->left) + more;
 	m->telling = true;
 	return more;

@@ -180,18 +180,39 @@ bool move_end_plain(struct device *device, uint64_t now_ns)
 	return false;
 }
 
-static void wait_for_room(struct guest_device *at, const struct ledger_request *request)
+static void line_up(struct ask *ask)
 {
-	struct ask *ask = move_ask_make(at, request);
+	struct guest_device *at = ask->at;
 
-	if (!ask)
-		return;
 	ask->request.want = ask->request.bytes;
 	list_append(&device_under(at)->plain, &ask->link);
 	if (is_bearable(at, ask->request.bytes, 0))
 		make_room(ask);
 	else
 		doubt(ask);
+}
+
+bool move_plain_again(struct ask *ask)
+{
+	const struct device *device = device_under(ask->at);
+
+	if (!residency_could_leave(&device->residency, device->plain_bytes + ask->request.bytes)) {
+		move_ask_drop(ask);
+		return false;
+	}
+	of_tenant(ask->at)->ask_count--; /* of those for movable memory */
+	line_up(ask);
+	move_check_later(ask->at->guest->tenant->daemon);
+	return true;
+}
+
+static void wait_for_room(struct guest_device *at, const struct ledger_request *request)
+{
+	struct ask *ask = move_ask_make(at, request);
+
+	if (!ask)
+		return;
+	line_up(ask);
 	waits_look(of_tenant(at));
 	move_check_later(at->guest->tenant->daemon);
 	schedule_pump(at->guest->tenant->daemon);
@@ -204,8 +225,10 @@ bool move_ask_plain(struct guest_device *at, const struct ledger_request *reques
 	uint64_t bytes = request->bytes;
 	bool fits = ledger_fits(at->guest->tenant->daemon->book.ledger, at->holder, bytes);
 
-	if (!device->members || bytes > ledger_account_room(of_tenant(at)->account))
+	if (!device->members)
 		return false;
+	if (bytes > ledger_account_room(of_tenant(at)->account))
+		return move_ask_limit(at, request, false);
 	if (!fits && !(request->may_wait &&
 		       residency_could_leave(&device->residency, device->plain_bytes + bytes)))
 		return false;

@@ -12,6 +12,9 @@ must_check bool move_plain(struct daemon *d, uint32_t device);
 must_check bool move_ask_plain(struct guest_device *at, const struct ledger_request *request);
 struct ask;
 struct ledger_action;
+/* One that was not refused for its tenant's limit, but has no room. False: it is dropped, and the
+ * ledger's answer stands. */
+must_check bool move_plain_again(struct ask *ask);
 /* The ledger's answer to an ask that was passed on. True: the ask waits for room again. */
 must_check bool move_plain_answered(struct ask *ask, const struct ledger_action *action);
 /* Answers one that has waited for long enough; false: there is none. */

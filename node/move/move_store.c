@@ -150,6 +150,7 @@ static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 
 	lacks(at, r == STORE_BUDGET ? bytes : 0);
 	at->move.host_error = r < 0 && r != -EBUSY ? r : 0;
+	at->move.host_hinders = at->move.host_error && move_open_order(&at->move);
 	if (!list_linked(&at->move.in_want))
 		list_append(&at->guest->tenant->daemon->move.in_want, &at->move.in_want);
 	if (r == BEYOND_NEED)

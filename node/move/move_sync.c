@@ -110,6 +110,6 @@ void move_forget_orders(struct move_guest *m)
 	m->saved += m->left - m->copied;
 	m->leave = m->enter = m->drop = 0;
 	m->left = m->copied = m->entered = m->returned = m->dropped = m->failed = 0;
-	m->stopping = false;
+	m->stopping = m->host_hinders = false;
 	m->generation++;
 }

@@ -41,6 +41,7 @@ struct move_guest {
 	uint32_t behind;	/* of its tenant, as it was told */
 	uint64_t lacks_bytes;	/* the store is full for this ask of it */
 	int host_error;		/* the host had no memory for its last ask; 0: it had */
+	bool host_hinders;	/* that ask was for its present order to leave */
 
 	/* Its orders of this generation, and its reports of them. */
 	uint32_t generation;

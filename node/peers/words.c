@@ -123,7 +123,7 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 	ledger_holder_sums(at->holder, &has);
 	adopt_movable(at, said, has.granted);
 	if (said->contexts || said->allocated || g->known)
-		measure_tell(at, RESIDUAL_ADOPTED, has.residual);
+		measure_tell(at, g->known ? RESIDUAL_ADOPTED : RESIDUAL_GUESSED, has.residual);
 	log_debug("guest.inventory",
 		  "guest=%u device=%u allocated_bytes=%" PRIu64 " credit_bytes=%" PRIu64
 		  " contexts=%u void=%d",

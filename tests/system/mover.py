@@ -84,9 +84,9 @@ class Mover(Guest):
 
     # ---- what it wants
 
-    def allocate(self, bytes, wait=1):
+    def allocate(self, bytes, wait=1, movable=1):
         """Asks; the answer is heard later."""
-        self.asked[self.send("credit_ask", device=0, wait=wait, bytes=bytes, want=bytes, movable=1)] = bytes
+        self.asked[self.send("credit_ask", device=0, wait=wait, bytes=bytes, want=bytes, movable=movable)] = bytes
 
     def idle(self):
         self.send("idle", device=0)

@@ -272,5 +272,22 @@ def test_credit_that_nobody_uses_refuses_nobody():
             meted.ends()
 
 
+def test_an_ask_that_a_guess_kept_from_its_limit_makes_others_move():
+    """More was reserved for a context than it takes, which is measured while the ask waits. Then the device has no room for it."""
+    for movable in 1, 0:
+        with Node() as meted:
+            others = [meted.mover(name, 5 * CHUNK) for name in ("a", "c")]
+            for other in others:
+                other.idle()
+            b = meted.mover("b")
+            meted.admin.set(b.made.tenant, "memory", "700MiB")
+            b.ask("residual_ask", device=0, bytes=250 * MIB)
+            b.send("residual_settle", device=0, contexts=1, bytes=250 * MIB)
+            b.allocate(8 * CHUNK, movable=movable)
+            meted.play(lambda: not b.asked)
+            assert b.refusal is None and b.here() == 8 * CHUNK and any(other.out() for other in others), (movable, b.refusal)
+            meted.ends()
+
+
 if __name__ == "__main__":
     run(globals(), at_once=4)

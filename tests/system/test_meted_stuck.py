@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Memory that should move and does not: full stores, guests that do not obey, and liars."""
+import errno
+
 from mover import *
+
+HOST = 2048  # of `unmovable`
 
 
 def test_no_request_exceeds_the_budget_or_the_quota():
@@ -306,6 +310,32 @@ def test_a_tenant_that_waits_for_its_memory_is_told_which_one_makes_no_room():
         meted.play(lambda: a.is_whole() and not a.hindered)
         assert not meted.row(a).behind
         meted.ends()
+
+
+def test_the_hosts_want_of_memory_is_named_only_while_it_hinders():
+    with tempfile.TemporaryDirectory(prefix="mete-no-room-") as folder:
+        refuses = dict(LD_PRELOAD=os.path.dirname(sys.argv[2]) + "/no_room.so", HOSTILE_NO_ROOM=folder + "/error")
+        with Node(environment=refuses) as meted:
+            a, b = meted.mover("a", SET), meted.mover("b")
+            a.idle()
+            with open(folder + "/error", "w") as file:
+                file.write(str(errno.ENOMEM))
+            b.allocate(SET)
+            meted.play(lambda: meted.row(a).unmovable & HOST)
+            # Nobody needs its room any more.
+            meted.movers.remove(b)
+            b.close()
+            a.wants()
+            meted.play(a.runs)
+            assert not meted.row(a).unmovable & HOST, meted.row(a)
+            # The host has memory again, and it is the tenant that does not obey.
+            os.remove(folder + "/error")
+            a.idle()
+            a.obeys = False
+            meted.mover("c").allocate(SET)
+            meted.play(lambda: meted.row(a).stuck)
+            assert "tenant.stuck" in meted.log() and "tenant.unhoused" not in meted.log(), meted.log()
+            assert not meted.row(a).unmovable & HOST, meted.row(a)
 
 
 def test_a_guest_without_a_processor_is_not_stuck_when_a_stopped_one_is():

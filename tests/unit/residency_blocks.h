@@ -31,7 +31,7 @@ static struct {
 	struct machines m;
 	struct guest guests[GUESTS];
 	uint64_t capacity, budget, unclear, kept;
-	unsigned admitted, stuck, evicted, asked_in_vain;
+	unsigned admitted, stuck, evicted, asked_in_vain, restarts;
 	bool honest; /* nobody freezes, dies or refuses */
 } w;
 

@@ -37,9 +37,11 @@ static struct {
 	uint64_t used, most_granted, known_before, settled_before;
 	struct residual_moment first;
 	int wanted, check;
-	int told, telling; /* reported since the last measurement began; before it did */
-	unsigned in_a_row; /* measurements that the one before wanted */
-	uint64_t exact;	   /* how often law 1 was checked */
+	int told, telling;	  /* reported since the last measurement began; before it did */
+	unsigned in_a_row;	  /* measurements that the one before wanted */
+	uint64_t exact;		  /* how often law 1 was checked */
+	int guessed;		  /* since it was measured exactly */
+	uint64_t likely, guesses; /* law 9: the bound, and how often it was checked */
 } m;
 
 static inline uint64_t below(uint64_t bound)
@@ -141,7 +143,10 @@ static inline void tell(enum residual_verb verb, uint64_t bytes)
 {
 	struct residual_event event = {.verb = verb, .bytes = bytes};
 
-	m.told |= verb == RESIDUAL_SETTLED || verb == RESIDUAL_CHECKED || verb == RESIDUAL_ADOPTED;
+	m.told |= verb == RESIDUAL_SETTLED || verb == RESIDUAL_CHECKED ||
+		  verb == RESIDUAL_ADOPTED || verb == RESIDUAL_GUESSED;
+	if (verb == RESIDUAL_GUESSED)
+		m.guessed = bytes != 0;
 	act(residual_step(&m.r, &event));
 	m.in_a_row = 0;
 }
@@ -198,6 +203,28 @@ static inline void expect_bounds(const struct residual_moment *now, uint64_t kno
 	       (says_it_stood_still(now) && m.r.known <= known + m.settled_before));
 }
 
+static inline uint64_t says_resident(const struct residual_moment *at)
+{
+	return beyond(least(at->allocated, at->granted), at->evicted);
+}
+
+/* Law 9. */
+static inline void expect_no_guess(const struct residual_moment *now, int again)
+{
+	uint64_t held = least(says_resident(&m.first), says_resident(now));
+	uint64_t likely = beyond(m.used, held);
+
+	if (says_it_stood_still(now)) {
+		m.guessed = m.guessed && held && (now->adrift || now->loose);
+		m.likely = 0;
+		return;
+	}
+	m.likely = likely > m.likely ? likely : m.likely;
+	expect(!m.guessed || m.r.known <= m.likely);
+	m.guesses += m.guessed != 0;
+	m.likely = again ? m.likely : 0;
+}
+
 /* Law 6. */
 static inline void expect_sample(const struct residual_moment *now)
 {
@@ -230,6 +257,7 @@ static inline void end_measuring(void)
 	act(todo);
 	expect(todo & RESIDUAL_REPORT); /* law 8: each measurement counts */
 	expect_bounds(&now, known, (todo & RESIDUAL_MEASURE) != 0);
+	expect_no_guess(&now, (todo & RESIDUAL_MEASURE) != 0);
 	if (exact) {
 		expect(todo & RESIDUAL_REPORT);
 		expect_eq(residual_charge(&m.r), beside() + reserved());

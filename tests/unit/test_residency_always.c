@@ -164,9 +164,61 @@ static void fill_store(struct guest *g)
 	residency_starves(&g->member, g->starved, sum_of(g, false), w.m.now);
 }
 
+/* What a restarted daemon knows of a guest: what it states. Its orders are void. */
+static void come_back(struct guest *g, uint64_t quota)
+{
+	struct turns_share share = g->tenant.share;
+
+	g->open = g->draining = g->must_stop = g->starved = false;
+	g->order = g->credit = g->must_drop = 0;
+	forget_copies(g, sum_out(g));
+	turns_tenant_init(&w.m.turns, &g->tenant, &share);
+	g->seat.tenant = NULL;
+	turns_join(&g->seat, &g->tenant, &w.m.device, g, false, w.m.now);
+	residency_join(&w.m.r, &g->member, &g->seat, g, quota, w.m.now);
+	residency_adopt(&g->member, sum_of(g, true), sum_out(g), w.m.now);
+	machines_want(&w.m, &g->seat, &g->member, g->wants);
+}
+
+/* Nothing is ordered before all have come back. Then who had been told to wait asks again: what was
+ * admitted is not refused. */
+static void restart(void)
+{
+	const struct residency_tuning tuning = w.m.r.tuning;
+	uint64_t quota[GUESTS];
+	unsigned stuck = w.stuck;
+
+	for (int i = 0; i < GUESTS; i++)
+		quota[i] = w.guests[i].member.quota_bytes;
+	machines_begin(&w.m, &tuning, w.capacity, w.budget);
+	w.unclear = w.kept = 0;
+	for (int i = 0; i < GUESTS; i++) {
+		if (w.guests[i].there)
+			come_back(&w.guests[i], quota[i]);
+	}
+	w.m.now += below(2 * tuning.patience_ns);
+	pump();
+	expect_eq(w.stuck, stuck); /* their gates are closed: nobody owes a drain */
+	for (int i = 0; i < GUESTS; i++) {
+		struct guest *g = &w.guests[i];
+		uint64_t bytes = g->asked;
+		int r = g->there && bytes ? residency_ask(&g->member, bytes, w.m.now)
+					  : RESIDENCY_WAITS;
+
+		expect(r <= RESIDENCY_WAITS);
+		g->asked = r == 0 ? 0 : bytes;
+		if (r == 0)
+			allocated(g, bytes);
+	}
+	w.restarts++;
+}
+
 static void mishap(struct guest *g)
 {
-	switch (below(9)) {
+	switch (below(10)) {
+	case 8:
+		restart();
+		break;
 	case 7:
 		fill_store(g);
 		break;
@@ -239,6 +291,7 @@ static void begin(bool honest, uint64_t capacity, uint64_t budget)
 TEST(a_block_is_never_in_neither_place_and_the_device_never_too_full)
 {
 	unsigned rounds = test_rounds(60), evicted = 0, admitted = 0, stuck = 0, vain = 0;
+	unsigned restarts = 0;
 
 	for (unsigned round = 0; round < rounds; round++) {
 		uint64_t capacity = 8 * CHUNK + below(20 * CHUNK);
@@ -258,9 +311,10 @@ TEST(a_block_is_never_in_neither_place_and_the_device_never_too_full)
 		admitted += w.admitted;
 		stuck += w.stuck;
 		vain += w.asked_in_vain;
+		restarts += w.restarts;
 	}
 	/* All of it happened. */
-	expect(evicted && admitted && stuck && vain);
+	expect(evicted && admitted && stuck && vain && restarts);
 }
 
 /* ---- nobody starves -------------------------------------------------------------------------- */

@@ -65,6 +65,25 @@ TEST(a_tenant_that_had_no_processor_is_not_stuck)
 	expect(!w.stuck[0] && !w.m[0].strikes);
 }
 
+/* A restarted daemon moves nothing while it expects guests, for as long as its patience. */
+TEST(a_tenant_that_drained_while_others_were_expected_is_not_stuck)
+{
+	struct turns_action turn;
+
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, GIB), 0);
+	wants(0);
+	expect(w.open[0]);
+	residency_adopt(&w.m[0], 0, GIB, w.now);
+	while (turns_next(&w.turns, &turn))
+		obey_turn(&turn);
+	expect_eq(w.seats[0].gate, TURNS_CLOSED);
+	pass(2 * w.r.tuning.patience_ns);
+	expect(!w.stuck[0] && !w.m[0].strikes);
+	move_all();
+	expect_eq(w.m[0].resident_bytes, 2 * GIB);
+}
+
 /* Its figures do not change: it is stopped, or waits for something else. */
 TEST(a_tenant_that_lacked_no_processor_is_stuck_as_soon_as_ever)
 {

@@ -16,6 +16,7 @@ PLANTED = [
     ("move", "\tr->used_bytes += needs;\n", "", "the store is exceeded"),
     ("move", "if (needs > may) {", "if (false) {", "quotas mean nothing"),
     ("patience", "if (patience_of(m) > now_ns)", "if (true)", "a frozen guest is waited for for ever"),
+    ("next", "\tresidency_see_drained(r, now_ns);\n", "", "who drained while nobody looked is stuck"),
     ("move", "\t\tlack = beyond(lack, m->resident_bytes);\n\t\tbar(m, now_ns);\n",
      "\t\tbar(m, now_ns);\n", "all leave where one would do"),
     (None, "m->place == RESIDENCY_IN && residency_room(r) >= bytes", "m->place == RESIDENCY_IN",

@@ -334,3 +334,55 @@ TEST(a_tenant_expects_its_own_price_and_a_neighbour_the_one_that_two_agree_upon)
 	expect_eq(residual_price_of(&p, 1, 64), 64);
 	expect_eq(residual_price_of(&p, 2, 64), 500);
 }
+
+static void measured_in_vain(uint64_t used)
+{
+	page.changes = RESIDUAL_CHANGING;
+	expect(measured(used) & RESIDUAL_REPORT);
+	page.changes = 2;
+}
+
+/* After a restart: a thread of it is within a call whenever it is measured. */
+TEST(a_guess_does_not_count_what_is_allocated_twice)
+{
+	given(28, 28);
+	page.contexts = 1;
+	expect_eq(step(RESIDUAL_GUESSED, 64), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	for (int i = 1; i < RESIDUAL_ROUNDS; i++) {
+		expect(residual_in_flux(&r));
+		measured_in_vain(32);
+		expect_eq(residual_charge(&r), 4);
+	}
+	expect(!residual_in_flux(&r) && residual_open(&r));
+}
+
+/* It has just freed all, which its page does not say yet. */
+TEST(one_attempt_of_several_does_not_make_a_guess_too_small)
+{
+	given(28, 28);
+	page.contexts = 1;
+	expect_eq(step(RESIDUAL_GUESSED, 64), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	measured_in_vain(32);
+	for (int i = 2; i < RESIDUAL_ROUNDS; i++)
+		measured_in_vain(4);
+	expect_eq(residual_charge(&r), 4);
+}
+
+TEST(a_guess_remains_one_on_the_next_connection_until_it_was_measured)
+{
+	given(28, 28);
+	page.contexts = 1;
+	expect_eq(step(RESIDUAL_GUESSED, 64), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_ADOPTED, 64), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	for (int i = 1; i < RESIDUAL_ROUNDS; i++)
+		measured_in_vain(32);
+	expect_eq(residual_charge(&r), 4);
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(measured(34) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 6);
+	/* Now it is known, and restless measurements leave it as it is. */
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	for (int i = 1; i < RESIDUAL_ROUNDS; i++)
+		measured_in_vain(30);
+	expect_eq(residual_charge(&r), 6);
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants that fit their limits and not the device together, while meted is killed again and again: what fitted before a restart fits after it.
+
+As test_swap.py, whose node this is. The programs call as NVIDIA's runtime and PyTorch do: export tables first, a primary context, segments of 2 and
+20 MiB. Threads allocate and free all the time, so that a restarted meted never sees one at rest. METE_TEST_SCALE: so many times as many restarts.
+"""
+import test_swap as swap
+from test_swap import *
+
+DEVICE = 160
+THREADS = 6  # with their segments, a context and what moves memory a program has 86 MiB of its 96 at most
+RESTLESS = """
+import ctypes, sys, threading
+cuda = ctypes.CDLL("libcuda.so.1")
+MIB = 1 << 20
+ended = threading.Event()
+
+
+def must(r, what):
+    if r:
+        sys.exit(f"{what}: {r}")
+
+
+def segment(mib, value):
+    at = ctypes.c_uint64()
+    must(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(mib * MIB)), f"allocating {mib} MiB")
+    must(cuda.cuMemsetD8_v2(at, ctypes.c_ubyte(value), ctypes.c_size_t(mib * MIB)), "setting")
+    return at
+
+
+def check(at, mib, value):
+    seen = ctypes.create_string_buffer(4)
+    for offset in 0, mib * MIB - 4:
+        must(cuda.cuMemcpyDtoH_v2(seen, ctypes.c_uint64(at.value + offset), ctypes.c_size_t(4)), "copying")
+        must(seen.raw != bytes([value]) * 4, "what was written")
+
+
+def churn(mib, value):
+    must(cuda.cuCtxSetCurrent(context), "current")
+    while not ended.is_set():
+        at = segment(mib, value)
+        check(at, mib, value)
+        must(cuda.cuMemFree_v2(at), "freeing")
+
+
+class Thread(threading.Thread):
+    right = False
+
+    def run(self):
+        super().run()
+        self.right = True
+
+
+context, table = ctypes.c_void_p(), ctypes.c_void_p()
+must(cuda.cuInit(0), "init")
+cuda.cuGetExportTable(ctypes.byref(table), (ctypes.c_ubyte * 16)(0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9))
+must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), "retaining")
+must(cuda.cuCtxSetCurrent(context), "current")
+kept = segment(20, 7)
+threads = [Thread(target=churn, args=(2, 3)) for _ in range(int(sys.argv[1]))] + [Thread(target=churn, args=(48, 9))]
+for thread in threads:
+    thread.start()
+print("there", flush=True)
+sys.stdin.read()
+ended.set()
+for thread in threads:
+    thread.join()
+    must(not thread.right, "a thread")
+check(kept, 20, 7)
+print("right", flush=True)
+"""
+
+
+class Restless(swap.Program):
+    def __init__(self, node, name):
+        self.node, self.name, self.said = node, name, tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "--memory", "96M", "--swap", "auto", "-n", name, "--", sys.executable, "-c", RESTLESS, str(THREADS)],
+                                        env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True, bufsize=1)
+
+    def ends_well(self):
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        error = os.pread(self.said.fileno(), 1 << 16, 0).decode()
+        assert self.process.returncode == 0 and out == "right\n" and "out of memory" not in error, (self.name, self.process.returncode, out, error)
+
+
+def test_what_fitted_before_a_restart_is_refused_to_nobody_after_it():
+    with Node("--context", "64M", memory=DEVICE) as node:
+        programs = [Restless(node, f"restless{i}") for i in range(2)]
+        for program in programs:
+            program.hears("there")
+        for _ in range(6 * SCALE):
+            node.restart()
+            until(lambda: all((row := node.row(program.name)) and row["processes"] for program in programs))
+        for program in programs:
+            program.ends_well()
+        node.is_clean()
+        assert not re.search("tenant.(stuck|killed)|guest.overstated", node.log()), node.log()
+
+
+if __name__ == "__main__":
+    run({name: test for name, test in globals().items() if getattr(test, "__module__", None) == "__main__"})
