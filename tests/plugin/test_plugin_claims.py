@@ -259,6 +259,23 @@ def test_a_claim_that_was_prepared_meanwhile_is_not_read_again():
         assert made.await_reads(READS + 1)[READS:] == ["c8"]
 
 
+def test_a_claim_that_is_unprepared_while_it_waits_is_not_prepared_later():
+    """As when a pod is deleted by force, and the kubelet's call for it has not ended yet."""
+    with claims() as (node, made, caller):
+        busy(made, caller)
+        caller.prepare("c0", "b0/again")
+        for name in "c0", "b0":  # it waits to be read; it is being read, for two calls
+            caller.unprepare(name)
+        for tag in "c0", "b0", "b0/again":
+            assert caller.answer(tag) == "error the claim was unprepared meanwhile", caller.answer(tag)
+        made.answer_all()
+        for name in [f"b{n}" for n in range(1, READS)]:
+            assert caller.answer(name).startswith("ok "), caller.answer(name)
+        assert {row.name for row in node.tenants()} == {f"ns/b{n}" for n in range(1, READS)} and "c0" not in made.read
+        caller.prepare("c0/again")
+        assert caller.answer("c0/again").startswith("ok "), caller.answer("c0/again")
+
+
 def test_claims_that_wait_are_refused_when_the_server_goes_and_prepared_when_it_is_back():
     with claims() as (node, made, caller):
         busy(made, caller)
