@@ -94,5 +94,19 @@ def test_slices_follow_however_often_the_devices_change():
         until(goes_on, lambda: f"{len(shown)} of 16 changes were shown: {node.log()[-2000:]}")
 
 
+def test_slices_of_a_node_that_was_deleted_and_made_anew_have_the_new_one_as_their_owner():
+    """The garbage collector removes what has an owner that is not there."""
+    def owners(node):
+        return {owner["uid"] for slice in slices(node) for owner in slice["metadata"]["ownerReferences"]}
+    with divided(version="v1.36.3") as node:
+        (slice,) = await_slices(node, 1)
+        assert owners(node) == {"node-uid"}
+        anew = node.api.node()
+        node.api.add("nodes", "DELETED", {"metadata": {"name": NODE, "uid": "node-uid"}})
+        node.api.put("nodes", {**anew, "metadata": {**anew["metadata"], "uid": "another-uid"}})
+        node.api.add("resourceslices", "DELETED", {"metadata": {"name": slice["metadata"]["name"], "uid": slice["metadata"]["uid"]}})
+        until(lambda: owners(node) == {"another-uid"}, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
 if __name__ == "__main__":
     run(globals())
