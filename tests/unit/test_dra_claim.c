@@ -445,10 +445,13 @@ TEST(consumed_amounts_at_the_limits_of_kubernetes_are_shares_or_refused)
 		uint64_t bytes; /* UINT64_MAX: all of it */
 		uint32_t guarantee_milli;
 	} good_ones[] = {
-		{"1e9", "1e1", 1000000000, 100},	{"0.5Gi", "500m", GIB / 2, 10},
-		{"1073741824k", "25", UINT64_MAX, 250}, {"1E", "1k", UINT64_MAX, 1000},
+		{"1e9", "1e1", 1000000000, 100},
+		{"0.5Gi", "1500m", GIB / 2, 20},
+		{"1073741824k", "25", UINT64_MAX, 250},
+		{"1E", "1k", UINT64_MAX, 1000},
 		{"9223372036854775807", "9223372036854775807", UINT64_MAX, 1000},
-		{"1Ei", "100", UINT64_MAX, 1000},	{"4294967296000m", "0", 4 * GIB, 10},
+		{"1Ei", "100", UINT64_MAX, 1000},
+		{"4294967296000m", "0", 4 * GIB, 10},
 	};
 
 	begin();
