@@ -24,6 +24,7 @@ class Claims:
         self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
+        self.uids = {}  # of claims that were made anew, by name
         self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for
 
     def await_let(self, what, connection):
@@ -42,7 +43,7 @@ class Claims:
         if name in self.admins:
             result["adminAccess"] = True
         pods = [{"resource": "pods", "name": "any", "uid": pod} for pod in self.reserved.get(name, ())]
-        return {"metadata": {"namespace": namespace, "name": name, "uid": uid(name)},
+        return {"metadata": {"namespace": namespace, "name": name, "uid": self.uids.get(name, uid(name))},
                 "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": pods}}
 
     def one(self, namespace, name, connection):
@@ -274,6 +275,21 @@ def test_a_claim_that_is_unprepared_while_it_waits_is_not_prepared_later():
         assert {row.name for row in node.tenants()} == {f"ns/b{n}" for n in range(1, READS)} and "c0" not in made.read
         caller.prepare("c0/again")
         assert caller.answer("c0/again").startswith("ok "), caller.answer("c0/again")
+
+
+def test_a_claim_that_was_made_anew_ends_the_former_one_of_its_name():
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok "), caller.answer("c0")
+        (former,) = node.tenants()
+        made.uids["c0"] = "uid-anew"
+        caller.tell("anew prepare ns c0 uid-anew")
+        assert caller.answer("anew") == "ok mete.dev/claim=uid-anew-0", caller.answer("anew")
+        (row,) = node.tenants()
+        assert row.name == "ns/c0" and row.tenant != former.tenant
+        assert len(os.listdir(node.cdi)) == 1 and set(os.listdir(f"{node.place}/claims")) == {".announced", "uid-anew"}
+        caller.unprepare("c0")  # of which the kubelet hears later
 
 
 def test_claims_that_wait_are_refused_when_the_server_goes_and_prepared_when_it_is_back():
