@@ -26,6 +26,7 @@ class Api:
         self.silent = False  # requests are not answered
         self.review = None  # likewise: review("tokenreviews" or "subjectaccessreviews", body)
         self.version = None  # "v1.36.3", if it has one
+        self.taken = ()  # names of ResourceSlices that nobody's watch shows, as of another driver's
         self.drops = ()  # of ResourceSlices: fields of `spec` and of devices whose feature is off
         self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection)
         self.server = None
@@ -253,6 +254,9 @@ class Handler(SilentHandler):
             return
         if "reviews" in self.path:
             self.answer(*self.server.api.review(self.path.rsplit("/", 1)[1], body))
+            return
+        if self.path.endswith("/resourceslices") and body["metadata"]["name"] in self.server.api.taken:
+            self.answer({"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": f'resourceslices "{body["metadata"]["name"]}" already exists'}, 409)
             return
         if self.path.endswith("/resourceslices"):
             self.answer(self.server.api.write_slice(body), 201)

@@ -94,6 +94,17 @@ def test_slices_follow_however_often_the_devices_change():
         until(goes_on, lambda: f"{len(shown)} of 16 changes were shown: {node.log()[-2000:]}")
 
 
+def test_that_somebody_else_has_a_slices_name_is_said():
+    with divided(version="v1.36.3") as node:
+        (slice,) = await_slices(node, 1)
+        name = slice["metadata"]["name"]
+        node.api.taken = (name,)
+        node.api.add("resourceslices", "DELETED", {"metadata": {"name": name, "uid": slice["metadata"]["uid"]}})
+        node.await_log(f"slices.unwritten reason=.*{name}.* already exists")
+        node.api.taken = ()
+        await_slices(node, 1)
+
+
 def test_slices_of_a_node_that_was_deleted_and_made_anew_have_the_new_one_as_their_owner():
     """The garbage collector removes what has an owner that is not there."""
     def owners(node):
