@@ -90,6 +90,13 @@ class Api:
         with self.lock:
             self.oldest = len(self.log)
 
+    def restored(self, *objects):
+        """From a backup: (kind, object), with versions from the beginning. Nobody is connected meanwhile."""
+        with self.lock:
+            self.log.clear()
+            for kind, object in objects:
+                self.add(kind, "ADDED", object)
+
     def put(self, kind, object):
         there = [at["metadata"]["uid"] for at in self.objects(kind, len(self.log))]
         self.add(kind, "MODIFIED" if object["metadata"]["uid"] in there else "ADDED", object)
@@ -212,7 +219,7 @@ class Handler(SilentHandler):
 
     def watch(self, kind, version):
         api = self.server.api
-        if version < api.oldest:
+        if version < api.oldest or version > len(api.log):
             self.answer({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}, 410)
             return
         self.send_response(200)

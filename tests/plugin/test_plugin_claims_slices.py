@@ -94,6 +94,20 @@ def test_slices_follow_however_often_the_devices_change():
         until(goes_on, lambda: f"{len(shown)} of 16 changes were shown: {node.log()[-2000:]}")
 
 
+def test_slices_are_repaired_where_the_cluster_is_restored_from_a_backup():
+    """Versions are smaller then than those that meted has seen."""
+    with divided(version="v1.36.3") as node:
+        await_slices(node, 1)
+        cordon(node, 0, 1)
+        (slice,) = until(lambda: (found := slices(node)) and "taints" in json.dumps(found) and found, "a cordoned device was never tainted")
+        node.api.away()
+        slice["spec"]["devices"] = slice["spec"]["devices"][:1]
+        before = node.api.node()
+        node.api.restored(("nodes", before), ("resourceslices", slice))
+        node.api.back()
+        until(lambda: [len(found["spec"]["devices"]) for found in slices(node)] == [4], lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
 def test_that_somebody_else_has_a_slices_name_is_said():
     with divided(version="v1.36.3") as node:
         (slice,) = await_slices(node, 1)
