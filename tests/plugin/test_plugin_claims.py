@@ -277,6 +277,26 @@ def test_a_claim_that_is_unprepared_while_it_waits_is_not_prepared_later():
         assert caller.answer("c0/again").startswith("ok "), caller.answer("c0/again")
 
 
+def test_a_claim_may_have_the_longest_name_of_kubernetes():
+    """253 characters, which need no dots, in a namespace of 63."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        namespace, name = "n" * 63, "c" * 253
+        made.uids[name] = "0" * 36
+        for _ in range(2):
+            caller.tell(f"long prepare {namespace} {name} {made.uids[name]}")
+            assert caller.answer("long") == f"ok mete.dev/claim={made.uids[name]}-0", caller.answer("long")
+            (row,) = node.tenants()
+            assert f"{namespace}/{name}".startswith(row.name) and len(row.name) == 255, row.name
+            node.end()
+            node.start()
+            caller.close()
+            caller = Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")
+        caller.tell(f"end unprepare {namespace} {name} {made.uids[name]}")
+        assert caller.answer("end") == "ok" and not node.tenants() and not os.listdir(node.cdi), node.tenants()
+        caller.close()
+
+
 def test_a_claim_that_was_made_anew_ends_the_former_one_of_its_name():
     with claims() as (node, made, caller):
         made.answer_all()
