@@ -223,8 +223,8 @@ int prepare_read(struct dra *dra, const cJSON *object, const char *uid, struct c
 	return r;
 }
 
-/* The API server has shown this claim, so another one that had its name is gone, whatever the kubelet
- * knows of it; its share has been given away. */
+/* The API server has shown this claim, so another one that had its name is gone, whatever the
+ * kubelet knows of it; its share has been given away. */
 static void end_namesakes(struct dra *dra, const struct claim *claim)
 {
 	struct fault why;
