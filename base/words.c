@@ -127,10 +127,10 @@ static bool is_lower(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-static bool is_label(const char *text, size_t length)
+/* A label, of any length. */
+static bool is_part(const char *text, size_t length)
 {
-	if (!length || length > WORDS_LABEL_MAX || !is_lower(text[0]) ||
-	    !is_lower(text[length - 1]))
+	if (!length || !is_lower(text[0]) || !is_lower(text[length - 1]))
 		return false;
 	for (size_t i = 0; i < length; i++)
 		if (!is_lower(text[i]) && text[i] != '-')
@@ -140,9 +140,12 @@ static bool is_label(const char *text, size_t length)
 
 bool words_is_label(const char *text)
 {
-	return is_label(text, strnlen(text, WORDS_LABEL_MAX + 1));
+	size_t length = strnlen(text, WORDS_LABEL_MAX + 1);
+
+	return length <= WORDS_LABEL_MAX && is_part(text, length);
 }
 
+/* Like Kubernetes, which bounds the whole and no label of it. */
 static bool is_subdomain(const char *text, size_t length)
 {
 	const char *end = text + length;
@@ -152,7 +155,7 @@ static bool is_subdomain(const char *text, size_t length)
 	for (;;) {
 		const char *dot = memchr(text, '.', (size_t)(end - text));
 
-		if (!is_label(text, (size_t)((dot ? dot : end) - text)))
+		if (!is_part(text, (size_t)((dot ? dot : end) - text)))
 			return false;
 		if (!dot)
 			return true;

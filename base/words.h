@@ -31,7 +31,7 @@ bool words_same(const char *a, const char *b);
 const char *words_nearest(const char *word, const char *const *names, size_t count);
 
 bool words_is_label(const char *text);	   /* DNS: "notebook-1" */
-bool words_is_subdomain(const char *text); /* labels with dots: "mete.dev" */
+bool words_is_subdomain(const char *text); /* the name of an object: "mete.dev" */
 bool words_is_resource(const char *text);  /* "mete.dev/gpu" */
 
 /* For an amount that is refused because of its unit: what to write instead, as ": write ...", or

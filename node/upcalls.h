@@ -33,8 +33,13 @@ void words_answer(struct guest *g, const struct ledger_action *action);
 /* waits.c */
 /* The tenant may wait for memory from now on, hang or be stuck, or no longer. */
 void waits_look(struct tenant_device *at);
-/* A meted before this one has told of it. */
-void waits_were_told(struct tenant_device *at, uint32_t kind, uint64_t since_ns);
+/* A meted before this one has told of it: the wait that is not over (enum host_wait; 0: there is
+ * none), and when a pod was last told that one had begun. */
+struct waits_past {
+	uint32_t kind;
+	uint64_t since_ns, last_ns;
+};
+void waits_were_told(struct tenant_device *at, const struct waits_past *past);
 
 /* memory/measured.c */
 /* A measurement has ended. / The driver does not answer for too long. */

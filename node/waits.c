@@ -56,7 +56,8 @@ static bool say(struct tenant_device *at, const struct wire_tenant_row *row, uin
 					  .kind = (enum host_wait)at->wait.kind,
 					  .over_ns = over_ns,
 					  .refused = row->refusals - at->wait.refusals,
-					  .before = at->wait.before};
+					  .before_ns = at->wait.before ? at->wait.since_ns : 0,
+					  .last_ns = at->wait.last_ns};
 
 	return waits->told(waits->owner, &news);
 }
@@ -66,12 +67,18 @@ static bool is_work(uint32_t doing)
 	return doing == DOING_KERNEL || doing == DOING_HANGS || doing == DOING_STOPPED;
 }
 
+/* A new meted first takes it for one that obeys, and finds anew that it does not. */
+static bool has_moved(const struct wire_tenant_row *row)
+{
+	return row->moved_out || row->moved_in || !row->movable;
+}
+
 /* What was told, and not another one of its kind, which began after that. Who is stuck has turns
  * meanwhile, and asks for memory; who is halted because its work hangs has that work still. */
 static bool goes_on(const struct long_wait *wait, const struct wire_tenant_row *row, uint64_t since)
 {
 	if (wait->kind == HOST_STUCK)
-		return row->stuck;
+		return row->stuck || (wait->before && !has_moved(row));
 	/* After a restart of meted nobody knows how long it has gone on. */
 	if (wait->kind == HOST_HANGS && (wait->before || row->doing == DOING_HALTED))
 		return may_hang(row);
@@ -103,7 +110,8 @@ static void begin(struct tenant_device *at, const struct wire_tenant_row *row, u
 				      .kind = kind_of(row),
 				      .since_ns = kind_of(row) == HOST_STUCK ? now : since,
 				      .judged_ns = now,
-				      .refusals = row->refusals};
+				      .refusals = row->refusals,
+				      .last_ns = at->wait.last_ns};
 	tell_beginning(at, row, (now - since) / second_ns);
 }
 
@@ -151,8 +159,10 @@ static void tell_kubernetes(struct tenant_device *at, const struct wire_tenant_r
 	if (!at->wait.kind || at->wait.told || !is_of_pod(at))
 		return;
 	at->wait.told = say(at, row, 0);
-	if (at->wait.told)
-		recorder_told(at);
+	if (!at->wait.told)
+		return;
+	at->wait.last_ns = loop_now_ns();
+	recorder_told(at);
 }
 
 static void judge(struct tenant_device *at, uint64_t now)
@@ -237,12 +247,15 @@ void waits_look(struct tenant_device *at)
 	}
 }
 
-void waits_were_told(struct tenant_device *at, uint32_t kind, uint64_t since_ns)
+void waits_were_told(struct tenant_device *at, const struct waits_past *past)
 {
-	if (kind <= HOST_WAITS_NOT || kind > HOST_STUCK)
+	uint64_t now = loop_now_ns();
+
+	at->wait.last_ns = least(past->last_ns, now);
+	if (past->kind <= HOST_WAITS_NOT || past->kind > HOST_STUCK)
 		return;
-	at->wait.kind = kind;
-	at->wait.since_ns = least(since_ns, loop_now_ns());
+	at->wait.kind = past->kind;
+	at->wait.since_ns = least(past->since_ns, now);
 	at->wait.told = true;
 	at->wait.before = true;
 	at->wait.unheard = LOOKS_UNHEARD;

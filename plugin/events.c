@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/least.h"
 #include "kube/json.h"
 #include "plugin/kubelet/ids.h"
 #include "plugin/plugin.h"
@@ -198,16 +199,27 @@ bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const
 	return true;
 }
 
-bool events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
-		 const char *reason, const char *message)
+void events_begun(struct plugin *p, const struct pod *of, uint64_t at_ns)
+{
+	struct events_rate *rate = at_ns ? rate_of(p, of->uid) : NULL;
+
+	if (rate)
+		rate->paired_ns = most(rate->paired_ns, at_ns);
+}
+
+bool events_over(struct plugin *p, const struct pod *of, uint32_t tenant, uint64_t before_ns,
+		 bool good, const char *reason, const char *message)
 {
 	struct events_rate *rate = rate_of(p, of->uid);
 
-	if (rate->pair != tenant && !before)
+	/* Of several pods one may have been told when others could not be. */
+	if (before_ns ? rate->ended_ns == before_ns : rate->pair != tenant)
 		return true;
 	if (!may_say_of(p, of->uid))
 		return false;
-	if (rate->pair == tenant)
+	if (before_ns)
+		rate->ended_ns = before_ns;
+	else
 		rate->pair = 0;
 	post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
 	     &(struct news){reason, message, good});

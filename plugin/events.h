@@ -15,6 +15,7 @@ struct events_rate {
 	uint64_t whose, asked_ns, spent, since_ns;
 	uint64_t paired_ns; /* when it was last told of a wait; 0: never */
 	uint32_t pair;	    /* the tenant whose wait is not over; 0: none */
+	uint64_t ended_ns;  /* when the wait before this meted began whose end it was told last */
 };
 
 enum { EVENTS_RATES = 512 }; /* more pods than a node has */
@@ -28,9 +29,12 @@ void events_pod(struct plugin *p, const struct pod *of, const char *reason, cons
 bool events_may_begin(struct plugin *p, const struct pod *of);
 bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const char *reason,
 		  const char *message);
-/* `good`: nothing needs to be done. `before`: it has begun before this meted. False: not now. */
-bool events_over(struct plugin *p, const struct pod *of, uint32_t tenant, bool before, bool good,
-		 const char *reason, const char *message);
+/* A meted before this one has told it of a beginning then. */
+void events_begun(struct plugin *p, const struct pod *of, uint64_t at_ns);
+/* `good`: nothing needs to be done. `before_ns`: when it began, if before this meted; 0. False: not
+ * now. Asked for again, the end of a wait is not told again. */
+bool events_over(struct plugin *p, const struct pod *of, uint32_t tenant, uint64_t before_ns,
+		 bool good, const char *reason, const char *message);
 void events_node(struct plugin *p, const char *reason, const char *message);
 /* The fault is over. */
 void events_node_well(struct plugin *p, const char *reason, const char *message);

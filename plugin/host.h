@@ -99,9 +99,10 @@ struct host_waiting {
 	uint32_t tenant;		   /* the outermost one, which is the Kubernetes part's */
 	const struct wire_tenant_row *row; /* of the one that waits; lent */
 	enum host_wait kind;
-	uint64_t over_ns; /* 0: it goes on; otherwise it is over, and took so long ... */
-	uint64_t refused; /* ... and so many of its requests for memory were refused meanwhile */
-	bool before;	  /* a meted before this one told that it had begun */
+	uint64_t over_ns;   /* 0: it goes on; otherwise it is over, and took so long ... */
+	uint64_t refused;   /* ... and so many of its requests for memory were refused meanwhile */
+	uint64_t before_ns; /* when it began, if a meted before this one told that; 0: none did */
+	uint64_t last_ns;   /* when its pods were last told of a beginning; 0: never */
 };
 
 /* True: whoever has to know was told, of the end after a beginning; false: not now, ask again. */

@@ -4,12 +4,16 @@
 #include <string.h>
 
 #include "kube/json.h"
+#include "plugin/kubelet/ids.h"
+
+enum { PARTS = 256 };
 
 struct pods {
 	struct api_watch *watch;
 	struct pods_owner owner;
 	struct amounts_names names;
 	struct list pods;
+	struct list by_uid[PARTS], by_mirrored[PARTS];
 	bool known;
 	uint64_t gone;
 };
@@ -31,6 +35,8 @@ static void free_containers(struct pod *pod)
 static void free_pod(struct pod *pod)
 {
 	list_remove(&pod->link);
+	list_remove(&pod->of_uid);
+	list_remove(&pod->of_mirrored);
 	free_containers(pod);
 	free(pod->namespace);
 	free(pod->name);
@@ -69,9 +75,9 @@ void pods_each(const struct pods *pods, void (*seen)(void *owner, const struct p
 
 static struct pod *find_own_uid(const struct pods *pods, const char *uid)
 {
-	list_for_each(link, (struct list *)&pods->pods)
+	list_for_each(link, (struct list *)&pods->by_uid[ids_hash(uid) % PARTS])
 	{
-		struct pod *pod = list_entry(link, struct pod, link);
+		struct pod *pod = list_entry(link, struct pod, of_uid);
 
 		if (strcmp(pod->uid, uid) == 0)
 			return pod;
@@ -87,18 +93,18 @@ const struct pod *pods_find_uid(const struct pods *pods, const char *uid)
 
 	if (own)
 		return own;
-	list_for_each(link, (struct list *)&pods->pods)
+	list_for_each(link, (struct list *)&pods->by_mirrored[ids_hash(uid) % PARTS])
 	{
-		const struct pod *pod = list_entry(link, struct pod, link);
+		const struct pod *pod = list_entry(link, struct pod, of_mirrored);
 
-		if (pod->mirrored && strcmp(pod->mirrored, uid) == 0)
+		if (strcmp(pod->mirrored, uid) == 0)
 			return pod;
 	}
 	return NULL;
 }
 
 /* A static pod is the kubelet's own; the API server shows its mirror, with another UID. */
-static int read_annotations(struct pod *pod, const cJSON *meta)
+static int read_annotations(struct pods *pods, struct pod *pod, const cJSON *meta)
 {
 	const cJSON *now = cJSON_GetObjectItemCaseSensitive(meta, "annotations");
 	const char *mirrored = json_text(now, "kubernetes.io/config.mirror");
@@ -109,7 +115,10 @@ static int read_annotations(struct pod *pod, const cJSON *meta)
 	cJSON_Delete(pod->annotations);
 	pod->annotations = copy;
 	free(pod->mirrored);
+	list_remove(&pod->of_mirrored);
 	pod->mirrored = mirrored ? strdup(mirrored) : NULL;
+	if (pod->mirrored)
+		list_append(&pods->by_mirrored[ids_hash(mirrored) % PARTS], &pod->of_mirrored);
 	return 0;
 }
 
@@ -197,8 +206,10 @@ static struct pod *make_pod(struct pods *pods, const cJSON *meta)
 	pod->namespace = strdup(json_text(meta, "namespace"));
 	pod->name = strdup(json_text(meta, "name"));
 	pod->uid = strdup(json_text(meta, "uid"));
-	if (pod->namespace && pod->name && pod->uid)
+	if (pod->namespace && pod->name && pod->uid) {
+		list_append(&pods->by_uid[ids_hash(pod->uid) % PARTS], &pod->of_uid);
 		return pod;
+	}
 	free_pod(pod);
 	return NULL;
 }
@@ -233,7 +244,7 @@ static void on_seen(void *owner, const cJSON *object)
 		pod = make_pod(pods, meta);
 	if (!pod)
 		return; /* out of memory, or not a pod: the next event about it tries again */
-	if (read_annotations(pod, meta) < 0 || read_claims(pod, object) < 0 ||
+	if (read_annotations(pods, pod, meta) < 0 || read_claims(pod, object) < 0 ||
 	    read_containers(pods, pod, cJSON_GetObjectItemCaseSensitive(object, "spec")) < 0) {
 		if (fresh)
 			free_pod(pod);
@@ -312,6 +323,10 @@ int pods_open(struct api *api, const char *node, const struct amounts_names *nam
 	pods->owner = *owner;
 	pods->names = *names;
 	list_init(&pods->pods);
+	for (size_t i = 0; i < PARTS; i++) {
+		list_init(&pods->by_uid[i]);
+		list_init(&pods->by_mirrored[i]);
+	}
 	snprintf(path, sizeof(path), "/api/v1/pods?fieldSelector=spec.nodeName%%3D%s", node);
 	r = api_watch_open(api, path, &watcher, pods, &pods->watch);
 	if (r < 0) {

@@ -14,6 +14,7 @@
 
 struct pod {
 	struct list link;
+	struct list of_uid, of_mirrored; /* of a part of all pods, by hash */
 	char *namespace, *name, *uid;
 	cJSON *annotations; /* an object of strings; NULL: none */
 	/* Names. Those of init containers come last; sidecars have slots of their own and are

@@ -140,9 +140,10 @@ static void tell(void *owner, const struct pod *pod)
 	struct teller *teller = owner;
 	const struct host_waiting *news = teller->news;
 
+	events_begun(teller->plugin, pod, news->last_ns);
 	if (news->over_ns)
 		teller->told &=
-			events_over(teller->plugin, pod, news->tenant, news->before,
+			events_over(teller->plugin, pod, news->tenant, news->before_ns,
 				    teller->end.good, teller->end.reason, teller->message.text);
 	else
 		begin(teller, pod);

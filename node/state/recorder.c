@@ -6,8 +6,7 @@
  *	tenant id=3 owner=1000 outer=2 away=1 device=GPU-...,GPU-... name=%xx.. memory=4GiB wait=10s
  *	end id=3
  *	held tenant=3 device=0 most=134217728 highest=1073741824
- *	told tenant=3 device=0 kind=1 since=8140123456789
- *	over tenant=3 device=0
+ *	told tenant=3 device=0 kind=1 since=8140123456789 last=8140987654321
  *	guest tenant=3 pid=4711 started=123456 image=987 copy=140001234567
  *	left tenant=3 pid=4711 started=123456
  *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
@@ -85,16 +84,21 @@ static void held_record(struct record *record, const struct tenant *t, uint32_t 
 		record_number(record, "behind", t->device[device].remains.bytes);
 }
 
+/* Of a wait, or of a former one: a pod is told of the next one only after a while. */
+static bool is_wait_recorded(const struct tenant_device *at)
+{
+	return at->wait.told || at->wait.last_ns;
+}
+
 /* Of waits.c: what the Kubernetes part was told of. */
 static void told_record(struct record *record, const struct tenant_device *at)
 {
-	record_text(record, at->wait.told ? "told" : "over");
+	record_text(record, "told");
 	record_number(record, "tenant", at->tenant->id);
 	record_number(record, "device", tenant_index(at));
-	if (!at->wait.told)
-		return;
-	record_number(record, "kind", at->wait.kind);
+	record_number(record, "kind", at->wait.told ? at->wait.kind : 0);
 	record_number(record, "since", at->wait.since_ns);
+	record_number(record, "last", at->wait.last_ns);
 }
 
 static void reserved_record(struct record *record, const struct daemon *d, uint32_t device)
@@ -135,7 +139,7 @@ int recorder_rewrite(struct daemon *d)
 		for (uint32_t i = 0; i < t->devices; i++) {
 			held_record(&all, t, i);
 			record_text(&all, "\n");
-			if (!t->device[i].wait.told)
+			if (!is_wait_recorded(&t->device[i]))
 				continue;
 			told_record(&all, &t->device[i]);
 			record_text(&all, "\n");

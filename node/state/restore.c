@@ -120,9 +120,12 @@ static void bring_told_back(struct daemon *d, const char *record)
 	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(record, "tenant"));
 	uint64_t device = record_get_number(record, "device");
 
+	const struct waits_past past = {.kind = (uint32_t)record_get_number(record, "kind"),
+					.since_ns = record_get_number(record, "since"),
+					.last_ns = record_get_number(record, "last")};
+
 	if (t && device < t->devices)
-		waits_were_told(&t->device[device], (uint32_t)record_get_number(record, "kind"),
-				record_get_number(record, "since"));
+		waits_were_told(&t->device[device], &past);
 }
 
 static void bring_reservation_back(struct daemon *d, const char *record)

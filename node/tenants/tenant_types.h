@@ -33,6 +33,7 @@ struct long_wait {
 	uint8_t unheard;  /* ... and is judged after so many looks, when all guests are back */
 	uint64_t since_ns, judged_ns;
 	uint64_t refusals; /* until it was judged to be long */
+	uint64_t last_ns;  /* when its pod was last told that one had begun; 0: never */
 };
 
 struct tenant_device {

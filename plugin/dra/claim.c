@@ -63,6 +63,35 @@ static bool is_not_found(const cJSON *answer, const char *name)
 	       strcmp(kind, "resourceclaims") == 0 && named && strcmp(named, name) == 0;
 }
 
+/* The scheduler numbers each share that it allocates. */
+static bool has_result(const cJSON *list, const struct claim_result *kept)
+{
+	const cJSON *result;
+
+	cJSON_ArrayForEach(result, list)
+	{
+		const char *pool = json_text(result, "pool"), *device = json_text(result, "device");
+
+		if (pool && device && strcmp(pool, kept->pool) == 0 &&
+		    strcmp(device, kept->device) == 0 &&
+		    text_same(json_text(result, "shareID"), kept->share_id))
+			return true;
+	}
+	return false;
+}
+
+/* It has been given away, and allocated again: on another node, say. */
+static bool is_elsewhere(const cJSON *object, const struct claim *claim)
+{
+	const cJSON *devices = cJSON_GetObjectItemCaseSensitive(allocation_of(object), "devices");
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(devices, "results");
+
+	for (uint32_t i = 0; i < claim->results; i++)
+		if (!has_result(list, &claim->result[i]))
+			return true;
+	return false;
+}
+
 bool claim_is_gone(int status, const cJSON *answer, const struct claim *claim)
 {
 	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(answer, "metadata");
@@ -71,7 +100,7 @@ bool claim_is_gone(int status, const cJSON *answer, const struct claim *claim)
 	if (status == 404)
 		return is_not_found(answer, claim->name);
 	return status >= 200 && status < 300 && json_text(meta, "uid") &&
-	       claim_check(answer, claim->uid, &why) < 0;
+	       (claim_check(answer, claim->uid, &why) < 0 || is_elsewhere(answer, claim));
 }
 
 /* What is consumed of each device, in sum. */

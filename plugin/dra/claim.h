@@ -55,7 +55,8 @@ struct claim {
 must_check int claim_check(const cJSON *object, const char *uid, struct fault *why);
 
 /* Does an answer of the API server to a read of the claim say that there is none any more, or that
- * it has no devices? A server that does not serve claims answers 404 as well, without its name. */
+ * it does not have these devices? A server that does not serve claims answers 404 as well, without
+ * its name. */
 bool claim_is_gone(int status, const cJSON *answer, const struct claim *claim);
 
 /* After claim_check(). -EINVAL with one sentence; -ENOMEM. */

@@ -145,7 +145,10 @@ static void on_soon(struct loop_timer *timer)
 	struct dra *dra = container_of(timer, struct dra, soon);
 
 	serve_some(dra);
-	reading_continue(dra);
+	if (queue_grows(&dra->queue))
+		loop_arm(&dra->soon, 0);
+	else
+		reading_continue(dra);
 }
 
 int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)

@@ -223,6 +223,28 @@ int prepare_read(struct dra *dra, const cJSON *object, const char *uid, struct c
 	return r;
 }
 
+/* The API server has shown this claim, so another one that had its name is gone, whatever the
+ * kubelet knows of it; its share has been given away. */
+static void end_namesakes(struct dra *dra, const struct claim *claim)
+{
+	struct fault why;
+
+	list_for_each(link, &dra->journal.all)
+	{
+		struct journal_claim *entry = list_entry(link, struct journal_claim, link);
+		const struct claim *other = entry->claim;
+
+		if (strcmp(other->name, claim->name) != 0 ||
+		    strcmp(other->namespace, claim->namespace) != 0 ||
+		    strcmp(other->uid, claim->uid) == 0)
+			continue;
+		log_warning("claim.stale", "claim=%s/%s uid=%s", other->namespace, other->name,
+			    other->uid);
+		if (prepare_undo(dra, entry, &why) < 0)
+			log_warning("claim.left", "reason=%s", log_text(why.text).text);
+	}
+}
+
 /* An earlier preparation that was interrupted, or whose tenant is lost. */
 static int end_earlier(struct dra *dra, const char *uid, struct fault *why)
 {
@@ -248,6 +270,8 @@ int prepare_claim(struct dra *dra, struct claim *claim, struct fault *why)
 		r = check_devices(dra, claim, why);
 	if (r == 0)
 		r = end_earlier(dra, claim->uid, why);
+	if (r == 0)
+		end_namesakes(dra, claim);
 	if (r == 0)
 		r = joint_find(dra, claim, &joint, why);
 	if (r < 0) {

@@ -20,7 +20,8 @@
 enum {
 	PAUSE_MOST_S = 30,
 	QUIET_S = 60, /* after which a difference is repaired at once again */
-	OLD_S = 600,  /* after which a server that was too old may be a newer one */
+	CONFLICTS = 2,
+	OLD_S = 600, /* after which a server that was too old may be a newer one */
 };
 
 /* Writing again would not help. */
@@ -109,7 +110,9 @@ static void on_written(void *owner, int status, const char *problem, const cJSON
 	/* The watch shows what is there instead. */
 	if (status == 404)
 		known_forget(u, u->writing);
-	if (status != 409 && status != 404)
+	/* Once or twice it is a watch that lags behind; again and again it is somebody else's
+	 * object that has the name, or somebody who always writes first. */
+	if (status != 404 && (status != 409 || u->failures >= CONFLICTS))
 		complain(u, problem);
 	if (u->failures < 5)
 		u->failures++;

@@ -45,8 +45,13 @@ static void on_seen(void *owner, const cJSON *object)
 
 static void on_gone(void *owner, const cJSON *object)
 {
-	known_gone(owner, object);
-	publish_consider(owner);
+	struct publish *u = owner;
+
+	known_gone(u, object);
+	/* Perhaps with its owner: a node that was deleted, and that the kubelet has made anew, has
+	 * another UID, and whatever has the former one is collected again and again. */
+	*u->node_uid = '\0';
+	publish_consider(u);
 }
 
 static void on_listed(void *owner)

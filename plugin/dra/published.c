@@ -192,7 +192,13 @@ bool known_lost_fields(const cJSON *object)
 
 void known_begin(struct publish *u)
 {
-	list_for_each(link, &u->known) list_entry(link, struct publish_known, link)->seen = false;
+	list_for_each(link, &u->known)
+	{
+		struct publish_known *known = list_entry(link, struct publish_known, link);
+
+		known->seen = false;
+		known->version = 0; /* it may be of another history: a cluster's backup */
+	}
 }
 
 void known_end(struct publish *u)

@@ -10,13 +10,24 @@ static const uint64_t second_ns = 1000000000;
 void queue_init(struct queue *queue)
 {
 	list_init(&queue->waiting);
-	queue->reads = 0;
+	queue->reads = queue->rounds = 0;
+	queue->came = false;
 }
 
 void queue_add(struct queue *queue, struct queued *queued, const char *namespace, uint64_t now_ns)
 {
 	*queued = (struct queued){.asked_ns = now_ns, .namespace = namespace};
 	list_append(&queue->waiting, &queued->link);
+	queue->came = true;
+}
+
+bool queue_grows(struct queue *queue)
+{
+	bool grows = queue->came && queue->rounds < QUEUE_ROUNDS;
+
+	queue->came = false;
+	queue->rounds = grows ? queue->rounds + 1 : 0;
+	return grows;
 }
 
 static bool is_beside(const struct queued *queued, const struct queued *first)

@@ -22,11 +22,15 @@ enum {
 	/* ... which is no longer than that, for each of them: an object in a list costs the server
 	 * a small part of what a request costs it. */
 	QUEUE_LISTED_EACH = 16,
+	/* For a burst that goes on nothing is read yet, in so many rounds of the loop at most. */
+	QUEUE_ROUNDS = 16,
 };
 
 struct queue {
 	struct list waiting;
 	uint32_t reads; /* under way */
+	bool came;	/* one, since queue_grows() was asked */
+	uint32_t rounds;
 };
 
 /* Claims that one request reads; all zero: none. */
@@ -47,6 +51,9 @@ struct queued {
 void queue_init(struct queue *queue);
 /* `now_ns` must not be smaller than at an earlier call. */
 void queue_add(struct queue *queue, struct queued *queued, const char *namespace, uint64_t now_ns);
+/* To be asked once a round of the loop, before queue_next(): has one been added since? Then more
+ * may be about to come, and one list is to have them all. */
+bool queue_grows(struct queue *queue);
 /* Moves those whose turn it is into `batch`, which is under way from now on. False: there is none,
  * or enough is under way. */
 bool queue_next(struct queue *queue, struct queue_batch *batch);

@@ -12,6 +12,8 @@
 
 enum { SOME = 32 }; /* claims that are prepared in a round of the loop */
 
+static const char unprepared[] = "the claim was unprepared meanwhile";
+
 struct asking;
 
 /* A claim of a call. */
@@ -24,6 +26,7 @@ struct asked_claim {
 	struct unseen_claim unseen;
 	struct list making;
 	const char *uid;
+	bool waits; /* for one of these */
 	bool failed;
 	struct fault why;
 };
@@ -37,17 +40,22 @@ struct asking {
 	size_t left; /* claims without a result, and one more while the call is taken apart */
 };
 
+/* It waits for nothing any more. */
+static void stop(struct asked_claim *claim)
+{
+	reading_forget(&claim->reading);
+	parts_unwant(&claim->places);
+	cJSON_Delete(take(claim->object));
+	unseen_forget(&claim->unseen);
+	list_remove(&claim->making);
+	claim_free(take(claim->claim));
+}
+
 static void asking_free(struct asking *a)
 {
 	list_remove(&a->link);
-	for (size_t i = 0; i < a->request->n_claims; i++) {
-		reading_forget(&a->claims[i].reading);
-		parts_unwant(&a->claims[i].places);
-		cJSON_Delete(a->claims[i].object);
-		unseen_forget(&a->claims[i].unseen);
-		list_remove(&a->claims[i].making);
-		claim_free(a->claims[i].claim);
-	}
+	for (size_t i = 0; i < a->request->n_claims; i++)
+		stop(&a->claims[i]);
 	dra__node_prepare_resources_request__free_unpacked(a->request, NULL);
 	free(a->claims);
 	free(a);
@@ -93,7 +101,7 @@ static void fill_row(const struct dra *dra, struct asked_claim *claim, struct an
 	/* Unprepared meanwhile, by another call. */
 	if (!claim->failed && !(entry && prepare_is_done(entry))) {
 		claim->failed = true;
-		fault_set(&claim->why, -EAGAIN, "the claim was unprepared meanwhile");
+		fault_set(&claim->why, -EAGAIN, "%s", unprepared);
 	}
 	if (claim->failed || !entry) {
 		row->value.error = claim->why.text;
@@ -145,6 +153,12 @@ static void settle(struct asking *a)
 		answer(a);
 }
 
+static void settle_claim(struct asked_claim *claim)
+{
+	claim->waits = false;
+	settle(claim->asking);
+}
+
 /* Another call may have prepared it while this one asked. */
 static bool is_prepared(const struct asked_claim *claim)
 {
@@ -165,7 +179,7 @@ static void on_seen(struct unseen_claim *waits, const char *problem)
 	}
 	fault_set(&claim->why, -EAGAIN, "the claim's pods cannot be read: %s", problem);
 	refuse(claim);
-	settle(claim->asking);
+	settle_claim(claim);
 }
 
 /* Waits for its pods, if they are not known. */
@@ -197,7 +211,7 @@ static void on_made(struct parts_ask *ask, const char *problem)
 			return;
 		refuse(claim);
 	}
-	settle(claim->asking);
+	settle_claim(claim);
 }
 
 /* First come the parts that it needs. */
@@ -227,7 +241,7 @@ static void on_read(struct reading *reading, const char *problem, const cJSON *o
 			return;
 		refuse(claim);
 	}
-	settle(claim->asking);
+	settle_claim(claim);
 }
 
 /* A part that has been made for the claim, or that another claim had when this one was read: that
@@ -269,7 +283,7 @@ void serve_some(struct dra *dra)
 		list_remove(&claim->making);
 		if (!is_prepared(claim) && prepare_claim(dra, take(claim->claim), &claim->why) < 0)
 			refuse(claim);
-		settle(claim->asking);
+		settle_claim(claim);
 	}
 	if (!list_empty(&dra->making))
 		loop_arm(&dra->soon, 0);
@@ -302,6 +316,7 @@ static void ask(struct asked_claim *claim, const Dra__Claim *said)
 						  .uid = said->uid,
 						  .read = on_read};
 		claim->asking->left++;
+		claim->waits = true;
 		reading_ask(dra, &claim->reading);
 		return;
 	}
@@ -354,11 +369,41 @@ struct undone_row {
 	struct fault why;
 };
 
+/* Of a call that the kubelet has given up, say, and whose end comes later: it would be prepared for
+ * nobody. */
+static struct asked_claim *find_waiting(const struct dra *dra, const char *uid)
+{
+	list_for_each(link, (struct list *)&dra->asking)
+	{
+		const struct asking *a = list_entry(link, struct asking, link);
+
+		for (size_t i = 0; i < a->request->n_claims; i++)
+			if (a->claims[i].waits && strcmp(a->claims[i].uid, uid) == 0)
+				return &a->claims[i];
+	}
+	return NULL;
+}
+
+static void withdraw(struct dra *dra, const char *uid)
+{
+	struct asked_claim *claim;
+
+	while ((claim = find_waiting(dra, uid))) {
+		stop(claim);
+		fault_set(&claim->why, -EAGAIN, "%s", unprepared);
+		refuse(claim);
+		settle_claim(claim);
+		reading_continue(dra);
+	}
+}
+
 /* A claim that is not known needs nothing. */
 static void undo(struct dra *dra, const Dra__Claim *said, struct undone_row *row)
 {
-	struct journal_claim *entry = journal_find(&dra->journal, said->uid);
+	struct journal_claim *entry;
 
+	withdraw(dra, said->uid);
+	entry = journal_find(&dra->journal, said->uid);
 	dra__node_unprepare_resources_response__claims_entry__init(&row->entry);
 	dra__node_unprepare_resource_response__init(&row->value);
 	row->entry.key = said->uid;

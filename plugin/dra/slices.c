@@ -188,11 +188,11 @@ static bool add_owner(cJSON *meta, const struct slices_pool *pool)
 static bool add_head(cJSON *slice, const struct slices_pool *pool, size_t index)
 {
 	cJSON *meta = cJSON_AddObjectToObject(slice, "metadata");
-	char name[SLICES_POOL], full[SLICES_POOL + 16];
+	char name[SLICES_POOL], full[SLICES_POOL + 24];
 
 	slices_pool_name(pool->node, name);
 	/* A name of its own: what was written twice is there once. */
-	snprintf(full, sizeof(full), "%.*s-%zu", SLICES_POOL - 8, name, index);
+	snprintf(full, sizeof(full), "%s-%zu", name, index);
 	return cJSON_AddStringToObject(slice, "apiVersion", "resource.k8s.io/v1") &&
 	       cJSON_AddStringToObject(slice, "kind", "ResourceSlice") && meta &&
 	       cJSON_AddStringToObject(meta, "name", full) && add_owner(meta, pool);

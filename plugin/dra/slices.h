@@ -21,7 +21,8 @@ enum {
 	SLICES_DEVICES_TAINTED_MAX = 64, /* ... and if one has a taint, or consumes counters */
 	SLICES_TEXT_MAX = 64,		 /* of an attribute */
 	SLICES_NAME = 64,		 /* of a device, with its NUL */
-	SLICES_POOL = 254,		 /* of a pool, and of a slice */
+	SLICES_POOL = 254,		 /* of a pool, and of a slice, with its NUL ... */
+	SLICES_SHORT = 245, /* ... and of a pool, so that a slice's number fits behind it */
 	SLICES_VERSION = 32,
 	SLICES_TAINTS = 3, /* of a device */
 };

@@ -3,17 +3,23 @@
 #include <string.h>
 
 #include "plugin/dra/slices.h"
+#include "plugin/kubelet/ids.h"
 
 void slices_pool_name(const char *node, char ret_name[SLICES_POOL])
 {
 	static const char tail[] = "-mete";
+	int most = SLICES_SHORT - (int)strlen(tail);
+	char hash[20] = "";
 
-	/* Of a longer one, its end tells it from others. */
-	if (strlen(node) + strlen(tail) >= SLICES_POOL)
-		node += strlen(node) + strlen(tail) + 1 - SLICES_POOL;
-	while (*node == '-' || *node == '.')
-		node++;
-	snprintf(ret_name, SLICES_POOL, "%s%s", node, tail);
+	/* Names of two nodes may differ anywhere: pools of one name would be one to kube-scheduler,
+	 * and slices of one name overwrite each other. */
+	if ((int)strlen(node) > most) {
+		snprintf(hash, sizeof(hash), "-%016llx", (unsigned long long)ids_hash(node));
+		most -= (int)strlen(hash);
+		while (node[most - 1] == '-' || node[most - 1] == '.')
+			most--;
+	}
+	snprintf(ret_name, SLICES_POOL, "%.*s%s%s", most, node, hash, tail);
 }
 
 static char label_of(char c)

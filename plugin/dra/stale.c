@@ -2,8 +2,8 @@
 /*
  * Claims that nobody unprepares: the kubelet forgot them (its state was removed), or their pods
  * were deleted by force while it was away. From time to time each prepared claim that no pod of
- * this node uses is looked up, one after the other; one that is gone, has another UID or is no
- * longer allocated is undone. While a pod uses it, it stays as it is.
+ * this node uses is looked up, one after the other; one that is gone, has another UID or no longer
+ * has these devices is undone. While a pod uses it, it stays as it is.
  */
 #include <string.h>
 

@@ -19,13 +19,6 @@ static struct seat *find(const struct seats *seats, const char *uid)
 	return NULL;
 }
 
-bool seats_has(const struct seats *seats, const struct pod *pod)
-{
-	const struct seat *seat = find(seats, pod->uid);
-
-	return seat && seat->is.seated;
-}
-
 int seats_place(const struct seat *seat, const char *container)
 {
 	for (uint32_t i = 0; i < seat->is.containers; i++)

@@ -18,6 +18,13 @@ static int by_uid(const void *a, const void *b)
 	return strcmp((*one)->own_uid, (*other)->own_uid);
 }
 
+static int by_pod(const void *a, const void *b)
+{
+	const struct seat *const *one = a, *const *other = b;
+
+	return strcmp((*one)->uid, (*other)->uid);
+}
+
 static int by_name(const void *a, const void *b)
 {
 	const struct seat *const *one = a, *const *other = b;
@@ -30,6 +37,11 @@ static int uid_to_seat(const void *binding, const void *seat)
 	const struct binding *b = binding;
 
 	return strcmp(b->uid, (*(const struct seat *const *)seat)->own_uid);
+}
+
+static int pod_to_seat(const void *pod, const void *seat)
+{
+	return strcmp(((const struct pod *)pod)->uid, (*(const struct seat *const *)seat)->uid);
 }
 
 static int name_to_seat(const void *binding, const void *seat)
@@ -45,15 +57,18 @@ int seats_index_make(const struct seats *seats, struct seats_index *ret_index)
 	size_t at = 0;
 
 	list_for_each(link, (struct list *)&seats->all) index.count++;
-	index.by_uid = calloc(2 * index.count + 1, sizeof(struct seat *));
-	if (!index.by_uid)
+	index.by_pod = calloc(3 * index.count + 1, sizeof(struct seat *));
+	if (!index.by_pod)
 		return -ENOMEM;
+	index.by_uid = index.by_pod + index.count;
 	index.by_name = index.by_uid + index.count;
 	list_for_each(link, (struct list *)&seats->all)
 	{
-		index.by_uid[at] = index.by_name[at] = list_entry(link, struct seat, link);
+		index.by_pod[at] = index.by_uid[at] = index.by_name[at] =
+			list_entry(link, struct seat, link);
 		at++;
 	}
+	qsort(index.by_pod, index.count, sizeof(struct seat *), by_pod);
 	qsort(index.by_uid, index.count, sizeof(struct seat *), by_uid);
 	qsort(index.by_name, index.count, sizeof(struct seat *), by_name);
 	*ret_index = index;
@@ -62,7 +77,7 @@ int seats_index_make(const struct seats *seats, struct seats_index *ret_index)
 
 void seats_index_free(struct seats_index *index)
 {
-	free(index->by_uid);
+	free(index->by_pod);
 }
 
 /* Names of pods are reused: if the UID is known, it decides, as in seats_are_of(). */
@@ -72,4 +87,12 @@ struct seat *seats_index_find(const struct seats_index *index, const struct bind
 				      sizeof(struct seat *), *b->uid ? uid_to_seat : name_to_seat);
 
 	return found ? *found : NULL;
+}
+
+bool seats_index_has(const struct seats_index *index, const struct pod *pod)
+{
+	struct seat **found =
+		bsearch(pod, index->by_pod, index->count, sizeof(struct seat *), pod_to_seat);
+
+	return found && (*found)->is.seated;
 }

@@ -32,12 +32,24 @@ struct seats {
 /* Of the seats as they are now. -ENOMEM. */
 struct seats_index {
 	size_t count;
-	struct seat **by_uid, **by_name;
+	struct seat **by_pod, **by_uid, **by_name; /* by_pod: as the API server has its UID */
 };
 must_check int seats_index_make(const struct seats *seats, struct seats_index *ret_index);
 void seats_index_free(struct seats_index *index);
 /* The seat of the container's pod; NULL: it has none. */
 struct seat *seats_index_find(const struct seats_index *index, const struct binding *b);
+/* Has the pod a seat? */
+bool seats_index_has(const struct seats_index *index, const struct pod *pod);
+
+/* Of the bindings as they are now. -ENOMEM. */
+struct seats_bound {
+	size_t count;
+	const struct binding **row;
+};
+must_check int seats_bound_make(const struct plugin *p, struct seats_bound *ret_bound);
+void seats_bound_free(struct seats_bound *bound);
+/* As seats_is_bound(). */
+bool seats_bound_has(const struct seats_bound *bound, const struct pod *pod, const char *container);
 
 /* The place of a container in its pod's seat; -1: it has none. */
 int seats_place(const struct seat *seat, const char *container);
@@ -60,8 +72,6 @@ bool seats_are_of(const struct binding *b, const struct seat *seat);
 /* Gives a seat to each pod that fits, and notes the reason for each other one. Returns the
  * number of new seats. */
 must_check int seats_settle(struct plugin *p, struct fault *why);
-/* Has the pod a seat? */
-bool seats_has(const struct seats *seats, const struct pod *pod);
 bool seats_is_bound(const struct plugin *p, const struct pod *pod, const char *container);
 /* A container without a seat, as a pod of its own. */
 void seats_sit_alone(const struct plugin *p, const struct binding *b, struct seating_pod *pod);

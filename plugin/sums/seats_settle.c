@@ -112,16 +112,10 @@ static bool goes_before(const struct seat *a, const struct seat *b)
 	return a->started != b->started ? a->started : a->priority > b->priority;
 }
 
-static bool is_anothers(const struct plugin *p, const struct seat *seat, uint32_t device)
-{
-	const struct binding *alone = neighbours_owner(p, device);
-
-	return alone && !seats_are_of(alone, seat);
-}
-
 /* A seat on a GPU that is out of service, or that another pod has alone by now, is given up if no
  * container of the pod is bound. */
-static void give_up(const struct plugin *p, const struct seating_node *node, struct seat *seat)
+static void give_up(const struct seating_node *node,
+		    const struct binding *const alone[SEATING_DEVICES], struct seat *seat)
 {
 	bool closed = false;
 
@@ -131,7 +125,8 @@ static void give_up(const struct plugin *p, const struct seating_node *node, str
 		for (uint32_t g = 0; seat->is.seated && g < seat->is.container[i].gpus; g++) {
 			uint32_t device = seat->is.container[i].device[g];
 
-			closed |= node->device[device].closed || is_anothers(p, seat, device);
+			closed |= node->device[device].closed ||
+				  (alone[device] && !seats_are_of(alone[device], seat));
 		}
 	}
 	if (closed)
@@ -225,10 +220,13 @@ static int decide(struct plugin *p, const struct seating_node *node,
 
 static int settle(struct plugin *p, const struct seats_index *index)
 {
+	const struct binding *alone[SEATING_DEVICES];
 	struct seats *seats = p->seats;
 	struct seating_node node;
 
 	seats_node(p, &node);
+	for (uint32_t i = 0; i < node.devices; i++)
+		alone[i] = neighbours_owner(p, i);
 	list_for_each(link, &seats->all)
 	{
 		struct seat *seat = list_entry(link, struct seat, link);
@@ -242,7 +240,7 @@ static int settle(struct plugin *p, const struct seats_index *index)
 		struct seat *seat = list_entry(link, struct seat, link);
 
 		seats_reread(p, seat);
-		give_up(p, &node, seat);
+		give_up(&node, alone, seat);
 		seat->is.yields = yields(seat);
 	}
 	sort(seats);

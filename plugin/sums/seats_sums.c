@@ -20,6 +20,7 @@ struct summing {
 	uint32_t least_milli;
 	struct sum bytes, milli;
 	struct seats_index index;
+	struct seats_bound bound;
 };
 
 static void add_dimension(struct sum *sum, uint64_t amount, bool said, bool closed)
@@ -78,9 +79,7 @@ static void add_binding(struct summing *s, const struct binding *b)
 
 static bool has_begun(const struct summing *s, const struct pod *pod, const char *container)
 {
-	const struct seats *seats = s->plugin->seats;
-
-	return seats_has(seats, pod) || seats_is_bound(s->plugin, pod, container);
+	return seats_index_has(&s->index, pod) || seats_bound_has(&s->bound, pod, container);
 }
 
 /* Slots that the kubelet has been promised, and that have no device yet. */
@@ -136,12 +135,17 @@ bool seats_sums(const struct plugin *p, uint64_t *ret_bytes, uint64_t *ret_milli
 	if (!p->seats || !p->pods || !pods_known(p->pods) ||
 	    seats_index_make(p->seats, &s.index) < 0)
 		return false;
+	if (seats_bound_make(p, &s.bound) < 0) {
+		seats_index_free(&s.index);
+		return false;
+	}
 	seats_node(p, &s.node);
 	add_devices(&s);
 	list_for_each(link, &p->seats->all) add_seat(&s, list_entry(link, struct seat, link));
 	list_for_each(link, (struct list *)&p->bindings.all)
 		add_binding(&s, list_entry(link, struct binding, link));
 	pods_each(p->pods, add_pod, &s);
+	seats_bound_free(&s.bound);
 	seats_index_free(&s.index);
 	*ret_bytes = result(&s.bytes);
 	*ret_milli = result(&s.milli);

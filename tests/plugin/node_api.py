@@ -26,6 +26,7 @@ class Api:
         self.silent = False  # requests are not answered
         self.review = None  # likewise: review("tokenreviews" or "subjectaccessreviews", body)
         self.version = None  # "v1.36.3", if it has one
+        self.taken = ()  # names of ResourceSlices that nobody's watch shows, as of another driver's
         self.drops = ()  # of ResourceSlices: fields of `spec` and of devices whose feature is off
         self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection)
         self.server = None
@@ -88,6 +89,13 @@ class Api:
         """A client that was away must list anew."""
         with self.lock:
             self.oldest = len(self.log)
+
+    def restored(self, *objects):
+        """From a backup: (kind, object), with versions from the beginning. Nobody is connected meanwhile."""
+        with self.lock:
+            self.log.clear()
+            for kind, object in objects:
+                self.add(kind, "ADDED", object)
 
     def put(self, kind, object):
         there = [at["metadata"]["uid"] for at in self.objects(kind, len(self.log))]
@@ -211,7 +219,7 @@ class Handler(SilentHandler):
 
     def watch(self, kind, version):
         api = self.server.api
-        if version < api.oldest:
+        if version < api.oldest or version > len(api.log):
             self.answer({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}, 410)
             return
         self.send_response(200)
@@ -253,6 +261,9 @@ class Handler(SilentHandler):
             return
         if "reviews" in self.path:
             self.answer(*self.server.api.review(self.path.rsplit("/", 1)[1], body))
+            return
+        if self.path.endswith("/resourceslices") and body["metadata"]["name"] in self.server.api.taken:
+            self.answer({"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": f'resourceslices "{body["metadata"]["name"]}" already exists'}, 409)
             return
         if self.path.endswith("/resourceslices"):
             self.answer(self.server.api.write_slice(body), 201)

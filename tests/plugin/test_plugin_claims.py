@@ -24,6 +24,7 @@ class Claims:
         self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
+        self.uids = {}  # of claims that were made anew, by name
         self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for
 
     def await_let(self, what, connection):
@@ -42,7 +43,7 @@ class Claims:
         if name in self.admins:
             result["adminAccess"] = True
         pods = [{"resource": "pods", "name": "any", "uid": pod} for pod in self.reserved.get(name, ())]
-        return {"metadata": {"namespace": namespace, "name": name, "uid": uid(name)},
+        return {"metadata": {"namespace": namespace, "name": name, "uid": self.uids.get(name, uid(name))},
                 "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": pods}}
 
     def one(self, namespace, name, connection):
@@ -257,6 +258,58 @@ def test_a_claim_that_was_prepared_meanwhile_is_not_read_again():
         made.answer("b0")
         assert caller.answer("b0/again") == caller.answer("b0")
         assert made.await_reads(READS + 1)[READS:] == ["c8"]
+
+
+def test_a_claim_that_is_unprepared_while_it_waits_is_not_prepared_later():
+    """As when a pod is deleted by force, and the kubelet's call for it has not ended yet."""
+    with claims() as (node, made, caller):
+        busy(made, caller)
+        caller.prepare("c0", "b0/again")
+        for name in "c0", "b0":  # it waits to be read; it is being read, for two calls
+            caller.unprepare(name)
+        for tag in "c0", "b0", "b0/again":
+            assert caller.answer(tag) == "error the claim was unprepared meanwhile", caller.answer(tag)
+        made.answer_all()
+        for name in [f"b{n}" for n in range(1, READS)]:
+            assert caller.answer(name).startswith("ok "), caller.answer(name)
+        assert {row.name for row in node.tenants()} == {f"ns/b{n}" for n in range(1, READS)} and "c0" not in made.read
+        caller.prepare("c0/again")
+        assert caller.answer("c0/again").startswith("ok "), caller.answer("c0/again")
+
+
+def test_a_claim_may_have_the_longest_name_of_kubernetes():
+    """253 characters, which need no dots, in a namespace of 63."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        namespace, name = "n" * 63, "c" * 253
+        made.uids[name] = "0" * 36
+        for _ in range(2):
+            caller.tell(f"long prepare {namespace} {name} {made.uids[name]}")
+            assert caller.answer("long") == f"ok mete.dev/claim={made.uids[name]}-0", caller.answer("long")
+            (row,) = node.tenants()
+            assert f"{namespace}/{name}".startswith(row.name) and len(row.name) == 255, row.name
+            node.end()
+            node.start()
+            caller.close()
+            caller = Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")
+        caller.tell(f"end unprepare {namespace} {name} {made.uids[name]}")
+        assert caller.answer("end") == "ok" and not node.tenants() and not os.listdir(node.cdi), node.tenants()
+        caller.close()
+
+
+def test_a_claim_that_was_made_anew_ends_the_former_one_of_its_name():
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok "), caller.answer("c0")
+        (former,) = node.tenants()
+        made.uids["c0"] = "uid-anew"
+        caller.tell("anew prepare ns c0 uid-anew")
+        assert caller.answer("anew") == "ok mete.dev/claim=uid-anew-0", caller.answer("anew")
+        (row,) = node.tenants()
+        assert row.name == "ns/c0" and row.tenant != former.tenant
+        assert len(os.listdir(node.cdi)) == 1 and set(os.listdir(f"{node.place}/claims")) == {".announced", "uid-anew"}
+        caller.unprepare("c0")  # of which the kubelet hears later
 
 
 def test_claims_that_wait_are_refused_when_the_server_goes_and_prepared_when_it_is_back():

@@ -94,5 +94,44 @@ def test_slices_follow_however_often_the_devices_change():
         until(goes_on, lambda: f"{len(shown)} of 16 changes were shown: {node.log()[-2000:]}")
 
 
+def test_slices_are_repaired_where_the_cluster_is_restored_from_a_backup():
+    """Versions are smaller then than those that meted has seen."""
+    with divided(version="v1.36.3") as node:
+        await_slices(node, 1)
+        cordon(node, 0, 1)
+        (slice,) = until(lambda: (found := slices(node)) and "taints" in json.dumps(found) and found, "a cordoned device was never tainted")
+        node.api.away()
+        slice["spec"]["devices"] = slice["spec"]["devices"][:1]
+        before = node.api.node()
+        node.api.restored(("nodes", before), ("resourceslices", slice))
+        node.api.back()
+        until(lambda: [len(found["spec"]["devices"]) for found in slices(node)] == [4], lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
+def test_that_somebody_else_has_a_slices_name_is_said():
+    with divided(version="v1.36.3") as node:
+        (slice,) = await_slices(node, 1)
+        name = slice["metadata"]["name"]
+        node.api.taken = (name,)
+        node.api.add("resourceslices", "DELETED", {"metadata": {"name": name, "uid": slice["metadata"]["uid"]}})
+        node.await_log(f"slices.unwritten reason=.*{name}.* already exists")
+        node.api.taken = ()
+        await_slices(node, 1)
+
+
+def test_slices_of_a_node_that_was_deleted_and_made_anew_have_the_new_one_as_their_owner():
+    """The garbage collector removes what has an owner that is not there."""
+    def owners(node):
+        return {owner["uid"] for slice in slices(node) for owner in slice["metadata"]["ownerReferences"]}
+    with divided(version="v1.36.3") as node:
+        (slice,) = await_slices(node, 1)
+        assert owners(node) == {"node-uid"}
+        anew = node.api.node()
+        node.api.add("nodes", "DELETED", {"metadata": {"name": NODE, "uid": "node-uid"}})
+        node.api.put("nodes", {**anew, "metadata": {**anew["metadata"], "uid": "another-uid"}})
+        node.api.add("resourceslices", "DELETED", {"metadata": {"name": slice["metadata"]["name"], "uid": slice["metadata"]["uid"]}})
+        until(lambda: owners(node) == {"another-uid"}, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
 if __name__ == "__main__":
     run(globals())

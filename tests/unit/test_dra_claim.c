@@ -436,3 +436,47 @@ TEST(a_claim_has_32_results_at_most)
 	result_list(text, sizeof(text), 33);
 	bad(text, "", "more than 32 devices");
 }
+
+/* What no scheduler of ours allocates, and somebody may write into a claim. */
+TEST(consumed_amounts_at_the_limits_of_kubernetes_are_shares_or_refused)
+{
+	static const struct {
+		const char *memory, *compute;
+		uint64_t bytes; /* UINT64_MAX: all of it */
+		uint32_t guarantee_milli;
+	} good_ones[] = {
+		{"1e9", "1e1", 1000000000, 100},
+		{"0.5Gi", "1500m", GIB / 2, 20},
+		{"1073741824k", "25", UINT64_MAX, 250},
+		{"1E", "1k", UINT64_MAX, 1000},
+		{"9223372036854775807", "9223372036854775807", UINT64_MAX, 1000},
+		{"1Ei", "100", UINT64_MAX, 1000},
+		{"4294967296000m", "0", 4 * GIB, 10},
+	};
+
+	begin();
+	for (size_t i = 0; i < ARRAY_SIZE(good_ones); i++) {
+		owned(claim_free) struct claim *claim = NULL;
+		owned(free) char *text = NULL;
+		struct share share;
+
+		expect(asprintf(&text,
+				"{'request':'gpu','driver':'gpu.mete.dev','pool':'n-mete','device':"
+				"'" GPU_A "','consumedCapacity':{'memory':'%s','compute':'%s'}}",
+				good_ones[i].memory, good_ones[i].compute) > 0);
+		claim = good(text, "");
+		share = share_of(claim);
+		if (good_ones[i].bytes == UINT64_MAX)
+			expect_eq(share.memory.milli, 1000);
+		else
+			expect_eq(share.memory.bytes, good_ones[i].bytes);
+		expect_eq(share.guarantee_milli, good_ones[i].guarantee_milli);
+	}
+	bad(RESULT("gpu", GPU_A, "0", "25"), "", "memory");
+	bad(RESULT("gpu", GPU_A, "-1", "25"), "", "which is no amount");
+	bad(RESULT("gpu", GPU_A, "1e-", "25"), "", "which is no amount");
+	bad(RESULT("gpu", GPU_A, "4Gi", "1KI"), "", "which is no amount");
+	bad("{'request':'gpu','driver':'gpu.mete.dev','pool':'n-mete','device':'" GPU_A
+	    "','consumedCapacity':{}}",
+	    "", "which is no amount");
+}

@@ -141,3 +141,21 @@ TEST(reading_has_30_s_from_its_beginning_and_no_more_than_the_kubelet_waits)
 	expect_eq(queue_within_ns(&queued[0], 144 * SECOND), 0);
 	expect_eq(queue_within_ns(&queued[0], 500 * SECOND), 0);
 }
+
+TEST(a_burst_is_read_when_a_round_brings_no_more_of_it_or_after_so_many)
+{
+	begin(1, 1);
+	expect(queue_grows(&queue));
+	queue_add(&queue, &queued[1], "a", 101 * SECOND);
+	expect(queue_grows(&queue));
+	expect(!queue_grows(&queue));
+	expect(!queue_grows(&queue));
+	for (size_t i = 0; i < QUEUE_ROUNDS; i++) {
+		queue_add(&queue, &queued[2 + i], "a", 102 * SECOND);
+		expect(queue_grows(&queue));
+	}
+	queue_add(&queue, &queued[2 + QUEUE_ROUNDS], "a", 102 * SECOND);
+	expect(!queue_grows(&queue));
+	queue_add(&queue, &queued[3 + QUEUE_ROUNDS], "a", 102 * SECOND);
+	expect(queue_grows(&queue));
+}

@@ -198,17 +198,38 @@ TEST(a_slice_belongs_to_its_node)
 	expect_str(text_at(list, "0 metadata ownerReferences 0 uid"), "u");
 }
 
-TEST(the_longest_nodes_name_leaves_a_pool_with_a_name)
+/* The pool's and its first slice's name, on a node whose long name has one letter of its own. */
+struct long_names {
+	char pool[SLICES_POOL], slice[300];
+};
+
+static struct long_names names_of(size_t place)
 {
-	char node[254], name[SLICES_POOL];
+	owned(cJSON_Delete) cJSON *list = NULL;
+	struct long_names names;
+	char node[254];
+	const struct slices_pool of = {"gpu.mete.dev", node, "u", 1};
 
 	memset(node, 'a', sizeof(node) - 1);
 	node[sizeof(node) - 1] = '\0';
-	node[3] = node[4] = node[5] = '.';
-	slices_pool_name(node, name);
-	expect(strlen(name) <= 253);
-	expect_str(name + strlen(name) - 6, "a-mete");
-	expect(name[0] == 'a');
+	memset(node + 200, '.', 30);
+	node[place] = 'b';
+	slices_pool_name(node, names.pool);
+	list = slices_describe(&of, NULL, 0);
+	snprintf(names.slice, sizeof(names.slice), "%s", text_at(list, "0 metadata name"));
+	return names;
+}
+
+/* Slices of one name would overwrite each other, and pools of one name are one pool. */
+TEST(nodes_with_the_longest_names_have_pools_and_slices_of_their_own)
+{
+	const struct long_names first = names_of(0), last = names_of(252);
+
+	expect(strcmp(first.pool, last.pool) != 0);
+	expect(strcmp(first.slice, last.slice) != 0);
+	expect(strlen(first.slice) <= 253 && strlen(first.pool) <= 253);
+	expect_str(first.pool + strlen(first.pool) - 5, "-mete");
+	expect(!strstr(first.pool, ".-"));
 }
 
 TEST(a_tainted_device_says_why)

@@ -72,7 +72,13 @@ bool pods_uses_claim(const struct pod *pod, const char *namespace, const char *c
 /* Is the prepared claim ns/c undone after that answer? NULL: the body is no JSON. */
 static bool undoes(int status, const char *body)
 {
-	static struct claim claim = {.uid = UID, .namespace = (char *)"ns", .name = (char *)"c"};
+	static struct claim claim = {.uid = UID,
+				     .namespace = (char *)"ns",
+				     .name = (char *)"c",
+				     .results = 1,
+				     .result = {{.pool = (char *)"n-mete",
+						 .device = (char *)"gpu-a",
+						 .share_id = (char *)"s"}}};
 	struct journal_claim entry = {.phase = JOURNAL_DONE, .claim = &claim};
 	struct plugin plugin = {.api = (struct api *)&others};
 	struct dra dra = {.plugin = &plugin};
@@ -96,6 +102,10 @@ static bool undoes(int status, const char *body)
 	"{\"kind\":\"ResourceClaim\",\"metadata\":{\"name\":\"c\",\"uid\":\"" uid                  \
 	"\"},\"status\":" status "}"
 
+#define ON(pool, share)                                                                            \
+	"{\"allocation\":{\"devices\":{\"results\":[{\"pool\":\"" pool                             \
+	"\",\"device\":\"gpu-a\",\"shareID\":\"" share "\"}]}}}"
+
 TEST(a_claim_that_the_server_says_is_not_there_is_undone)
 {
 	expect(undoes(404, GONE("resourceclaims", "c")));
@@ -117,9 +127,17 @@ TEST(a_server_that_does_not_serve_claims_undoes_none)
 
 TEST(a_claim_that_is_another_one_or_has_no_devices_is_undone)
 {
-	expect(!undoes(200, CLAIM(UID, "{\"allocation\":{}}")));
-	expect(undoes(200, CLAIM("another", "{\"allocation\":{}}")));
+	expect(!undoes(200, CLAIM(UID, ON("n-mete", "s"))));
+	expect(undoes(200, CLAIM("another", ON("n-mete", "s"))));
 	expect(undoes(200, CLAIM(UID, "{}")));
+}
+
+/* Its pod was deleted by force while this node was away, and another pod of it has begun. */
+TEST(a_claim_that_has_been_allocated_again_is_undone)
+{
+	expect(undoes(200, CLAIM(UID, ON("other-mete", "s"))));
+	expect(undoes(200, CLAIM(UID, ON("n-mete", "t"))));
+	expect(undoes(200, CLAIM(UID, "{\"allocation\":{}}")));
 }
 
 TEST(an_answer_that_is_no_claim_undoes_none)

@@ -9,7 +9,7 @@
 
 enum { TOO_MANY = SEATING_DEVICES + 6 };
 
-enum { PODS = 200 };
+enum { PODS = 512 };
 
 static bool is_shared; /* the GPUs are shared out */
 
@@ -32,11 +32,42 @@ bool containers_is_foreign(const struct plugin *p, const struct binding *b)
 	return false;
 }
 
+static struct {
+	struct seats seats;
+	struct seat seat[PODS];
+	struct binding binding[PODS];
+	struct pod pod[PODS];
+	struct amounts_said amounts[PODS];
+	char uid[PODS][16];
+	bool shown; /* the pods are known */
+} many;
+
 const struct pod *pods_find_uid(const struct pods *pods, const char *uid)
 {
 	(void)pods;
-	(void)uid;
+	return many.shown ? &many.pod[(uid - many.uid[0]) / (ptrdiff_t)sizeof(many.uid[0])] : NULL;
+}
+
+const struct pod *pods_find(const struct pods *pods, const char *namespace, const char *name)
+{
+	(void)pods;
+	(void)namespace;
+	(void)name;
 	return NULL;
+}
+
+bool pods_known(const struct pods *pods)
+{
+	(void)pods;
+	return many.shown;
+}
+
+void pods_each(const struct pods *pods, void (*seen)(void *owner, const struct pod *pod),
+	       void *owner)
+{
+	(void)pods;
+	for (uint32_t i = 0; i < PODS; i++)
+		seen(owner, &many.pod[i]);
 }
 
 bool seats_are_of(const struct binding *b, const struct seat *seat)
@@ -119,7 +150,7 @@ TEST(a_container_that_comes_with_other_ids_does_not_wait_for_its_own_gpu)
 	list_append(&plugin.bindings.all, &former.link);
 	plugin.bindings.count = 1;
 	seat.name[0] = former.container = (char *)"main";
-	seat.own_uid = former.uid = (char *)"1";
+	seat.uid = seat.own_uid = former.uid = (char *)"1";
 	seat.namespace = former.namespace = seat.pod = former.pod = (char *)"a";
 	former.key[0] = 'a';
 	former.counted_bytes = wants->memory_bytes = 1 << 30;
@@ -135,20 +166,13 @@ TEST(a_container_that_comes_with_other_ids_does_not_wait_for_its_own_gpu)
 	is_shared = false;
 }
 
-static struct {
-	struct seats seats;
-	struct seat seat[PODS];
-	struct binding binding[PODS];
-	char uid[PODS][16];
-} many;
-
 /* A pod of a thousandth of the GPU, which runs there. */
 static void add_pod(struct plugin *plugin, uint32_t i)
 {
 	struct seating_container *it = &many.seat[i].is.container[0];
 
 	snprintf(many.uid[i], sizeof(many.uid[i]), "%08x", i * 2654435761u);
-	many.seat[i].own_uid = many.binding[i].uid = many.uid[i];
+	many.seat[i].uid = many.seat[i].own_uid = many.binding[i].uid = many.uid[i];
 	many.seat[i].namespace = many.seat[i].pod = many.binding[i].namespace =
 		many.binding[i].pod = (char *)"a";
 	many.seat[i].name[0] = many.binding[i].container = (char *)"main";
@@ -194,6 +218,63 @@ TEST(each_of_many_containers_is_counted_once)
 	is_shared = false;
 }
 
+/* Each pod is shown with a GPU, and says its thousandth but no memory. */
+static void show_pods(struct plugin *plugin)
+{
+	static char *container = (char *)"main";
+
+	for (uint32_t i = 0; i < PODS; i++) {
+		many.pod[i] = (struct pod){.uid = many.uid[i],
+					   .namespace = (char *)"a",
+					   .name = (char *)"a",
+					   .containers = &container,
+					   .container_count = 1,
+					   .amounts = &many.amounts[i]};
+		many.amounts[i] = (struct amounts_said){.gpu = "1", .milli = "1"};
+	}
+	plugin->pods = (struct pods *)&many;
+	many.shown = true;
+}
+
+/* A quarter of them have seats on which they have not sat down, a quarter seats and bindings, a
+ * quarter only bindings, as after a restart, and a quarter none of both yet. */
+TEST(a_pod_that_has_begun_is_no_slot_that_is_promised)
+{
+	static struct host_device device[1] = {{.total_bytes = 1 << 30}};
+	static struct host host = {.devices = 1, .device = device};
+	static struct config config = {.overcommit_milli = 1000};
+	static struct plugin plugin = {.host = &host, .config = &config, .seats = &many.seats};
+	uint64_t bytes = 0, milli = 0;
+
+	memset(&many, 0, sizeof(many));
+	is_shared = true;
+	plugin.offer[0].shared = plugin.offer[0].healthy = true;
+	list_init(&many.seats.all);
+	list_init(&plugin.bindings.all);
+	for (uint32_t i = 0; i < PODS; i++) {
+		add_pod(&plugin, i);
+		many.seat[i].is.container[0].memory_bytes = 1 << 10;
+		many.binding[i].counted_bytes = 1 << 10;
+		many.seat[i].is.container[0].slot_memory = true;
+		if (i % 4 >= 2)
+			list_remove(&many.seat[i].link);
+		if (i % 4 == 1 || i % 4 == 2)
+			continue;
+		list_remove(&many.binding[i].link);
+		plugin.bindings.count--;
+	}
+	show_pods(&plugin);
+	expect(seats_sums(&plugin, &bytes, &milli));
+	/* A slot is the whole GPU: whoever has not begun leaves nothing. */
+	expect_eq(bytes, 0);
+	expect_eq(milli, 1000);
+	for (uint32_t i = 3; i < PODS; i += 4)
+		many.pod[i].container_count = 0;
+	expect(seats_sums(&plugin, &bytes, &milli));
+	expect_eq(bytes, (1 << 30) - PODS / 4 * 3 * (1 << 10));
+	is_shared = many.shown = false;
+}
+
 /* ---- the index ----------------------------------------------------------------------------- */
 
 enum { FEW = 60, ASKED = 400 };
@@ -219,6 +300,7 @@ static void fill_index(uint32_t count)
 	list_init(&some.seats.all);
 	for (uint32_t i = 0; i < count; i++) {
 		some.seat[i] = (struct seat){
+			.uid = some.uid[i],
 			.own_uid = some.uid[i],
 			.namespace = some.name[i / 7],
 			.pod = some.name[i % 7],
@@ -270,4 +352,58 @@ TEST(the_index_finds_the_same_as_a_search_of_all_seats)
 		seats_index_free(&index);
 	}
 	expect(found && missed);
+}
+
+/* As seats_is_bound() has it. */
+static bool is_bound(const struct plugin *plugin, const struct pod *pod, const char *container)
+{
+	const char *uid = pod->mirrored ? pod->mirrored : pod->uid;
+
+	list_for_each(link, (struct list *)&plugin->bindings.all)
+	{
+		const struct binding *b = list_entry(link, struct binding, link);
+		bool same = *b->uid ? strcmp(b->uid, uid) == 0
+				    : strcmp(b->pod, pod->name) == 0 &&
+					      strcmp(b->namespace, pod->namespace) == 0;
+
+		if (same && strcmp(b->container, container) == 0)
+			return true;
+	}
+	return false;
+}
+
+TEST(a_bound_container_is_found_as_by_a_look_at_each_binding)
+{
+	static struct plugin plugin;
+	static struct binding binding[FEW];
+	struct seats_bound bound;
+	uint32_t found = 0;
+
+	name_some();
+	list_init(&plugin.bindings.all);
+	plugin.bindings.count = FEW;
+	for (uint32_t i = 0; i < FEW; i++) {
+		binding[i] = (struct binding){
+			.uid = test_random_below(3) ? some.uid[test_random_below(FEW)] : (char *)"",
+			.namespace = some.name[test_random_below(4)],
+			.pod = some.name[test_random_below(7)],
+			.container = some.name[test_random_below(3)],
+		};
+		list_append(&plugin.bindings.all, &binding[i].link);
+	}
+	expect_eq(seats_bound_make(&plugin, &bound), 0);
+	for (uint32_t i = 0; i < ASKED; i++) {
+		struct pod pod = {.uid = some.uid[test_random_below(FEW)],
+				  .namespace = some.name[test_random_below(4)],
+				  .name = some.name[test_random_below(7)]};
+		const char *container = some.name[test_random_below(3)];
+
+		if (test_random_below(4) == 0)
+			pod.mirrored = some.uid[test_random_below(FEW)];
+		expect_eq(seats_bound_has(&bound, &pod, container),
+			  is_bound(&plugin, &pod, container));
+		found += is_bound(&plugin, &pod, container);
+	}
+	expect(found > 0 && found < ASKED);
+	seats_bound_free(&bound);
 }

@@ -21,10 +21,11 @@ static struct daemon *d;
 static struct tenant *tenant;
 static uint64_t now_ns, due_ns;
 static struct wire_tenant_row figures;
-static char said[200];	   /* a word for each */
-static char happened[400]; /* likewise, of events */
-static char sentence[200]; /* of the last of them */
-static bool refuses;	   /* the Kubernetes part */
+static char said[200];		 /* a word for each */
+static char happened[400];	 /* likewise, of events */
+static char sentence[200];	 /* of the last of them */
+static bool refuses;		 /* the Kubernetes part */
+static struct host_waiting last; /* what it was told */
 
 uint64_t loop_now_ns(void)
 {
@@ -88,6 +89,7 @@ static bool told(void *owner, const struct host_waiting *news)
 	if (refuses)
 		return false;
 	expect_eq(news->tenant, 7);
+	last = *news;
 	snprintf(said + used, sizeof(said) - used, "%s%s%s", used ? " " : "",
 		 news->over_ns ? "no-" : "", words[news->kind]);
 	if (news->over_ns && news->refused)
@@ -240,12 +242,15 @@ TEST(a_tenant_that_computes_beside_its_request_still_waits)
 
 static void restart(uint32_t kind)
 {
+	const struct waits_past past = {
+		.kind = kind, .since_ns = 900 * second_ns, .last_ns = 940 * second_ns};
+
 	waits_close(d);
 	figures.waiting = 0;
 	does(DOING_ABSENT, 0);
 	tenant->expected_count = 1;
 	tenant->device[0].wait = (struct long_wait){.kind = HOST_WAITS_NOT};
-	waits_were_told(&tenant->device[0], kind, 900 * second_ns);
+	waits_were_told(&tenant->device[0], &past);
 	expect_eq(waits_open(d), 0);
 	waits_tell(d, told, NULL);
 }
@@ -288,6 +293,55 @@ TEST(work_that_an_earlier_meted_called_hanging_still_hangs_while_its_gate_closes
 	does(DOING_TURN, second_ns);
 	look(1);
 	expect_str(said, "no-hangs");
+	end();
+}
+
+/* A new meted trusts everybody at first. */
+TEST(a_tenant_that_was_stuck_before_a_restart_is_so_until_a_byte_of_it_moves)
+{
+	begin();
+	restart(HOST_STUCK);
+	tenant->expected_count = 0;
+	figures.movable = 1 << 30;
+	does(DOING_IDLE, 0);
+	look(4);
+	expect_str(said, "");
+	figures.stuck = true;
+	look(1);
+	figures.stuck = false;
+	look(1);
+	expect_str(said, "");
+	figures.moved_out = 1 << 20;
+	look(1);
+	expect_str(said, "no-stuck");
+	end();
+}
+
+TEST(the_time_at_which_a_pod_was_told_of_a_wait_is_known_to_the_next_meted)
+{
+	begin();
+	restart(HOST_WAITS_MEMORY);
+	tenant->expected_count = 0;
+	does(DOING_RUNNING, 0);
+	look(3);
+	expect_str(said, "no-memory");
+	expect_eq(last.before_ns, 900 * second_ns);
+	does(DOING_ROOM, 1);
+	waits_look(&tenant->device[0]);
+	look(10);
+	expect_str(said, "no-memory memory");
+	expect_eq(last.before_ns, 0);
+	expect_eq(last.last_ns, 940 * second_ns);
+	/* The wait is over, and the next meted again knows of it. */
+	does(DOING_RUNNING, 0);
+	look(2);
+	restart(HOST_WAITS_NOT);
+	tenant->expected_count = 0;
+	expect(list_empty(&d->waits.all));
+	does(DOING_ROOM, 1);
+	waits_look(&tenant->device[0]);
+	look(10);
+	expect_eq(last.last_ns, 940 * second_ns);
 	end();
 }
 
