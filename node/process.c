@@ -170,23 +170,28 @@ bool process_is_kernels(pid_t pid)
 	return read_stat(pid).flags & FLAG_KERNELS;
 }
 
+/* While a process executes a program the kernel lets who opens this wait, until its former memory
+ * is freed and files are closed, however long others make that. There is no code then. */
 int process_open_memory(pid_t pid)
 {
 	char path[64];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	if (!read_stat(pid).code)
+		return -EBUSY;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
-/* An open list of mappings stays that of the memory that it was opened for. It ends at once when
- * that memory is gone, and has a line as long as anybody uses it. */
+/* An open list of pages stays that of the memory that it was opened for. An odd place in it is
+ * refused while anybody uses that memory, and is the end of the list then. Nothing of it is read,
+ * because a process can hold the lock of its memory as long as it likes. */
 static bool is_gone(int memory_fd)
 {
-	char first;
+	char odd;
 
-	return memory_fd >= 0 && pread(memory_fd, &first, 1, 0) == 0;
+	return memory_fd >= 0 && pread(memory_fd, &odd, sizeof(odd), 0) == 0;
 }
 
 bool process_was_replaced(const struct process_identity *process, int memory_fd)

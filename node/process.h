@@ -23,7 +23,7 @@ struct process_identity {
 struct process_identity process_identify(pid_t pid);
 
 /* A descriptor of the memory that the process has now, which execve() leaves behind. -EACCES: this
- * reader may not see it; -ESRCH: the process has none any more. */
+ * reader may not see it; -EBUSY: the process has none any more, or executes a program. */
 must_check int process_open_memory(pid_t pid);
 
 /* Returns true if the process has become another program since `memory_fd` was opened: it lives,
