@@ -252,6 +252,9 @@ void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t
 	if (process_open(was->pid, was->started, &pidfd) < 0)
 		return;
 	process = process_identify(was->pid);
+	/* Not known while it executes a program. */
+	if (!process.started)
+		process.started = was->started;
 	/* An older meted let a process belong to several tenants: it stays with the first one. */
 	if (guest_is_elsewhere(t, &process)) {
 		close(pidfd);
@@ -315,7 +318,7 @@ static int make_of_caller(struct caller *c, struct guest **ret_guest)
 	memory_fd = guest_open_memory(c->tenant->daemon, c->process.pid);
 	if (memory_fd == -EMFILE || memory_fd == -ENFILE)
 		return memory_fd;
-	if (!guest_still_calls(c))
+	if (memory_fd == -EBUSY || !guest_still_calls(c))
 		return -ESTALE;
 	return make(c->tenant, &c->process, take_fd(&c->pidfd), take_fd(&memory_fd), ret_guest);
 }

@@ -10,7 +10,7 @@ import tempfile
 import threading
 
 from meted import *
-from stuck_files import READ, StuckFiles
+from stuck_files import FLUSH, READ, StuckFiles
 
 LOW = 0x10000  # below every program
 MAP_FIXED, MMAP = 0x10, 9
@@ -75,6 +75,44 @@ def test_a_process_that_holds_the_lock_of_its_memory_holds_up_nobody():
         os.write(hang_up, b"1")
         until(lambda: "guest.away" in meted.log(), "meted waits for its memory")
         assert admin.tenant_row(made.tenant).guests == 1
+        end(pid, files)
+
+
+def execute(path, go):
+    """It stays in the middle of execve(), where a descriptor is to be closed."""
+    os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    os.read(go, 1)
+    os.execv("/bin/sleep", ["sleep", str(4 * PATIENCE)])
+
+
+def test_a_process_in_the_middle_of_execve_holds_up_nobody():
+    with stuck_files() as files, Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        go, tell = os.pipe()
+        pid, hang_up = as_guest(made.socket, lambda: execute(files.folder + "/file", go))
+        os.write(tell, b"1")
+        files.wait_for(FLUSH, PATIENCE)
+        os.write(hang_up, b"1")
+        until(lambda: "guest.away" in meted.log(), "meted waits for the end of its execve()")
+        assert admin.tenant_row(made.tenant).guests == 1
+        # What it was is known when that is over.
+        files.close()
+        until(lambda: admin.tenant_row(made.tenant).guests == 0, "it is not found to be another program")
+        end(pid, files)
+
+
+def test_a_process_in_the_middle_of_execve_holds_up_no_meted_that_starts():
+    with stuck_files() as files, Daemon("--grace", f"{PATIENCE}s") as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        go, tell = os.pipe()
+        pid, _ = as_guest(made.socket, lambda: execute(files.folder + "/file", go))
+        meted.kill()
+        os.write(tell, b"1")
+        files.wait_for(FLUSH, PATIENCE)
+        meted.start()
+        assert Admin(meted.place).tenant_row(made.tenant).guests == 1
         end(pid, files)
 
 
