@@ -164,7 +164,7 @@ static void settle(void)
 static bool is_waited_for(pid_t pid)
 {
 	for (unsigned i = 0; i < LOOKERS; i++)
-		if (all.looker[i].looks_at == pid)
+		if (pid && all.looker[i].looks_at == pid)
 			return true;
 	return false;
 }
