@@ -2,11 +2,16 @@
 /* meted's pages and files in a process, and what the process may still have or open. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -224,4 +229,64 @@ void attack_both_places_full(void)
 	CALL(cuMemsetD8_v2)(address, 4, 200 * MIB);
 	in_threads(3, take_and_free);
 	take_everything();
+}
+
+/* A supervisor of system calls, as of a container: late, and every third call is interrupted. */
+static void *supervise(void *listener)
+{
+	int fd;
+
+	while ((fd = __atomic_load_n((int *)listener, __ATOMIC_ACQUIRE)) < 0)
+		usleep(1000);
+	for (unsigned n = 0;; n++) {
+		struct seccomp_notif asked = {0};
+		struct seccomp_notif_resp answer = {0};
+
+		if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)
+			continue;
+		usleep(3000);
+		answer.id = asked.id;
+		if (n % 3 == 0)
+			answer.error = -EINTR;
+		else
+			answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+		best_effort(ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &answer));
+	}
+	return NULL;
+}
+
+static int listen_to_calls(void)
+{
+	static const int watched[] = {SYS_connect,  SYS_sendmsg, SYS_recvmsg,	 SYS_sendto,
+				      SYS_recvfrom, SYS_poll,	 SYS_epoll_wait, SYS_membarrier};
+	struct sock_filter filter[ARRAY_SIZE(watched) + 3] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+	struct sock_fprog program = {.len = ARRAY_SIZE(filter), .filter = filter};
+
+	for (size_t i = 0; i < ARRAY_SIZE(watched); i++)
+		filter[i + 1] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, (unsigned)watched[i],
+			(unsigned char)(ARRAY_SIZE(watched) - i), 0);
+	filter[ARRAY_SIZE(watched) + 1] =
+		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	filter[ARRAY_SIZE(watched) + 2] =
+		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+			    &program);
+}
+
+void attack_supervised(void)
+{
+	static int listener = -1;
+	pthread_t thread;
+	int fd;
+
+	/* It is not supervised itself: the filter is of this thread, and of those that it makes. */
+	if (pthread_create(&thread, NULL, supervise, &listener) != 0)
+		return;
+	fd = listen_to_calls();
+	__atomic_store_n(&listener, fd, __ATOMIC_RELEASE);
+	if (fd >= 0)
+		start_and_take();
 }
