@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "node/process_look.h"
 
 /* Fields of /proc/PID/stat, see proc(5). A reader that may not trace the process sees code = 1 and
  * stack = 0. */
@@ -32,18 +33,20 @@ enum { FLAG_EXITING = 0x4, FLAG_KERNELS = 0x200000 };
 struct stat_fields {
 	uint64_t parent, flags, started, code, stack;
 	char state;
+	bool unknown; /* whoever looks has to wait */
 };
 
 /* The second field, a name in parentheses, may contain anything. */
 static struct stat_fields read_stat(pid_t pid)
 {
 	struct stat_fields fields = {0};
-	owned(free) char *text = NULL;
-	char path[64], *at;
-	size_t size;
+	char path[LOOK_PATH], text[LOOK_MOST], *at;
+	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (file_slurp(path, 4096, &text, &size) < 0)
+	r = look_read(pid, path, text);
+	fields.unknown = r == -EBUSY;
+	if (r < 0)
 		return fields;
 	at = strrchr(text, ')');
 	for (int field = 2; at && field <= STAT_STACK; field++) {
@@ -81,12 +84,10 @@ struct process_identity process_identify(pid_t pid)
  * freezer of version 1, S by that of version 2. */
 static bool is_frozen(pid_t pid, char state)
 {
-	owned(free) char *place = NULL;
-	char path[64];
-	size_t size;
+	char path[LOOK_PATH], place[LOOK_MOST];
 
 	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)pid);
-	if (file_slurp(path, 128, &place, &size) < 0)
+	if (look_read(pid, path, place) < 0)
 		return false;
 	if (state == 'D')
 		return strcmp(place, "__refrigerator") == 0;
@@ -172,21 +173,20 @@ bool process_is_kernels(pid_t pid)
 
 int process_open_memory(pid_t pid)
 {
-	char path[64];
-	int fd;
+	char path[LOOK_PATH];
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+	return look_open(pid, path);
 }
 
-/* An open list of mappings stays that of the memory that it was opened for. It ends at once when
- * that memory is gone, and has a line as long as anybody uses it. */
+/* An open list of pages stays that of the memory that it was opened for. An odd place in it is
+ * refused while anybody uses that memory, and is the end of the list then. Nothing of it is read,
+ * because a process can hold the lock of its memory as long as it likes. */
 static bool is_gone(int memory_fd)
 {
-	char first;
+	char odd;
 
-	return memory_fd >= 0 && pread(memory_fd, &first, 1, 0) == 0;
+	return memory_fd >= 0 && pread(memory_fd, &odd, sizeof(odd), 0) == 0;
 }
 
 bool process_was_replaced(const struct process_identity *process, int memory_fd)
@@ -204,6 +204,8 @@ bool process_runs_it(const struct process_identity *process)
 {
 	struct stat_fields fields = read_stat(process->pid);
 
+	if (fields.unknown)
+		return false;
 	if (!fields.started)
 		return !process->started;
 	/* In the middle of execve() there is no code. Nor is there if the first thread has ended
@@ -259,10 +261,12 @@ void process_name(pid_t pid, char *ret_name, size_t size)
 int process_open(pid_t pid, uint64_t started, int *ret_pidfd)
 {
 	owned(close) int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	struct stat_fields fields;
 
 	/* Checked after the pidfd is open: from then on this pid belongs to
 	 * the process of the pidfd. */
-	if (fd < 0 || process_started(pid) != started)
+	fields = fd < 0 ? (struct stat_fields){0} : read_stat(pid);
+	if (fd < 0 || (!fields.unknown && fields.started != started))
 		return -ESRCH;
 	*ret_pidfd = take_fd(&fd);
 	return 0;

@@ -23,7 +23,8 @@ struct process_identity {
 struct process_identity process_identify(pid_t pid);
 
 /* A descriptor of the memory that the process has now, which execve() leaves behind. -EACCES: this
- * reader may not see it; -ESRCH: the process has none any more. */
+ * reader may not see it; -ESRCH: the process has none any more; -EBUSY: whoever looks has to wait.
+ */
 must_check int process_open_memory(pid_t pid);
 
 /* Returns true if the process has become another program since `memory_fd` was opened: it lives,
@@ -33,7 +34,7 @@ must_check int process_open_memory(pid_t pid);
 bool process_was_replaced(const struct process_identity *process, int memory_fd);
 
 /* Whether it runs the program still by which it was identified, as far as /proc shows that. Returns
- * false while it executes another. */
+ * false while it executes another, and while whoever looks has to wait. */
 bool process_runs_it(const struct process_identity *process);
 
 /* In clock ticks since the machine's start; 0: no such process, or /proc does not show it. */
@@ -75,7 +76,8 @@ int64_t process_user(pid_t pid);
 /* Its name, in ret_name[size]; "" if unknown. */
 void process_name(pid_t pid, char *ret_name, size_t size);
 
-/* A pidfd of exactly that process. -ESRCH: it is gone, or its pid has been reused. */
+/* A pidfd of exactly that process, or, while whoever looks has to wait, of the one that has its
+ * pid. -ESRCH: it is gone, or its pid has been reused. */
 must_check int process_open(pid_t pid, uint64_t started, int *ret_pidfd);
 
 /* Whether the process of a pidfd has ended. */

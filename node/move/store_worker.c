@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/move/store_worker.h"
 
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "node/move/store_file.h"
-
-#ifndef SYS_close_range
-#define SYS_close_range 436 /* Linux 5.9 */
-#endif
+#include "node/process_child.h"
 
 enum {
 	AGAIN_MS = 1000, /* while no process can be made */
 	OVER_MS = 50,
-	DESCRIPTORS = 1 << 20,
 };
 
 static const uint64_t ms = 1000000;
@@ -43,16 +36,6 @@ union control {
 
 /* Only system calls: it is a copy of one thread of several. */
 
-static void close_others(int fd)
-{
-	if ((fd == 0 || syscall(SYS_close_range, 0, fd - 1, 0) == 0) &&
-	    syscall(SYS_close_range, fd + 1, ~0u, 0) == 0)
-		return;
-	for (int i = 0; i < DESCRIPTORS; i++)
-		if (i != fd)
-			close(i);
-}
-
 /* A piece and its file. False: the daemon has nothing more to do. */
 static bool hear(int fd, struct store_piece *ret_piece, int *ret_file)
 {
@@ -75,21 +58,10 @@ static bool hear(int fd, struct store_piece *ret_piece, int *ret_file)
 
 noreturn_ static void serve(const struct store_workers *of, int fd, pid_t parent)
 {
-	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE};
 	struct store_piece piece;
-	sigset_t none;
 	int file, r;
 
-	/* It ends with the daemon, not because its group is told to. */
-	best_effort(prctl(PR_SET_PDEATHSIG, SIGKILL));
-	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
-		signal(ignored[i], SIG_IGN);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	best_effort(prctl(PR_SET_NAME, "mete-store"));
-	close_others(fd);
-	if (getppid() != parent)
-		_exit(0);
+	process_child_begin(fd, parent, "mete-store");
 	while (hear(fd, &piece, &file)) {
 		r = of->work(file, &piece);
 		close(file);

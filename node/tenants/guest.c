@@ -26,6 +26,7 @@
 static const struct wire_own_page blank;
 
 static const uint64_t AGAIN_NS = 1000000000;
+enum { AGAIN_DOUBLED = 6 };
 
 static void on_death_closed(struct loop_watch *watch)
 {
@@ -118,11 +119,13 @@ static void on_death(struct loop_watch *watch, int events)
 
 /* Its connection has ended and it looks like another program, but its memory is used still: a
  * reader of it may only have been in the middle of that. A process that pretends to be another
- * program stays charged. */
+ * program stays charged. Ever more seldom: a look may take 10 ms (node/process_look.h). */
 static void ask_again(struct guest *g)
 {
-	if (process_identify(g->pid).image != g->process.image)
-		flow_pause(&g->tenant->daemon->flows, &g->again, AGAIN_NS);
+	if (process_identify(g->pid).image == g->process.image)
+		return;
+	flow_pause(&g->tenant->daemon->flows, &g->again, AGAIN_NS << g->asked_again);
+	g->asked_again += g->asked_again < AGAIN_DOUBLED;
 }
 
 static void on_again(struct flow_pause *pause)
@@ -145,6 +148,7 @@ void guest_away(struct guest *g, const char *reason)
 		guest_leave(g, reason);
 		return;
 	}
+	g->asked_again = 0;
 	ask_again(g);
 	book_refresh_guest(g);
 	g->caller = NULL;
@@ -252,6 +256,9 @@ void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t
 	if (process_open(was->pid, was->started, &pidfd) < 0)
 		return;
 	process = process_identify(was->pid);
+	/* Not known while it executes a program. */
+	if (!process.started)
+		process.started = was->started;
 	/* An older meted let a process belong to several tenants: it stays with the first one. */
 	if (guest_is_elsewhere(t, &process)) {
 		close(pidfd);
@@ -315,7 +322,7 @@ static int make_of_caller(struct caller *c, struct guest **ret_guest)
 	memory_fd = guest_open_memory(c->tenant->daemon, c->process.pid);
 	if (memory_fd == -EMFILE || memory_fd == -ENFILE)
 		return memory_fd;
-	if (!guest_still_calls(c))
+	if (memory_fd == -EBUSY || !guest_still_calls(c))
 		return -ESTALE;
 	return make(c->tenant, &c->process, take_fd(&c->pidfd), take_fd(&memory_fd), ret_guest);
 }

@@ -50,6 +50,7 @@ struct guest {
 	int pidfd;
 	int memory_fd;		 /* process_open_memory(); -1: it cannot be looked at */
 	struct flow_pause again; /* while it is not clear whether it is that program still */
+	unsigned asked_again;	 /* so often, since it is away */
 	struct loop_watch death;
 	struct page page;
 	const struct wire_own_page *own; /* page.memory: believed within bounds only */

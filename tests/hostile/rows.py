@@ -26,6 +26,9 @@ MOVED = ("moves_", "lends_", "both_")
 MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_filled", "store_locked", "descriptors_passed"}
 # While meted is told to end, in `make test`.
 ENDED = {"take-linear", "store_held"}
+# Where they are installed, or lie (HOSTILE_LIBRARIES).
+LIBRARIES = os.environ.get("HOSTILE_LIBRARIES", "/usr/lib/x86_64-linux-gnu")
+ALLOCATORS = {"jemalloc": LIBRARIES + "/libjemalloc.so.2", "tcmalloc": LIBRARIES + "/libtcmalloc_minimal.so.4"}
 CAPPED = ("--cap", "20%", "--weight", "1000")
 # Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
@@ -276,6 +279,9 @@ def rows(build):
                        ("jumps-alone", "likewise the jump, from a signal stack of its own"),
                        ("allocates-alone", "likewise the handler, on a signal stack of its own")):
         one["handler_" + way] = Attack("handler_" + way, tries, [jump, way])
+    for name, library in ALLOCATORS.items():
+        if os.path.exists(library):
+            one[name] = Attack(name, f"{os.path.basename(library)} is preloaded before the guest", ["sh", "-c", f"LD_PRELOAD={library}:$LD_PRELOAD exec {attack} threads_race"])
     found = list(one.values())
 
     def disturbed(name, tries, disturb, **more):
@@ -374,6 +380,10 @@ def rows(build):
         movable(name + "/set_flooded_killed", f"{name} likewise, and meted is killed three times", both(flood_set(), kill_meted(3, 0.6)), kills=True, slow_s=RESTART_S)
     for name in ("image_forged", "nested_shares", "interposed_apart", "places_closed", "both_limits_low"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    for name in ("execs_alike", "execs_behind", "agents_ended", "undumpable", "connection_passed", "users_nested"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
+    for name in ("spawned", "execs_of_much", "threads_many"):
+        movable(name + "/suspended", f"{name} with memory that moves, while it is suspended and resumed", suspend)
     # A restarted meted has only the hint that is forged, and then the driver's figures (docs/decisions/0171).
     disturbed("image_forged_copy/meted_killed", "image_forged_copy while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S, exact=False)
 

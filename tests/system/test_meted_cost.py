@@ -19,14 +19,16 @@ class Counted(Daemon):
     def __init__(self, function):
         if not shutil.which("valgrind"):
             raise Skipped("valgrind is not installed")
-        self.out = tempfile.NamedTemporaryFile("r")
-        super().__init__(wrap=("valgrind", "--tool=callgrind", "-q", "--callgrind-out-file=" + self.out.name,
+        self.out = tempfile.TemporaryDirectory()
+        # A file for each process: meted's helpers write theirs, too.
+        super().__init__(wrap=("valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={self.out.name}/%p",
                                "--toggle-collect=" + function))
 
     def instructions(self):
         self.process.terminate()
         self.wait()
-        return int(re.search(r"^(?:totals|summary): (\d+)", self.out.read(), re.M).group(1))
+        with self.out, open(f"{self.out.name}/{self.process.pid}") as counted:
+            return int(re.search(r"^(?:totals|summary): (\d+)", counted.read(), re.M).group(1))
 
 
 def tenants(meted, count):

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at another process in /proc, where that may take for ever: while a process executes a
+ * program, the kernel lets whoever looks wait until its former memory is freed and its descriptors
+ * are closed, and others decide how long that takes (a file of FUSE or NFS).
+ *
+ * So a process of our own looks. It is waited for while it computes or wants a processor; when it
+ * waits for anything else, it is left to that, and nothing is known of the other process meanwhile.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/macros.h"
+
+enum { LOOK_PATH = 64, LOOK_MOST = 1024 };
+
+/* The file's first bytes, and a NUL. -EBUSY: whoever looks has to wait, or nobody can look. */
+must_check int look_read(pid_t pid, const char *path, char ret_text[LOOK_MOST]);
+/* A descriptor for reading; likewise. -EMFILE: we have none left. */
+must_check int look_open(pid_t pid, const char *path);
