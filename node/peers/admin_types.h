@@ -14,16 +14,15 @@ struct admin {
 	struct list link; /* of the daemon */
 	struct daemon *daemon;
 	pid_t pid;
-	uint64_t started; /* the process of that number; 0: not known, or it has ended */
 	uid_t uid;
+	uint64_t started;  /* the process of that number; 0: not known, or it has ended */
 	struct user *user; /* NULL: it may do everything */
 	uint32_t minor;	   /* of the protocol that it speaks */
 	bool greeted;
-	bool greeting; /* its HELLO is answered when the driver has been asked */
-	uint32_t hello_id;
+	bool greeting;	       /* its HELLO is answered when the driver has been asked, */
+	bool listing;	       /* and a LIST when its figures have been measured */
 	uint64_t hello_look;   /* by which measurement */
 	uint32_t *kept, keeps; /* tenants; owned */
-	bool listing;	       /* a LIST must be answered when its figures have been measured */
-	uint32_t list_id, list_tenant;
+	uint32_t hello_id, list_id, list_tenant;
 	unsigned list_rounds; /* the most measurements that it still waits for */
 };
