@@ -53,7 +53,8 @@ static uint64_t clock_ns(void)
 }
 
 /* Without memory there is one event less: the log has it. */
-static void add(struct daemon *d, const struct event *like, const char *format, va_list arguments)
+static void add(struct daemon *d, const struct event *like, const char *name, const char *format,
+		va_list arguments)
 {
 	struct events *events = &d->events;
 	char said[WIRE_TEXT_MAX + 1];
@@ -68,12 +69,12 @@ static void add(struct daemon *d, const struct event *like, const char *format, 
 	vsnprintf(said, sizeof(said), format, arguments);
 	text_make_plain(said); /* which may be cut within a character */
 	size = strlen(said) + 1;
-	made = events->event ? malloc(sizeof(*made) + size + strlen(like->name) + 1) : NULL;
+	made = events->event ? malloc(sizeof(*made) + size + strlen(name) + 1) : NULL;
 	if (!made)
 		return;
 	*made = *like;
 	memcpy(made->said, said, size);
-	made->name = strcpy(made->said + size, like->name);
+	strcpy(made->said + size, name);
 	made->number = ++events->last;
 	made->at_ns = clock_ns();
 	make_room(events);
@@ -95,18 +96,14 @@ static void begin(const struct tenant *t, uint32_t device, enum happened kind,
 				   .tenant = t->id,
 				   .device = device,
 				   .owner = t->owner,
-				   .party = party_of(t),
-				   .name = t->name};
+				   .party = party_of(t)};
 }
 
 /* Of meted, or of a device as such. */
 static void begin_of_nobody(uint32_t device, enum happened kind, struct event *ret_like)
 {
-	*ret_like = (struct event){.kind = kind,
-				   .device = device,
-				   .owner = EVENTS_NONE,
-				   .party = EVENTS_NONE,
-				   .name = ""};
+	*ret_like = (struct event){
+		.kind = kind, .device = device, .owner = EVENTS_NONE, .party = EVENTS_NONE};
 }
 
 void events_tenant(const struct tenant *t, enum happened kind, const char *format, ...)
@@ -116,7 +113,7 @@ void events_tenant(const struct tenant *t, enum happened kind, const char *forma
 
 	begin(t, EVENTS_NONE, kind, &like);
 	va_start(arguments, format);
-	add(t->daemon, &like, format, arguments);
+	add(t->daemon, &like, t->name, format, arguments);
 	va_end(arguments);
 }
 
@@ -127,7 +124,7 @@ void events_at(const struct tenant_device *at, enum happened kind, const char *f
 
 	begin(at->tenant, at->index, kind, &like);
 	va_start(arguments, format);
-	add(at->tenant->daemon, &like, format, arguments);
+	add(at->tenant->daemon, &like, at->tenant->name, format, arguments);
 	va_end(arguments);
 }
 
@@ -138,7 +135,7 @@ void events_device(struct daemon *d, uint32_t device, enum happened kind, const 
 
 	begin_of_nobody(device, kind, &like);
 	va_start(arguments, format);
-	add(d, &like, format, arguments);
+	add(d, &like, "", format, arguments);
 	va_end(arguments);
 }
 
@@ -149,7 +146,7 @@ void events_meted(struct daemon *d, enum happened kind, const char *format, ...)
 
 	begin_of_nobody(EVENTS_NONE, kind, &like);
 	va_start(arguments, format);
-	add(d, &like, format, arguments);
+	add(d, &like, "", format, arguments);
 	va_end(arguments);
 }
 
@@ -169,6 +166,11 @@ const struct event *events_after(const struct daemon *d, uint64_t number)
 	return low < events->count ? events->event[low] : NULL;
 }
 
+const char *events_name(const struct event *event)
+{
+	return event->said + strlen(event->said) + 1;
+}
+
 void events_row(const struct event *event, struct wire_event_row *ret_row)
 {
 	ret_row->number = event->number;
@@ -177,7 +179,7 @@ void events_row(const struct event *event, struct wire_event_row *ret_row)
 	ret_row->tenant = event->tenant;
 	ret_row->device = event->device;
 	ret_row->owner = event->owner;
-	wire_set_text(&ret_row->name, event->name);
+	wire_set_text(&ret_row->name, events_name(event));
 	wire_set_text(&ret_row->said, event->said);
 }
 

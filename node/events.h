@@ -23,8 +23,7 @@ struct event {
 	uint32_t tenant; /* 0: not of one */
 	uint32_t device, owner;
 	uint64_t party;
-	const char *name; /* of the tenant; "": not of one */
-	char said[];	  /* one sentence without its end; the name is behind it */
+	char said[]; /* one sentence without its end; behind it events_name() */
 };
 
 void events_tenant(const struct tenant *t, enum happened kind, const char *format, ...)
@@ -39,6 +38,8 @@ void events_meted(struct daemon *d, enum happened kind, const char *format, ...)
 
 /* The first event with a higher number, lent until the next one is added; NULL: there is none. */
 const struct event *events_after(const struct daemon *d, uint64_t number);
+/* Of the tenant; "": not of one. */
+const char *events_name(const struct event *event);
 /* As the CLI and the page have it. */
 void events_row(const struct event *event, struct wire_event_row *ret_row);
 void events_free(struct daemon *d);

@@ -63,13 +63,13 @@ TEST(events_are_read_from_any_number_on)
 	expect_eq(event->number, 1);
 	expect_eq(event->device, 3);
 	expect_eq(event->owner, 1000);
-	expect_str(event->name, "mine");
+	expect_str(events_name(event), "mine");
 	expect_str(event->said, "came, with a limit of 4GiB");
 	event = events_after(d, 1);
 	expect(event);
 	expect_eq(event->device, 5);
 	expect_eq(event->tenant, 0);
-	expect_str(event->name, "");
+	expect_str(events_name(event), "");
 	expect(!events_after(d, 2));
 	end();
 }
