@@ -8,7 +8,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { BATCH = 1024 }; /* as many as libuv asks for */
+enum {
+	BATCH = 1024, /* as many as libuv asks for */
+	ROWS = 256,   /* by which the table grows: descriptors are the lowest that are free */
+};
 
 static short wanted(const struct loop_watch *watch, uint32_t events)
 {
@@ -66,13 +69,11 @@ static void on_events(uv_poll_t *poll, int status, int events)
 /* Room for its row, and a number that no event has yet. */
 static int enter(struct loop *loop, struct loop_watch *watch)
 {
-	size_t rows = (size_t)loop->rows, more = rows;
+	size_t rows = (size_t)loop->rows, more = ((size_t)watch->fd / ROWS + 1) * ROWS;
 	struct loop_watch **by_fd;
 
 	watch->serial = ++loop->serial;
-	while (more <= (size_t)watch->fd)
-		more = more ? 2 * more : 64;
-	if (more == rows)
+	if ((size_t)watch->fd < rows)
 		return 0;
 	by_fd = realloc(loop->by_fd, more * sizeof(struct loop_watch *));
 	if (!by_fd)

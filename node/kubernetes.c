@@ -80,7 +80,7 @@ static int make(struct daemon *d, const struct host_tenant *spec, uint32_t *ret_
 	tenant_keep(t);
 	recorder_tenant(t);
 	*ret_id = t->id;
-	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
+	tenant_folder(t, ret_folder, HOST_FOLDER_MAX);
 	return 0;
 }
 
@@ -95,7 +95,7 @@ static int keep(struct daemon *d, uint32_t id, char ret_folder[HOST_FOLDER_MAX])
 	}
 	t->pods = true;
 	tenant_keep(t);
-	snprintf(ret_folder, HOST_FOLDER_MAX, "%s", t->folder);
+	tenant_folder(t, ret_folder, HOST_FOLDER_MAX);
 	return 0;
 }
 

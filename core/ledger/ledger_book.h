@@ -49,9 +49,9 @@ struct ledger_account {
 	struct ledger_device *device;
 	struct ledger_account *above; /* within which it is; NULL: none */
 	uint64_t below;		      /* charged to the accounts within this one, or counted: */
+	uint32_t within;	      /* how many these are, but for those within them */
 	int several;		      /* of several owners: a guest that lies harms only itself */
 	uint64_t counted;	      /* what it counts as towards such an account: law 12 */
-	uint32_t within;	      /* how many these are, but for those within them */
 	struct list holders;
 	uint32_t holder_count, waiting;
 	uint32_t sure;	       /* asks that wait in places that are sure */

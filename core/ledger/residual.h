@@ -121,18 +121,18 @@ struct residual {
 	uint64_t used;	   /* what the driver last reported */
 	uint64_t sample;   /* of the last RESIDUAL_SAMPLE */
 
-	bool told, telling; /* owed: to the next measurement, and to the one in progress */
-	uint64_t guess;	    /* 0: what is known was measured */
-	uint64_t likely;    /* of it, at most, by the attempts so far to measure it */
+	bool told, telling;   /* owed: to the next measurement, and to the one in progress */
+	bool check, checking; /* to be answered; by the measurement in progress */
+	bool between;	      /* it was not quiet when it was last measured, or left doubts */
+	uint64_t guess;	      /* 0: what is known was measured */
+	uint64_t likely;      /* of it, at most, by the attempts so far to measure it */
 
 	enum residual_want wanted, measuring;
 	struct residual_moment first; /* when it began */
 	uint64_t settled_first;	      /* `settling` then */
 	uint64_t most_granted;	      /* since then */
 
-	bool between; /* it was not quiet when it was last measured, or left doubts */
 	uint32_t tries, doubts;
-	bool check, checking; /* to be answered; by the measurement in progress */
 };
 
 must_check unsigned residual_step(struct residual *r, const struct residual_event *event);

@@ -207,6 +207,8 @@ struct residency_member {
 	bool chosen, considered, waiting;
 	bool promised; /* there was room for what it asks for when it was chosen */
 	bool stopping; /* it has not answered RESIDENCY_STOP yet */
+	bool alive;    /* it has shown a sign of life since it was stuck */
+	bool starved;  /* the store has no room for what it is to move */
 	uint64_t idle_ns, park_ns;
 	uint64_t in_ns;	      /* when it came into the set */
 	uint64_t gap_ns;      /* its usual pause; 0: none is known */
@@ -214,9 +216,7 @@ struct residency_member {
 	uint64_t progress_ns; /* the patience with it counts from here */
 	uint64_t unserved_ns; /* waited for a processor since bytes of it moved, and not counted */
 	uint64_t prepared_bytes;	 /* prepared to leave, of what was ordered */
-	uint64_t pardon_ns;		 /* it is stuck until then ... */
-	bool alive;			 /* ... and until it shows a sign of life */
-	bool starved;			 /* the store has no room for what it is to move */
+	uint64_t pardon_ns;		 /* it is stuck until then, and until it is `alive` */
 	uint64_t spent_ns;		 /* patience that was used up when it began to starve */
 	uint64_t excuse_ns;		 /* how long starving may excuse it in all */
 	uint64_t excused_until_ns;	 /* until when this time */

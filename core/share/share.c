@@ -24,6 +24,17 @@ static int pick_word(const char *value, const char *const *words, uint32_t count
 	return SHARE_NONSENSE;
 }
 
+/* The first word means false. */
+static int pick_either(const char *value, const char *const words[2], bool *ret)
+{
+	uint32_t index;
+	int r = pick_word(value, words, 2, &index);
+
+	if (r == 0)
+		*ret = index == 1;
+	return r;
+}
+
 static int set_amount(struct share *share, const char *value)
 {
 	return share_parse_amount(value, &share->memory);
@@ -33,14 +44,14 @@ static int set_swap(struct share *share, const char *value)
 {
 	static const char *const words[] = {"off", "auto"};
 
-	return pick_word(value, words, ARRAY_SIZE(words), &share->swap);
+	return pick_either(value, words, &share->swap);
 }
 
 static int set_oversize(struct share *share, const char *value)
 {
 	static const char *const words[] = {"refuse", "managed"};
 
-	return pick_word(value, words, ARRAY_SIZE(words), &share->oversize);
+	return pick_either(value, words, &share->oversize);
 }
 
 static int set_weight(struct share *share, const char *value)
@@ -146,7 +157,7 @@ static int set_mode(struct share *share, const char *value)
 	if (r != 0)
 		return r;
 	share->weight = WEIGHT_USUAL;
-	share->weighted = 0;
+	share->weighted = false;
 	share->guarantee_milli = milli;
 	share->cap_milli = is_fixed ? milli : MILLI_ALL;
 	share->equal = index;
@@ -193,21 +204,21 @@ static int set_unannounced(struct share *share, const char *value)
 {
 	static const char *const words[] = {"report", "kill"};
 
-	return pick_word(value, words, ARRAY_SIZE(words), &share->kill_unannounced);
+	return pick_either(value, words, &share->kill_unannounced);
 }
 
 static int set_notices(struct share *share, const char *value)
 {
 	static const char *const words[] = {"on", "off"};
 
-	return pick_word(value, words, ARRAY_SIZE(words), &share->quiet);
+	return pick_either(value, words, &share->quiet);
 }
 
 static int set_strict(struct share *share, const char *value)
 {
 	static const char *const words[] = {"no", "yes"};
 
-	return pick_word(value, words, ARRAY_SIZE(words), &share->strict);
+	return pick_either(value, words, &share->strict);
 }
 
 static const struct {

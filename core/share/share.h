@@ -48,21 +48,19 @@ enum share_escalate { SHARE_REPORT, SHARE_SUSPEND, SHARE_KILL };
 
 struct share {
 	struct share_amount memory;
-	uint32_t swap;	   /* 1: blocks may be evicted */
-	uint32_t oversize; /* 1: what the device cannot hold is managed memory */
-	uint32_t weight;
-	uint32_t weighted; /* 1: the weight was set explicitly, even if to the default */
-	uint32_t guarantee_milli;
-	uint32_t cap_milli;
-	uint32_t equal; /* 1: at most 1/n of the time with n tenants on the device */
+	uint32_t weight, guarantee_milli, cap_milli;
 	enum share_class class;
 	enum share_escalate escalate;
-	uint64_t wait_ns; /* longest wait for room; 0: none */
-	uint64_t park_ns; /* idle for so long its memory leaves the device; 0: it stays */
 	enum share_loss on_daemon_loss;
-	uint32_t kill_unannounced; /* 1: processes of its pod that are not guests */
-	uint32_t quiet;		   /* 1: programs are not told that they wait */
-	uint32_t strict;	   /* 1: unknown versions of enforcing functions are refused */
+	bool weighted;	       /* the weight was set explicitly, even if to the default */
+	bool equal;	       /* at most 1/n of the time with n tenants on the device */
+	bool swap;	       /* blocks may be evicted */
+	bool oversize;	       /* what the device cannot hold is managed memory */
+	bool kill_unannounced; /* processes of its pod that are not guests */
+	bool quiet;	       /* programs are not told that they wait */
+	bool strict;	       /* unknown versions of enforcing functions are refused */
+	uint64_t wait_ns;      /* longest wait for room; 0: none */
+	uint64_t park_ns;      /* idle for so long its memory leaves the device; 0: it stays */
 };
 
 /* How many fields there are. */

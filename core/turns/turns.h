@@ -239,20 +239,20 @@ struct turns_tenant {
 	bool suspended;	 /* from TURNS_SUSPEND until its share is set, or it has left */
 	uint32_t barred; /* seats */
 
+	uint32_t undrained;
 	struct turns *turns;
 	struct list seats; /* in the devices' order */
-	uint32_t undrained;
-	bool idle;     /* it reported so of all its governed seats */
-	bool paused;   /* idle, and no tenant waits: nothing is charged */
-	bool forced;   /* the tenant that has claimed its device is ready */
-	bool stepping; /* it is let in for a moment, in order to drain */
-	bool laden;    /* its turn began while a drain was given up */
-	bool lasts;    /* the last drain that was given up ended by itself */
+	bool idle;	   /* it reported so of all its governed seats */
+	bool paused;	   /* idle, and no tenant waits: nothing is charged */
+	bool forced;	   /* the tenant that has claimed its device is ready */
+	bool stepping;	   /* it is let in for a moment, in order to drain */
+	bool laden;	   /* its turn began while a drain was given up */
+	bool lasts;	   /* the last drain that was given up ended by itself */
 	bool escalated;
+	bool alone; /* its turn is without those it awaits, to see whether it still waits */
 	struct turns_tenant *awaits[TURNS_AWAITED]; /* whose work its own waits for; NULL: none */
 	struct turns_suspect suspect[TURNS_AWAITED];
 	struct turns_tenant *let_in; /* the last that was let in during this drain; NULL: none */
-	bool alone;		     /* its turn is without them, to see whether it still waits */
 	uint32_t trials;	     /* of others than those it awaits, in this drain */
 	uint32_t vain_drains;	     /* in a row, see law 8 */
 	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
@@ -269,6 +269,7 @@ struct turns_tenant {
 	uint32_t left;		     /* drains in a row that were given up, and did not end
 					by themselves in time */
 	uint32_t couplings;	     /* how often it was coupled, and then not any more */
+	uint32_t gap_milli;	     /* how often a pause is as short as `gap_ns` */
 	uint64_t turn_ns, end_ns;    /* when the turn, or its last extension, began; and is over */
 	uint64_t idle_ns;	     /* since when; 0: it has not been seen idle yet */
 	uint64_t ending_ns;	     /* when its gates were closed, ... */
@@ -281,8 +282,7 @@ struct turns_tenant {
 	uint64_t seen_ns;    /* the longest that was seen since; 0: it was seen not to end */
 	uint64_t left_ns;    /* when its drain was given up; 0: it has had a turn since */
 	uint64_t watched_until_ns; /* it has no turn before; 0: it is not watched */
-	uint64_t gap_ns;	   /* between idle and wanting again, where that is short, ... */
-	uint32_t gap_milli;	   /* ... and how often it is */
+	uint64_t gap_ns;	   /* between idle and wanting again, where that is short */
 	struct turns_node timer;
 };
 
@@ -292,32 +292,34 @@ struct turns_seat {
 	struct turns_tenant *tenant;
 	struct turns_device *device;
 	enum turns_gate gate;
-	uint64_t turns, waits;		     /* turns begun; those that were waited for */
-	uint64_t waited_ns, longest_ns;	     /* from wanting to the opening */
-	uint64_t wanted_ns;		     /* since when, where it waits */
-	uint64_t charged_ns, entitled_ns;    /* entitled: while it wants */
-	struct turns_rate charged, entitled; /* the same over the last second and minute */
+	uint64_t turns, waits;		  /* turns begun; those that were waited for */
+	uint64_t waited_ns, longest_ns;	  /* from wanting to the opening */
+	uint64_t wanted_ns;		  /* since when, where it waits */
+	uint64_t charged_ns, entitled_ns; /* entitled: while it wants */
+	struct turns_rates *rates;	  /* the same over the last second and minute; the caller's,
+					     while it is there; NULL: not kept */
 
 	bool barred; /* see turns_bar() */
 	bool rests;  /* see turns_rest() */
 	bool asks, idle, stray, active, rested, lined, soon, uneven, entitling;
-	bool told_open; /* for reading: what the last TURNS_OPEN or TURNS_CLOSE said */
-	bool clear;	/* it has drained and was not told to open since then */
+	bool told_open;	   /* for reading: what the last TURNS_OPEN or TURNS_CLOSE said */
+	bool clear;	   /* it has drained and was not told to open since then */
+	bool opened_owing; /* its cap owed something when its gate was opened */
 	unsigned todo;
+	uint32_t tries; /* how often it was let in, in the drain of `tried_ns` */
 	struct list of_tenant, of_device, todo_link;
 	struct turns_seat *skipped;
 	struct turns_seat *leader;     /* in whose turn its gate is open; NULL: in its own */
 	struct list along, along_link; /* those whose leader it is */
-	uint64_t tried_ns; /* the end of the turn in whose drain it was last let in, ... */
-	uint32_t tries;	   /* ... and how often in that */
+	uint64_t tried_ns;	       /* the end of the turn in whose drain it was last let in */
 	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;
 	uint64_t opened_ns, opened_before_ns; /* the last time, and the one before */
 	uint64_t owing_ns;		      /* since when its drain is not waited for */
 	uint64_t virtual_ns;		      /* by weight: what it was charged */
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
-	bool opened_owing; /* its cap owed something when its gate was opened */
-	uint64_t unpaid;   /* of what it had by such openings; its cap pays for that first */
+	uint64_t unpaid; /* of what it had by openings while its cap owed something; its cap pays
+			    for that first */
 	struct turns_node due_node, line_node, timer;
 	/* Of a seat that has left, until it comes back: */
 	uint64_t left_ns;	/* 0: it was never there */
@@ -397,6 +399,8 @@ must_check int turns_next(struct turns *turns, struct turns_action *ret_action);
 
 /* Brings the seat's sums up to now_ns. */
 void turns_settle(struct turns_seat *seat, uint64_t now_ns);
+/* Its rates; all zero where they are not kept. */
+const struct turns_rates *turns_rates_of(const struct turns_seat *seat);
 
 /* The cap that applies to the seat now, including `equal`. */
 uint32_t turns_cap_milli(const struct turns_seat *seat);

@@ -209,7 +209,8 @@ static void charge(struct turns_seat *s, uint64_t ns, uint64_t from_ns, uint64_t
 	uint64_t virtual_ns = turns_seat_virtual(s, ns);
 
 	s->charged_ns += ns;
-	turns_rate_add(&s->charged, from_ns, to_ns, ns);
+	if (s->rates)
+		turns_rate_add(&s->rates->charged, from_ns, to_ns, ns);
 	s->virtual_ns += virtual_ns;
 	if (s->active)
 		clock_shift(s->device, (int64_t)(virtual_ns * s->tenant->share.weight));
@@ -244,7 +245,8 @@ void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
 		ns = most(ns, span / MILLI * floor_rate(s));
 		ns = least(least(ns, span), span * turns_cap_milli(s) / MILLI);
 		s->entitled_ns += ns;
-		turns_rate_add(&s->entitled, s->entitled_at_ns, now_ns, ns);
+		if (s->rates)
+			turns_rate_add(&s->rates->entitled, s->entitled_at_ns, now_ns, ns);
 	}
 	s->entitling = from_now_on;
 	s->entitled_at_ns = now_ns;
@@ -268,4 +270,11 @@ void turns_settle(struct turns_seat *s, uint64_t now_ns)
 		s->settled_ns = now_ns;
 	if (s->entitling && now_ns - s->entitled_at_ns >= TURNS_RATE_SLOT_NS)
 		turns_seat_entitle(s, true, now_ns);
+}
+
+const struct turns_rates *turns_rates_of(const struct turns_seat *s)
+{
+	static const struct turns_rates nothing;
+
+	return s->rates ? s->rates : &nothing;
 }

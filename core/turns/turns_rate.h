@@ -24,6 +24,11 @@ struct turns_rate {
 	uint16_t slots[TURNS_RATE_SLOTS], seconds[TURNS_RATE_SECONDS];
 };
 
+/* Of a seat. */
+struct turns_rates {
+	struct turns_rate charged, entitled;
+};
+
 /* `amount` ns, spread evenly over from_ns .. to_ns. */
 void turns_rate_add(struct turns_rate *rate, uint64_t from_ns, uint64_t to_ns, uint64_t amount);
 

@@ -99,20 +99,35 @@ static void look_again(struct remains *it)
 }
 
 void remains_begin(struct remains *it, struct daemon *d, uint32_t index,
-		   struct ledger_account *account, struct tenant_device *of)
+		   struct ledger_account *account, uid_t user)
 {
-	*it = (struct remains){.daemon = d, .index = index, .account = account, .of = of};
+	*it = (struct remains){.daemon = d, .index = index, .account = account, .user = user};
 }
 
-void remains_left(struct remains *it, uint64_t bytes)
+static void add(struct remains *it, uint64_t bytes)
 {
 	struct ledger_sums has;
 
-	if (!bytes)
-		return;
 	ledger_account_sums(it->account, &has);
 	charge(it, least(it->bytes + bytes, most(it->bytes, has.highest_limit)));
 	look_again(it);
+}
+
+/* Without memory for the record it is not charged. */
+void remains_left(struct tenant_device *at, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	if (!at->remains) {
+		at->remains = calloc(1, sizeof(*at->remains));
+		if (!at->remains)
+			return;
+		*at->remains = (struct remains){.daemon = at->tenant->daemon,
+						.index = at->index,
+						.account = at->account,
+						.of = at};
+	}
+	add(at->remains, bytes);
 }
 
 bool remains_look(struct daemon *d, uint32_t index)
@@ -184,24 +199,35 @@ void remains_seen(struct daemon *d, uint32_t device)
 	}
 }
 
-void remains_end(struct remains *it, struct remains *heir)
+void remains_end(struct remains *it)
 {
-	uint64_t bytes = it->bytes;
-
 	set_in_flux(it, false);
 	charge(it, 0);
-	if (!heir || !bytes || it->daemon->stopping)
-		return;
-	remains_left(heir, bytes);
-	measure_start(it->daemon);
 }
 
-struct remains *remains_heir(const struct tenant_device *of, const struct user *user)
+static void leave_to_heir(const struct tenant_device *at, const struct user *user, uint64_t bytes)
 {
-	struct tenant *outer = of->tenant->outer;
+	struct tenant *outer = at->tenant->outer;
 
 	for (uint32_t i = 0; outer && i < outer->devices; i++)
-		if (outer->device[i].index == of->index && outer->device[i].account)
-			return &outer->device[i].remains;
-	return user ? &user->remains[of->index] : NULL;
+		if (outer->device[i].index == at->index && outer->device[i].account) {
+			remains_left(&outer->device[i], bytes);
+			return;
+		}
+	if (user)
+		add(&user->remains[at->index], bytes);
+}
+
+void remains_end_of(struct tenant_device *at, const struct user *user)
+{
+	owned(free) struct remains *it = take(at->remains);
+	struct daemon *d = at->tenant->daemon;
+	uint64_t bytes = it ? it->bytes : 0;
+
+	if (it)
+		remains_end(it);
+	if (!bytes || d->stopping)
+		return;
+	leave_to_heir(at, user, bytes);
+	measure_start(d);
 }

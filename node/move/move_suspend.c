@@ -130,39 +130,51 @@ static bool is_out(const struct tenant *t)
 
 static void forget(struct tenant *t)
 {
-	list_remove(&t->suspending.link);
-	t->suspending = (struct move_wait){0};
+	list_remove(&t->suspending->link);
+	free(take(t->suspending));
 }
 
-static void answer(struct tenant *t)
+static void answer(struct tenant *t, struct peer *peer, uint32_t id)
 {
-	struct move_wait wait = t->suspending;
-	struct wire_message done = {.code = WIRE_done, .id = wait.id};
-	struct move_sent sent;
+	struct wire_message done = {.code = WIRE_done, .id = id};
+	struct move_sent sent = sum_sent(t);
 
-	forget(t);
-	sent = sum_sent(t);
 	done.done = (struct wire_done){.value = sent.stays_bytes,
 				       .moves = sent.moves_bytes,
 				       .leaving = sent.leaving_bytes};
-	peer_send(wait.peer, &done);
+	peer_send(peer, &done);
+}
+
+static void end_wait(struct tenant *t)
+{
+	struct move_wait wait = *t->suspending;
+
+	forget(t);
+	answer(t, wait.peer, wait.id);
 }
 
 static bool is_over(const struct tenant *t, uint64_t now)
 {
-	return now >= t->suspending.until_ns || is_out(t);
+	return now >= t->suspending->until_ns || is_out(t);
 }
 
 void move_suspend_wait(struct tenant *t, struct peer *peer, uint32_t id, uint64_t wait_ns)
 {
 	uint64_t now = loop_now_ns();
 
-	if (t->suspending.peer)
-		answer(t);
-	t->suspending.peer = peer;
-	t->suspending.id = id;
-	t->suspending.until_ns = now + least(wait_ns, UINT64_MAX - now);
-	list_append(&t->daemon->move.suspending, &t->suspending.link);
+	if (t->suspending)
+		end_wait(t);
+	t->suspending = malloc(sizeof(*t->suspending));
+	/* Without memory for the wait it ends at once. */
+	if (!t->suspending) {
+		answer(t, peer, id);
+		return;
+	}
+	*t->suspending = (struct move_wait){.tenant = t,
+					    .peer = peer,
+					    .id = id,
+					    .until_ns = now + least(wait_ns, UINT64_MAX - now)};
+	list_append(&t->daemon->move.suspending, &t->suspending->link);
 	best_effort(move_suspend_look(t->daemon));
 }
 
@@ -173,10 +185,10 @@ bool move_suspend_look(struct daemon *d)
 
 	list_for_each(link, &d->move.suspending)
 	{
-		struct tenant *t = list_entry(link, struct tenant, suspending.link);
+		struct tenant *t = list_entry(link, struct move_wait, link)->tenant;
 
 		if (is_over(t, now)) {
-			answer(t);
+			end_wait(t);
 			any = true;
 		} else {
 			move_check_later(d);
@@ -187,10 +199,11 @@ bool move_suspend_look(struct daemon *d)
 
 void move_suspend_void(struct tenant *t, const char *why)
 {
-	struct move_wait wait = t->suspending;
+	struct move_wait wait;
 
-	if (!wait.peer)
+	if (!t->suspending)
 		return;
+	wait = *t->suspending;
 	forget(t);
 	peer_refuse(wait.peer, wait.id, WIRE_REFUSED_UNKNOWN, "tenant %u (%.60s): %s", t->id,
 		    t->name, why);
@@ -200,9 +213,9 @@ void move_suspend_forget(struct daemon *d, const struct peer *peer)
 {
 	list_for_each(link, &d->move.suspending)
 	{
-		struct tenant *t = list_entry(link, struct tenant, suspending.link);
+		struct move_wait *wait = list_entry(link, struct move_wait, link);
 
-		if (t->suspending.peer == peer)
-			forget(t);
+		if (wait->peer == peer)
+			forget(wait->tenant);
 	}
 }

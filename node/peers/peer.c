@@ -67,7 +67,7 @@ static size_t cost_of(const struct peer_frame *frame)
 
 static void note_backlog(struct peer *peer, size_t before)
 {
-	struct flow *flow = peer->flow;
+	struct flow *flow = peer->item.flow;
 
 	flow->backlog_bytes += peer->backlog_bytes - before;
 	flow->flows->backlog_bytes += peer->backlog_bytes - before;
@@ -102,8 +102,7 @@ static void on_watch_closed(struct loop_watch *watch)
 {
 	struct peer *peer = container_of(watch, struct peer, watch);
 
-	close(peer->fd);
-	peer->fd = -1;
+	close(watch->fd);
 	peer->class->freed(peer);
 }
 
@@ -111,15 +110,15 @@ void peer_close(struct peer *peer)
 {
 	if (peer->closing)
 		return;
-	peer->closing = 1;
+	peer->closing = true;
 	flow_forget(&peer->item);
 	flow_go_on(&peer->pause);
 	drop_backlog(peer);
 	/* Tells the other end at once, not after the loop's iteration. What it has sent meanwhile
 	 * is read and discarded: if unread messages remained, closing would hide our last message
 	 * behind an error (ECONNRESET). */
-	shutdown(peer->fd, SHUT_RDWR);
-	while (recv(peer->fd, &(char){0}, 1, MSG_DONTWAIT) > 0) {
+	shutdown(peer->watch.fd, SHUT_RDWR);
+	while (recv(peer->watch.fd, &(char){0}, 1, MSG_DONTWAIT) > 0) {
 	}
 	loop_unwatch(&peer->watch, on_watch_closed);
 }
@@ -144,19 +143,19 @@ static void end_soon(struct peer *peer, const char *reason)
 {
 	if (peer->closing || peer->failed)
 		return;
-	peer->failed = 1;
+	peer->failed = true;
 	peer->reason = reason;
 	drop_backlog(peer);
-	peer->paused = 1;
+	peer->paused = true;
 	watch_again(peer);
-	flow_pause(peer->flow->flows, &peer->pause, 0);
+	flow_pause(peer->item.flow->flows, &peer->pause, 0);
 }
 
 static void on_pause_over(struct flow_pause *pause)
 {
 	struct peer *peer = container_of(pause, struct peer, pause);
 
-	peer->paused = 0;
+	peer->paused = false;
 	if (peer->failed)
 		end(peer, peer->reason);
 	if (!peer->closing)
@@ -174,13 +173,13 @@ static int may_read(struct peer *peer)
 			peer->tokens + earned < PEER_BURST ? peer->tokens + earned : PEER_BURST;
 		peer->filled_ns = now;
 	}
-	if (peer->tokens && flow_pay(peer->flow, 1)) {
+	if (peer->tokens && flow_pay(peer->item.flow, 1)) {
 		peer->tokens--;
 		return 1;
 	}
-	peer->paused = 1;
+	peer->paused = true;
 	watch_again(peer);
-	flow_pause(peer->flow->flows, &peer->pause, 20 * second_ns / 1000);
+	flow_pause(peer->item.flow->flows, &peer->pause, 20 * second_ns / 1000);
 	return 0;
 }
 
@@ -209,7 +208,7 @@ static bool read_one(struct peer *peer)
 	if (peer->closing || peer->failed || peer->paused || !may_read(peer))
 		return false;
 	do
-		n = recvmsg(peer->fd, &header, MSG_DONTWAIT);
+		n = recvmsg(peer->watch.fd, &header, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN) {
 		peer->tokens++;
@@ -232,7 +231,7 @@ static bool on_turn(struct flow_item *item)
 {
 	struct peer *peer = container_of(item, struct peer, item);
 
-	return read_one(peer) && recv(peer->fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+	return read_one(peer) && recv(peer->watch.fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
 }
 
 static void on_hush(struct flow_item *item, bool hushed)
@@ -251,7 +250,7 @@ static int send_frame(struct peer *peer, const uint8_t *frame, size_t size)
 	ssize_t n;
 
 	do {
-		n = send(peer->fd, frame, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = send(peer->watch.fd, frame, size, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : 0;
 }
@@ -294,9 +293,7 @@ int peer_init(struct peer *peer, struct loop *loop, struct flow *flow, int fd,
 	int r;
 
 	*peer = (struct peer){.class = class,
-			      .fd = fd,
 			      .tokens = PEER_BURST,
-			      .flow = flow,
 			      .pause = {.over = on_pause_over},
 			      .item = {.flow = flow, .work = on_turn, .hush = on_hush}};
 	peer->last = &peer->first;
@@ -342,15 +339,15 @@ static void make_room(struct peer *peer, size_t bytes)
 	struct peer *worst;
 
 	if (peer->backlog_bytes + bytes >
-	    (peer->flow->long_lists ? PEER_BACKLOG_LAST : PEER_BACKLOG))
+	    (peer->item.flow->long_lists ? PEER_BACKLOG_LAST : PEER_BACKLOG))
 		end_soon(peer, reason);
-	if (peer->flow->last)
+	if (peer->item.flow->last)
 		return;
-	if (peer->flow->backlog_bytes + bytes > FLOW_BACKLOG &&
-	    (worst = worst_of(peer->flow)) != NULL)
+	if (peer->item.flow->backlog_bytes + bytes > FLOW_BACKLOG &&
+	    (worst = worst_of(peer->item.flow)) != NULL)
 		end_soon(worst, reason);
-	if (peer->flow->flows->backlog_bytes + bytes > FLOWS_BACKLOG &&
-	    (worst = worst_of(worst_flow(peer->flow->flows))) != NULL)
+	if (peer->item.flow->flows->backlog_bytes + bytes > FLOWS_BACKLOG &&
+	    (worst = worst_of(worst_flow(peer->item.flow->flows))) != NULL)
 		end_soon(worst, reason);
 }
 
@@ -415,7 +412,7 @@ static bool send_now(struct peer *peer, const struct wire_message *message, cons
 	control.header.cmsg_type = SCM_RIGHTS;
 	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
 	memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
-	return !peer->first && sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+	return !peer->first && sendmsg(peer->watch.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 void peer_send_with(struct peer *peer, const struct wire_message *message, const int *fds,

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/loop.h"
@@ -44,19 +45,17 @@ struct peer_frame;
 
 struct peer {
 	const struct peer_class *class;
-	struct loop_watch watch;
+	struct loop_watch watch; /* its descriptor is ours */
 	struct flow_pause pause;
-	int fd;
-	int closing, paused, hushed;
-	int failed; /* sending failed: it ends in the loop's next iteration, because of: */
-	const char *reason;
+	const char *reason; /* of `failed` */
 	uint32_t next_id;
+	bool closing, paused, hushed;
+	bool failed; /* sending failed: it ends in the loop's next iteration */
 	uint64_t tokens, filled_ns;
 	struct peer_frame *first, **last; /* what could not be sent yet */
 	size_t backlog_bytes;
-	struct flow *flow;
-	struct flow_item item;
-	struct list debtor; /* of the flow */
+	struct flow_item item; /* of its flow */
+	struct list debtor;    /* of the flow */
 };
 
 /* The process at the other end, according to the kernel. */

@@ -122,7 +122,7 @@ void rows_tenant(struct tenant *t, uint32_t device, struct wire_tenant_row *ret_
 	*ret_row = (struct wire_tenant_row){
 		.tenant = t->id,
 		.device = at->index,
-		.guests = sums.holders - (at->remains.holder != NULL),
+		.guests = sums.holders - (at->remains && at->remains->holder),
 		.waiting = sums.waiting,
 		.limit = sums.limit,
 		.allocated = sums.allocated,

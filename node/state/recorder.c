@@ -27,6 +27,7 @@
 #include "node/state/absent.h"
 #include "base/journal.h"
 #include "base/record.h"
+#include "node/tenants/share_text.h"
 
 static const uint64_t held_step = 32 << 20;
 
@@ -51,10 +52,8 @@ static void tenant_record(struct record *record, const struct tenant *t)
 		record_number(record, "pods", 1);
 	record_value(record, "device", devices.text ? devices.text : "");
 	record_value(record, "name", t->name);
-	for (uint32_t i = 0; share_key(i); i++) {
-		if (t->texts[i])
-			record_value(record, share_key(i), t->texts[i]);
-	}
+	for (const struct share_text *at = t->texts; at; at = at->next)
+		record_value(record, share_key(at->field), at->text);
 	free(devices.text);
 }
 
@@ -80,8 +79,8 @@ static void held_record(struct record *record, const struct tenant *t, uint32_t 
 	record_number(record, "device", device);
 	record_number(record, "most", t->device[device].most_bytes);
 	record_number(record, "highest", t->device[device].highest_limit);
-	if (t->device[device].remains.bytes)
-		record_number(record, "behind", t->device[device].remains.bytes);
+	if (t->device[device].remains && t->device[device].remains->bytes)
+		record_number(record, "behind", t->device[device].remains->bytes);
 }
 
 /* Of a wait, or of a former one: a pod is told of the next one only after a while. */

@@ -112,7 +112,7 @@ static void bring_held_back(struct daemon *d, const char *record)
 	t->device[device].most_bytes = record_get_number(record, "most");
 	t->device[device].highest_limit = record_get_number(record, "highest");
 	ledger_had_limit(t->device[device].account, t->device[device].highest_limit);
-	remains_left(&t->device[device].remains, record_get_number(record, "behind"));
+	remains_left(&t->device[device], record_get_number(record, "behind"));
 }
 
 static void bring_told_back(struct daemon *d, const char *record)

@@ -11,6 +11,7 @@
 #include "node/memory/prices.h"
 #include "node/state/recorder.h"
 #include "node/tenants/nested.h"
+#include "node/tenants/share_text.h"
 #include "node/tenants/tenant_show.h"
 #include "node/users/terms.h"
 
@@ -148,32 +149,36 @@ static int limits_of(const struct tenant *t, const struct share *share, const st
 	return r;
 }
 
+/* As it is written once the changes are made; NULL: the default. A field that includes others takes
+ * back what they were set to before. */
+static const char *text_after(const struct tenant *t, const struct change *changes, uint32_t count,
+			      uint32_t field)
+{
+	const struct change *one = find(changes, count, share_key(field));
+
+	for (uint32_t i = 0; i < count && !one; i++)
+		if (share_includes(changes[i].key, share_key(field)))
+			return NULL;
+	return one ? one->value : share_text_of(t->texts, field);
+}
+
 /* The fields as they were written, which the journal and `mete ps` have. Cannot fail halfway. */
 static int put_texts(struct tenant *t, const struct change *changes, uint32_t count,
 		     struct fault *why)
 {
-	char *texts[SHARE_FIELDS] = {NULL};
-	bool complete = true;
+	struct share_text *made = NULL;
 
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
-		const struct change *one = find(changes, count, share_key(i));
+		const char *text = text_after(t, changes, count, i);
 
-		texts[i] = one ? strdup(one->value) : NULL;
-		complete &= !one || texts[i];
-	}
-	for (uint32_t i = 0; i < SHARE_FIELDS && complete; i++) {
-		for (uint32_t k = 0; texts[i] && k < SHARE_FIELDS; k++) {
-			if (k != i && !share_includes(share_key(i), share_key(k)))
-				continue;
-			free(t->texts[k]);
-			t->texts[k] = NULL;
+		if (text && share_text_add(&made, i, text) < 0) {
+			share_texts_free(made);
+			return fault_set(why, -ENOMEM, "out of memory");
 		}
-		if (texts[i])
-			t->texts[i] = take(texts[i]);
 	}
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		free(texts[i]);
-	return complete ? 0 : fault_set(why, -ENOMEM, "out of memory");
+	share_texts_free(t->texts);
+	t->texts = made;
+	return 0;
 }
 
 static void put_limits(struct tenant *t, const uint64_t *limits)

@@ -85,7 +85,7 @@ void guest_leave(struct guest *g, const char *reason)
 		ledger_leave(d->book.ledger, take(g->device[i].holder));
 		/* It may have been the last that had memory that others left behind. */
 		best_effort(remains_look(d, t->device[i].index));
-		remains_left(&t->device[i].remains, behind);
+		remains_left(&t->device[i], behind);
 		d->device[t->device[i].index].inhabited -= t->guest_count == 0;
 		/* Another guest of the tenant may now hold memory that it exported. */
 		t->device[i].looked_ns = 0;

@@ -81,7 +81,7 @@ int guest_open_memory(const struct daemon *d, pid_t pid)
 
 bool guest_still_calls(const struct caller *c)
 {
-	struct pollfd end = {.fd = c->peer.fd};
+	struct pollfd end = {.fd = c->peer.watch.fd};
 
 	return process_runs_it(&c->process) && poll(&end, 1, 0) == 0;
 }

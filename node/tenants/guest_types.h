@@ -56,17 +56,17 @@ struct guest {
 	const struct wire_own_page *own; /* page.memory: believed within bounds only */
 	char *program;			 /* owned; NULL: not known */
 	uint32_t user;			 /* -1: not known */
+	uint32_t driver_version;	 /* as it reports */
 	uint64_t came_ns;
-	uint32_t driver_version; /* as it reports */
 	uint64_t copy; /* likewise: which copy of the library in its process; 0: not reported */
 	bool complained;
 	bool stated;   /* it has stated what it holds, and its page covers that, too */
 	bool known;    /* it had done so on an earlier connection, and holds what it was granted */
 	bool restored; /* it existed before this daemon */
 	bool expected; /* likewise, and has not done so yet */
+	bool asked;    /* to count `submitted` again */
 	uint64_t settles;	      /* RESIDUAL_SETTLE messages received on this connection */
-	uint64_t submitted, counts;   /* of its page, as launches.c saw them last, ... */
-	bool asked;		      /* ... and it was asked to count again */
+	uint64_t submitted, counts;   /* of its page, as launches.c saw them last */
 	wire_uuid lends;	      /* the name under which it lends memory; zero: it does not */
 	struct guest_device device[]; /* its tenant's */
 };

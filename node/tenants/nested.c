@@ -13,6 +13,7 @@
 #include "node/daemon.h"
 #include "node/process.h"
 #include "node/tenants/keeper.h"
+#include "node/tenants/share_text.h"
 #include "node/time/schedule.h"
 #include "node/upcalls.h"
 
@@ -127,9 +128,9 @@ void nested_share(const struct tenant *t, struct share *ret_share)
 
 static bool is_said(const struct tenant *t, const char *key)
 {
-	for (uint32_t i = 0; share_key(i); i++)
-		if (t->texts[i] &&
-		    (strcmp(share_key(i), key) == 0 || share_includes(share_key(i), key)))
+	for (const struct share_text *at = t->texts; at; at = at->next)
+		if (strcmp(share_key(at->field), key) == 0 ||
+		    share_includes(share_key(at->field), key))
 			return true;
 	return false;
 }

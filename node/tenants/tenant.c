@@ -21,12 +21,15 @@
 #include "node/tenants/keeper.h"
 #include "node/tenants/nested.h"
 #include "node/tenants/page.h"
+#include "node/tenants/share_text.h"
 #include "node/tenants/tenant_find.h"
 #include "node/tenants/tenant_show.h"
 #include "node/tenants/tenant_spec.h"
 #include "node/time/schedule.h"
 #include "node/upcalls.h"
 #include "node/users/user.h"
+
+enum { SOCKET_MAX = 108 }; /* of its path, with its end */
 
 /* Stops listening for a while, so that waiting connections do not keep the loop awake. */
 static void rest(struct tenant *t)
@@ -113,10 +116,15 @@ static int name_folder(const struct tenant *t, bool restored, char *ret_name, si
 	return 0;
 }
 
+void tenant_folder(const struct tenant *t, char *ret_path, size_t size)
+{
+	snprintf(ret_path, size, "%.*s", (int)(strrchr(t->socket, '/') - t->socket), t->socket);
+}
+
 static int make_socket(struct tenant *t, bool restored, struct fault *why)
 {
 	struct daemon *d = t->daemon;
-	char name[48], folder[108], socket[108];
+	char name[48], folder[SOCKET_MAX], socket[SOCKET_MAX];
 	int r = name_folder(t, restored, name, sizeof(name), why);
 
 	if (r < 0)
@@ -125,11 +133,10 @@ static int make_socket(struct tenant *t, bool restored, struct fault *why)
 		    (int)sizeof(folder) ||
 	    snprintf(socket, sizeof(socket), "%s/guest.sock", folder) >= (int)sizeof(socket))
 		return fault_set(why, -ENAMETOOLONG, "%s: too long for a socket's path", d->place);
-	t->folder = strdup(folder);
 	t->socket = strdup(socket);
-	if (!t->folder || !t->socket)
+	if (!t->socket)
 		return fault_set(why, -ENOMEM, "out of memory");
-	r = place_make(t->folder, d->options.system ? PLACE_PASSAGE : PLACE_PRIVATE, why);
+	r = place_make(folder, d->options.system ? PLACE_PASSAGE : PLACE_PRIVATE, why);
 	if (r < 0)
 		return r;
 	/* Programs of root's tenants may run as any user: the folder's name is the secret. */
@@ -161,7 +168,8 @@ static int make_accounts(struct tenant *t, bool before, struct fault *why)
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct device *device = &d->device[t->device[i].index];
 		uint64_t limit;
-		int r = change_limit(d, &t->share, t->device[i].index, t->texts[0], &limit, why);
+		int r = change_limit(d, &t->share, t->device[i].index,
+				     share_text_of(t->texts, share_index("memory")), &limit, why);
 
 		if (r == 0 && !before)
 			r = change_holds_context(d, t->device[i].index, limit, why);
@@ -176,8 +184,6 @@ static int make_accounts(struct tenant *t, bool before, struct fault *why)
 					 DAEMON_TENANTS);
 		put_within(t, i);
 		t->device[i].tenant = t;
-		remains_begin(&t->device[i].remains, d, t->device[i].index, t->device[i].account,
-			      &t->device[i]);
 		list_init(&t->device[i].asks);
 		list_append(&device->tenants, &t->device[i].link);
 		device->registered++;
@@ -201,7 +207,7 @@ static void close_accounts(struct tenant *t)
 		list_remove(&t->device[i].wait.link);
 		device->registered--;
 		device->promised_bytes -= t->outer ? 0 : sums.limit;
-		remains_end(&t->device[i].remains, remains_heir(&t->device[i], user));
+		remains_end_of(&t->device[i], user);
 		ledger_close(d->book.ledger, take(t->device[i].account));
 	}
 	if (user) {
@@ -212,10 +218,8 @@ static void close_accounts(struct tenant *t)
 
 static void free_tenant(struct tenant *t)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(t->texts); i++)
-		free(t->texts[i]);
+	share_texts_free(t->texts);
 	free(t->name);
-	free(t->folder);
 	free(t->socket);
 	page_done(&t->page);
 	free(t);
@@ -232,8 +236,11 @@ static void on_listener_closed(struct loop_watch *watch)
 
 static void remove_files(struct tenant *t)
 {
+	char folder[SOCKET_MAX];
+
 	unlink(t->socket);
-	rmdir(t->folder);
+	tenant_folder(t, folder, sizeof(folder));
+	rmdir(folder);
 }
 
 /* Undoes what was made before something failed. */
@@ -263,8 +270,7 @@ static int fill(struct tenant *t, const struct tenant_spec *spec, struct fault *
 		r = change_field(&t->share, &one, why);
 		if (r < 0)
 			return r;
-		t->texts[i] = strdup(spec->texts[i]);
-		if (!t->texts[i])
+		if (share_text_add(&t->texts, i, spec->texts[i]) < 0)
 			return fault_set(why, -ENOMEM, "out of memory");
 	}
 	return 0;

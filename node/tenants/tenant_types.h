@@ -19,6 +19,7 @@
 #include "wire/page.h"
 
 struct daemon;
+struct share_text;
 struct store;
 struct tenant;
 struct user;
@@ -41,28 +42,28 @@ struct tenant_device {
 	struct tenant *tenant;
 	uint32_t index; /* of the daemon's devices */
 	struct ledger_account *account;
-	uint64_t most_bytes;	/* what the journal says it may hold; never less than it holds */
-	uint64_t highest_limit; /* likewise: the highest that it ever had */
-	uint64_t may_bytes;	/* it may be found with as much: host_measured; 0: no look yet */
-	uint32_t in_flux;	/* guests whose residual is being measured, and `remains` */
-	uint32_t owed;		/* guests to which a measurement is owed */
-	struct remains remains;
-	uint64_t looked_ns;  /* when all its guests were last measured */
-	struct list held;    /* of the daemon: its asks wait for a measurement, */
-	uint64_t held_until; /* namely this one */
+	uint64_t most_bytes;	 /* what the journal says it may hold; never less than it holds */
+	uint64_t highest_limit;	 /* likewise: the highest that it ever had */
+	uint64_t may_bytes;	 /* it may be found with as much: host_measured; 0: no look yet */
+	uint32_t in_flux;	 /* guests whose residual is being measured, and `remains` */
+	uint32_t owed;		 /* guests to which a measurement is owed */
+	struct remains *remains; /* owned; NULL: its processes have left no memory behind */
+	uint64_t looked_ns;	 /* when all its guests were last measured */
+	struct list held;	 /* of the daemon: its asks wait for a measurement, */
+	uint64_t held_until;	 /* namely this one */
 	struct gate_wait waiting;
 	uint64_t closing_ns;	   /* since when the gate is closing, if it is */
 	uint64_t longest_drain_ns; /* so long a close took at most, of those that ended */
-	enum gate_test test;
 	struct late late;
 	struct long_wait wait;
+	enum gate_test test;
 	bool logged_beside; /* in the log */
 	bool told_parked;   /* by an event */
 	bool seated;	    /* it takes part in turns: it has guests */
+	bool joined;	    /* it has a place among memory that moves: `member` */
 	struct turns_seat seat;
 	struct alike_seat alike;
-	struct residency_member member; /* where it is `joined` */
-	bool joined;
+	struct residency_member member;
 	struct list move_due; /* of the daemon: its guests may have to be told something */
 	struct list asks;     /* for movable memory; move_ask.c */
 	uint32_t ask_count;
@@ -82,22 +83,20 @@ struct tenant {
 	struct user *user;    /* NULL: nothing bounds the owner */
 	struct tenant *outer; /* the tenant that encloses it; NULL: none */
 	uint32_t nested;      /* tenants within it */
-	uint64_t made_ns;
-	pid_t aged_pid; /* whose start is the next one, in ticks since the machine started */
+	pid_t aged_pid;	      /* whose start is the next one, in ticks since the machine started */
 	uint64_t aged_started;
+	uint64_t made_ns;
 	uint64_t launched_ns; /* launches.c: when it was last seen to have submitted work, or first
 				 checked; 0: not known */
-	char *name;	      /* owned, as are the next two */
-	char *texts[SHARE_FIELDS]; /* the share as it was written, in share.def's order; NULL:
-				      default */
+	char *name;	      /* owned, as is the next one */
+	struct share_text *texts; /* the share as it was written: share_text.h */
 	struct share share;
 	struct page page;
 	struct wire_tenant_page *shown; /* page.memory */
-	char *folder, *socket;
+	char *socket;			/* owned; its folder: tenant_folder() */
 	int listen_fd;
 	struct loop_watch listener;
-	struct flow_pause pause; /* of the listener, */
-	bool resting;		 /* until it is over */
+	struct flow_pause pause; /* of the listener, while it is `resting` */
 	struct flow flow;
 	struct flow_item calls; /* what the listener wants */
 	struct list guests, callers;
@@ -105,18 +104,19 @@ struct tenant {
 	uint32_t guest_count, stranger_count, silent_count, keepers;
 	uint32_t expected_count; /* guests from before this daemon that have not stated what they
 				    hold */
-	bool pods;		 /* made for the Kubernetes part */
-	bool observes;		 /* it has next to no share, and sees whole devices by NVML */
-	bool suspended;		 /* by `mete suspend`: none of its memory may be on a device */
+	bool resting;
+	bool pods;	/* made for the Kubernetes part */
+	bool observes;	/* it has next to no share, and sees whole devices by NVML */
+	bool suspended; /* by `mete suspend`: none of its memory may be on a device */
 	uint64_t
 		suspended_ns; /* ... since then, of the turns' clock; 0: since before meted began */
-	struct move_wait suspending;
-	struct store *store; /* owned; NULL: nobody has asked for it */
+	struct move_wait *suspending; /* owned; NULL: nobody waits for that */
+	struct store *store;	      /* owned; NULL: nobody has asked for it */
 	struct turns_tenant turns;
-	/* kept: by a connection, since this daemon started, or nobody returns to keep it. */
-	bool leaving, kept;
 	uint64_t unknown_functions; /* of guests that have left */
 	uint64_t joins;		    /* guests, since this daemon started */
+	/* kept: by a connection, since this daemon started, or nobody returns to keep it. */
+	bool leaving, kept;
 	uint32_t devices;
 	struct tenant_device device[]; /* `devices` of them */
 };

@@ -76,7 +76,8 @@ static void look_at(struct tenant_device *at, const struct device_busy *busy)
 	list_for_each(link, &at->tenant->guests) at->busy_milli +=
 		busy_of(busy, list_entry(link, struct guest, link)->pid);
 	turns_settle(&at->seat, now);
-	at->busy_charged_milli = (uint32_t)(turns_rate_1s(&at->seat.charged, now) / NS_MILLI);
+	at->busy_charged_milli =
+		(uint32_t)(turns_rate_1s(&turns_rates_of(&at->seat)->charged, now) / NS_MILLI);
 }
 
 void drift_seen(struct daemon *d)

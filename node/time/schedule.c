@@ -60,6 +60,14 @@ static void assume_busy(struct tenant_device *at)
 		.idle = false;
 }
 
+/* While a device is open nobody is charged there, and most devices are always open. Without memory
+ * for its rates they are shown as zero. */
+static void keep_rates(struct tenant_device *at)
+{
+	if (!at->seat.rates)
+		at->seat.rates = calloc(1, sizeof(*at->seat.rates));
+}
+
 /* Turns begin or end on a device. Its tenants have not reported yet whether they are busy. */
 static void change_mode(struct device *device, uint64_t now)
 {
@@ -71,6 +79,8 @@ static void change_mode(struct device *device, uint64_t now)
 
 		if (!at->seated)
 			continue;
+		if (device->shown_governed)
+			keep_rates(at);
 		/* Guests that have reported it already do not repeat it. */
 		if (!at->tenant->shown->turns[index].reports || !pace_listens(at))
 			assume_busy(at);
@@ -302,11 +312,13 @@ static void sit(struct tenant *t, uint64_t now)
 {
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct tenant_device *at = &t->device[i];
+		struct turns_device *turns = &t->daemon->device[at->index].turns;
 		bool is_open = t->shown->device[i].gate != WIRE_GATE_CLOSED;
 
 		at->seated = true;
-		turns_join(&at->seat, &t->turns, &t->daemon->device[at->index].turns, at, is_open,
-			   now);
+		turns_join(&at->seat, &t->turns, turns, at, is_open, now);
+		if (turns->governed)
+			keep_rates(at);
 		samples_sit(at, now);
 		move_sit(at, now);
 		/* If this gate is open, it closes before the join opens another one. */
@@ -326,6 +338,7 @@ static void stand_up(struct tenant *t, uint64_t now)
 			at->test = GATE_UNTESTED;
 		move_stand_up(at, now);
 		turns_leave(&at->seat, now);
+		free(take(at->seat.rates));
 		samples_stand_up(at, now);
 		pace_show(at, false);
 		tenant_gate_apply(t, i);

@@ -3,6 +3,7 @@
 
 #include "core/gate.h"
 #include "node/daemon.h"
+#include "node/tenants/share_text.h"
 #include "node/time/drift.h"
 #include "node/time/gate.h"
 #include "node/time/schedule_now.h"
@@ -34,11 +35,11 @@ static void write_share(const struct tenant *t, wire_text *ret_text)
 {
 	size_t used = 0;
 
-	for (uint32_t i = 0; i < SHARE_FIELDS && used < sizeof(ret_text->text); i++)
-		if (t->texts[i])
-			used += (size_t)snprintf(ret_text->text + used,
-						 sizeof(ret_text->text) - used, "%s%s=%s",
-						 used ? " " : "", share_key(i), t->texts[i]);
+	for (const struct share_text *at = t->texts; at && used < sizeof(ret_text->text);
+	     at = at->next)
+		used += (size_t)snprintf(ret_text->text + used, sizeof(ret_text->text) - used,
+					 "%s%s=%s", used ? " " : "", share_key(at->field),
+					 at->text);
 }
 
 static uint64_t sum_flight(const struct tenant_device *at)
@@ -54,6 +55,7 @@ static uint64_t sum_flight(const struct tenant_device *at)
 void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row)
 {
 	struct turns_seat *seat = &at->seat;
+	const struct turns_rates *rates = turns_rates_of(seat);
 	uint64_t now = schedule_now(at->tenant->daemon);
 
 	ret_row->reasons = tenant_gate_reasons(at);
@@ -69,10 +71,10 @@ void schedule_row(struct tenant_device *at, struct wire_tenant_row *ret_row)
 	ret_row->longest_wait = seat->longest_ns;
 	ret_row->charged = seat->charged_ns;
 	ret_row->entitled = seat->entitled_ns;
-	ret_row->charged_1s = turns_rate_1s(&seat->charged, now);
-	ret_row->entitled_1s = turns_rate_1s(&seat->entitled, now);
-	ret_row->charged_60s = turns_rate_60s(&seat->charged, now);
-	ret_row->entitled_60s = turns_rate_60s(&seat->entitled, now);
+	ret_row->charged_1s = turns_rate_1s(&rates->charged, now);
+	ret_row->entitled_1s = turns_rate_1s(&rates->entitled, now);
+	ret_row->charged_60s = turns_rate_60s(&rates->charged, now);
+	ret_row->entitled_60s = turns_rate_60s(&rates->entitled, now);
 	ret_row->flight = sum_flight(at);
 	drift_row(at, ret_row);
 }

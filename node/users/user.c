@@ -141,7 +141,7 @@ static void end(struct user *u)
 	flow_done(&u->flow);
 	for (uint32_t i = 0; i < d->devices; i++) {
 		if (u->account[i])
-			remains_end(&u->remains[i], NULL);
+			remains_end(&u->remains[i]);
 		ledger_close(d->book.ledger, take(u->account[i]));
 	}
 	free(take(u->remains));
@@ -186,8 +186,7 @@ static int open_account(struct user *u, uint32_t device)
 	if (!u->account[device])
 		return -ENOSPC;
 	ledger_put_within(u->account[device], d->users.together[device]);
-	remains_begin(&u->remains[device], d, device, u->account[device], NULL);
-	u->remains[device].user = u->uid;
+	remains_begin(&u->remains[device], d, device, u->account[device], u->uid);
 	return 0;
 }
 

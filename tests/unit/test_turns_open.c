@@ -266,6 +266,25 @@ TEST(the_last_seconds_figure_is_the_time_run_in_it)
 	expect_about((double)turns_rate_60s(&rate, 300000 * MS), 30e9, 1e6);
 }
 
+TEST(a_seats_last_second_is_kept_from_when_its_caller_has_a_place_for_it)
+{
+	static struct turns_rates rates;
+	struct turns_seat *holder;
+
+	two_alike();
+	turns_govern(&device, true, 2);
+	expect(actions() >= 2);
+	holder = device.holder;
+	expect(holder);
+	turns_settle(holder, 500 * MS);
+	expect_eq(turns_rate_60s(&turns_rates_of(holder)->charged, 1000 * MS), 0);
+	rates = (struct turns_rates){0};
+	holder->rates = &rates;
+	turns_settle(holder, 800 * MS);
+	expect_eq(turns_rate_60s(&turns_rates_of(holder)->charged, 1000 * MS), 300 * MS);
+	expect(turns_rates_of(holder)->entitled.slot != 0);
+}
+
 /* Turns of a fraction of a microsecond, settled each by itself. */
 TEST(a_million_short_times_are_as_much_as_a_long_one)
 {
