@@ -23,10 +23,10 @@
 
 #include <string.h>
 
-#include "node/daemon.h"
-#include "node/state/absent.h"
 #include "base/journal.h"
 #include "base/record.h"
+#include "node/daemon.h"
+#include "node/state/absent.h"
 #include "node/tenants/share_text.h"
 
 static const uint64_t held_step = 32 << 20;
