@@ -30,7 +30,8 @@ def test_a_torn_journal_is_read_as_far_as_it_is_whole():
             admin = Admin(meted.place)
             assert [row.name for row in admin.list() if row.kind == "tenant_row"] == ["first"]
             assert "journal.cut" in meted.log()
-            assert admin.tenant("1GiB", name="third").tenant == 2
+            # The file of events tells of the second one by its number.
+            assert admin.tenant("1GiB", name="third").tenant > second.tenant
             meted.kill()
 
 
