@@ -268,7 +268,8 @@ cJSON *slices_describe(const struct slices_pool *pool, const struct slices_devic
 	slices = of_devices + pieces(counters.gpus, COUNTERS_SETS_MAX);
 	for (size_t i = 0; good && i < of_devices; i++)
 		good = add_devices(add_slice(list, pool, slices), pool, &counters,
-				   devices + i * room, (size_t)least(room, count - i * room));
+				   i ? devices + i * room : devices,
+				   (size_t)least(room, count - i * room));
 	for (size_t i = 0; good && i < counters.gpus; i += COUNTERS_SETS_MAX) {
 		cJSON *spec = add_slice(list, pool, slices);
 
