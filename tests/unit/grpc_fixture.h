@@ -3,6 +3,7 @@
 #pragma once
 
 #include <dirent.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -10,7 +11,7 @@
 #include "kube/grpc_serve.h"
 #include "tests/test.h"
 
-enum { ASKS = 1200 };
+enum { ASKS = 1200, PATIENCE_S = 240 };
 
 static struct {
 	struct loop loop;
@@ -116,9 +117,21 @@ static unused void settle(void)
 			uv_run(&t.loop.uv, UV_RUN_ONCE);                                           \
 	} while (0)
 
+/* Until what never comes. */
+static void on_alarm(int signal)
+{
+	(void)signal;
+	dprintf(STDERR_FILENO,
+		"nothing more happens: %u called, %u opened, %u gone, %u answered, %u closed\n",
+		t.called, t.opened, t.gone, t.answered, t.closed);
+	_exit(1);
+}
+
 static void given_nothing(void)
 {
 	memset(&t, 0, sizeof(t));
+	signal(SIGALRM, on_alarm);
+	alarm(PATIENCE_S);
 	strcpy(t.folder, "/tmp/mete-grpc-XXXXXX");
 	expect(mkdtemp(t.folder) != NULL);
 	snprintf(t.path, sizeof(t.path), "%s/socket", t.folder);
