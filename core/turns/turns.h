@@ -83,9 +83,8 @@
  *     other one's time in it counts for its cap only. So tenants that wait for each other have no
  *     more than their parts in sum, and a tenant that is awaited without its doing loses nothing.
  *     Every now and then a tenant has its turn alone: if it then drains by itself, it waits for
- *     nobody any more, and so it does if three drains in a row are given up although they are let
- *     in; then twice as many proofs are needed the next time. A tenant that is known to wait is
- *     given up like one that is coupled;
+ *     nobody any more. Nor does it once three drains in a row were given up, until some of its work
+ *     leaves. A tenant that is known to wait is given up like one that is coupled;
  * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
  *     again after 16 turns' length at most, also where nobody else does. The drains of those that
  *     came along count from when each was closed, so they do not add up. No drain becomes a turn
@@ -264,8 +263,7 @@ struct turns_tenant {
 	uint32_t steps;		     /* of this close */
 	uint32_t smooth;	     /* closes in a row that needed none */
 	uint32_t stuck;		     /* drains in a row that were given up; none of its work
-					has left since the first, ... */
-	uint32_t disproved;	     /* ... and so often it was wrongly taken to await others */
+					has left since the first */
 	uint32_t left;		     /* drains in a row that were given up, and did not end
 					by themselves in time */
 	uint32_t couplings;	     /* how often it was coupled, and then not any more */

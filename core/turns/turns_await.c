@@ -9,9 +9,8 @@
 #include "core/turns/turns_machine.h"
 
 enum {
-	PROOFS = 2,	      /* drains that ended when the same tenant was let in; */
-	DISPROVED_MOST = 4,   /* twice as many each time that it was wrong, as often at most */
-	DISPROOFS = 3,	      /* drains in a row that were given up although they were let in */
+	PROOFS = 2,	      /* drains that ended when the same tenant was let in */
+	DISPROOFS = 3,	      /* drains in a row that were given up: it waits for nobody */
 	TRIALS = 12,	      /* in one drain; the next one goes on with others */
 	TRIES = 3,	      /* of one tenant in one drain, each four times as long */
 	MOMENT_STEPS = 4,     /* for as many steps' time a tenant is let in, or longer */
@@ -27,8 +26,17 @@ enum {
 			   may hang */
 };
 
+/* Those that it was found to await were let in for one drain after the other, and none of its work
+ * has left. They may only have drained too late for one of its drains, twice. */
+static bool is_disproved(const struct turns_tenant *t)
+{
+	return t->stuck >= DISPROOFS;
+}
+
 bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other)
 {
+	if (is_disproved(t))
+		return false;
 	for (size_t i = 0; i < TURNS_AWAITED; i++) {
 		if (t->awaits[i] == other)
 			return true;
@@ -38,7 +46,7 @@ bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other
 
 bool turns_tenant_awaits(const struct turns_tenant *t)
 {
-	return t->awaits[0] != NULL;
+	return t->awaits[0] && !is_disproved(t);
 }
 
 struct turns_seat *turns_tenant_seat(const struct turns_tenant *t)
@@ -295,10 +303,10 @@ static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
 {
 	struct turns_suspect *it;
 
-	if (turns_awaits(t, other))
+	if (turns_awaits(t, other) || is_disproved(t))
 		return;
 	it = suspect_of(t, other);
-	if (++it->proofs < (uint32_t)PROOFS << least(t->disproved, DISPROVED_MOST))
+	if (++it->proofs < PROOFS)
 		return;
 	*it = (struct turns_suspect){0};
 	memmove(&t->awaits[1], &t->awaits[0], sizeof(t->awaits) - sizeof(t->awaits[0]));
@@ -352,17 +360,6 @@ static void await_nobody(struct turns_tenant *t)
 	t->proved_ns = 0;
 	t->together = t->lone = t->confirmed = 0;
 	t->looked_ns = 0;
-}
-
-/* They were let in for one drain after the other, and none of its work has left. It was taken to
- * wait for them because their own drains had not ended when one of its was given up: that takes
- * more such drains the next time. */
-void turns_await_disprove(struct turns_tenant *t)
-{
-	if (!turns_tenant_awaits(t) || t->stuck < DISPROOFS)
-		return;
-	await_nobody(t);
-	t->disproved++;
 }
 
 static void forget(struct turns_tenant *t, const struct turns_tenant *other)

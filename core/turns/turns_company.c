@@ -73,7 +73,6 @@ void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
 	struct turns_seat *leader = turns_tenant_seat(t);
 
 	t->alone = false;
-	turns_await_disprove(t);
 	if (!turns_tenant_awaits(t) || turns_tenant_governed(t) != 1)
 		return;
 	t->alone = is_looked_at(t, now_ns);

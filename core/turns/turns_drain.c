@@ -105,7 +105,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
 	s->gate = TURNS_CLOSED;
 	s->clear = true;
-	t->vain_drains = t->stuck = t->disproved = 0;
+	t->vain_drains = t->stuck = 0;
 	s->asks |= wants;
 	t->wants |= wants;
 	if (owed) {

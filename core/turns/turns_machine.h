@@ -165,8 +165,6 @@ uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns);
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns);
 /* Its drain is given up. */
 void turns_await_stuck(struct turns_tenant *t);
-/* Its next turn begins: it may have been wrongly taken to await others. */
-void turns_await_disprove(struct turns_tenant *t);
 /* It has drained. */
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns);
 /* The tenant leaves the device, or the device becomes open. */

@@ -355,7 +355,7 @@ static void fix_debt(struct turns_tenant *t, uint64_t now_ns)
 {
 	if (turns_tenant_owes(t))
 		return;
-	t->stuck = t->disproved = 0;
+	t->stuck = 0;
 	if (t->bond == TURNS_HUNG) {
 		turns_tenant_unhang(t);
 		turns_tenant_enter(t, now_ns);

@@ -112,6 +112,6 @@ TEST(several_of_them_do_not_keep_their_neighbours_waiting)
 		begin();
 		run(20000 * MS);
 		for (unsigned i = some; i < m.programs; i++)
-			expect(m.program[i].gap_ns <= 550 * MS);
+			expect(m.program[i].gap_ns <= 600 * MS);
 	}
 }

@@ -156,20 +156,11 @@ static inline void expect_seen_to_wait(const struct seat *s)
 	m.vain++;
 }
 
-/* It awaits somebody, or did until its next turn began, which is a part of the same event. */
-static inline bool awaited(struct tenant *t)
-{
-	bool did = t->at.disproved != t->disproved;
-
-	t->disproved = t->at.disproved;
-	return did || t->at.awaits[0];
-}
-
 /* Law 7: not before its time, and only if a thread stands there; or law 13. */
 static inline void on_beside(struct seat *s)
 {
 	expect(!s->open && !s->drained);
-	if (!awaited(tenant_of(s)) && !stands(tenant_of(s)))
+	if (!stands(tenant_of(s)) && !tenant_of(s)->at.awaits[0])
 		expect_seen_to_wait(s);
 	excuse();
 	tenant_of(s)->looked = 0;

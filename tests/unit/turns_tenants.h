@@ -66,7 +66,6 @@ struct tenant {
 	int seen;      /* to wait: for its own thread, or a drain of it was given up */
 	unsigned vain; /* law 8: drains given up in a row although nothing is known that it waits
 			  for */
-	uint32_t disproved; /* law 13: as the machine had it when a drain was last given up */
 	struct seat seats[DEVICES];
 };
 
