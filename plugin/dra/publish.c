@@ -128,6 +128,7 @@ static void send_request(struct publish *u, const char *verb, const char *name, 
 		 strcmp(verb, "POST") == 0 ? "" : "/", strcmp(verb, "POST") == 0 ? "" : name);
 	snprintf(u->writing, sizeof(u->writing), "%s", name);
 	u->deleting = strcmp(verb, "DELETE") == 0;
+	u->gone_version = 0;
 	if (api_ask(u->dra->plugin->api, &request, on_written, u, &u->asked) < 0) {
 		publish_rest(u, 1000000000);
 		return;

@@ -30,6 +30,7 @@ struct publish {
 	int64_t generation;		/* of the round */
 	char writing[SLICES_POOL + 16]; /* or deleting */
 	bool deleting;
+	uint64_t gone_version;	/* of `writing`, as the watch told since then; 0: it did not */
 	bool counted;		/* what is being written has counters */
 	bool uncounted;		/* those written last were dropped, which was logged */
 	const char *unplaced;	/* as last logged; NULL: all places are published */

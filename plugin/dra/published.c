@@ -153,8 +153,12 @@ void known_see(struct publish *u, const cJSON *object)
 
 void known_gone(struct publish *u, const cJSON *object)
 {
-	struct publish_known *known = find(u, name_of(object));
+	const char *name = name_of(object);
+	struct publish_known *known = find(u, name);
 
+	/* Perhaps before the answer to the write that made it. */
+	if (name && strcmp(name, u->writing) == 0)
+		u->gone_version = version_of(object);
 	if (known && version_of(object) >= known->version)
 		drop(known);
 }
@@ -171,7 +175,8 @@ void known_wrote(struct publish *u, const cJSON *object)
 {
 	const char *kind = json_text(object, "kind");
 
-	if (kind && strcmp(kind, "ResourceSlice") == 0 && !u->deleting)
+	if (kind && strcmp(kind, "ResourceSlice") == 0 && !u->deleting &&
+	    version_of(object) > u->gone_version)
 		known_see(u, object);
 	else
 		known_forget(u, u->writing);
@@ -192,6 +197,7 @@ bool known_lost_fields(const cJSON *object)
 
 void known_begin(struct publish *u)
 {
+	u->gone_version = 0;
 	list_for_each(link, &u->known)
 	{
 		struct publish_known *known = list_entry(link, struct publish_known, link);

@@ -26,6 +26,8 @@ class Api:
         self.silent = False  # requests are not answered
         self.review = None  # likewise: review("tokenreviews" or "subjectaccessreviews", body)
         self.version = None  # "v1.36.3", if it has one
+        self.late = ()  # names of ResourceSlices whose writes are done, and not answered yet
+        self.asked_nodes = 0
         self.taken = ()  # names of ResourceSlices that nobody's watch shows, as of another driver's
         self.drops = ()  # of ResourceSlices: fields of `spec` and of devices whose feature is off
         self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection)
@@ -195,6 +197,7 @@ class Handler(SilentHandler):
             self.answer({"gitVersion": api.version})
             return
         if url.path.endswith("/nodes/" + NODE):
+            api.asked_nodes += 1
             self.answer(api.node())
             return
         if "/resourceclaims/" in url.path:
@@ -266,7 +269,11 @@ class Handler(SilentHandler):
             self.answer({"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": f'resourceslices "{body["metadata"]["name"]}" already exists'}, 409)
             return
         if self.path.endswith("/resourceslices"):
-            self.answer(self.server.api.write_slice(body), 201)
+            written = self.server.api.write_slice(body)
+            with self.server.api.lock:
+                while body["metadata"]["name"] in self.server.api.late:
+                    self.server.api.lock.wait(1)
+            self.answer(written, 201)
             return
         self.server.api.events.append(body)
         self.answer(body, 201)

@@ -108,6 +108,23 @@ def test_slices_are_repaired_where_the_cluster_is_restored_from_a_backup():
         until(lambda: [len(found["spec"]["devices"]) for found in slices(node)] == [4], lambda: f"{slices(node)}\n{node.log()[-2000:]}")
 
 
+def test_a_slice_that_is_gone_before_its_write_is_answered_is_made_anew():
+    def gone():
+        """And meted has heard it: it asks then whether its node is another one."""
+        asked = node.api.asked_nodes
+        node.api.add("resourceslices", "DELETED", {"metadata": {"name": name, "uid": name}})
+        until(lambda: node.api.asked_nodes > asked, node.log)
+    with divided(version="v1.36.3") as node:
+        (slice,) = await_slices(node, 1)
+        name = slice["metadata"]["name"]
+        node.api.late = (name,)
+        gone()
+        await_slices(node, 1)
+        gone()
+        node.api.late = ()
+        await_slices(node, 1)
+
+
 def test_that_somebody_else_has_a_slices_name_is_said():
     with divided(version="v1.36.3") as node:
         (slice,) = await_slices(node, 1)
