@@ -136,7 +136,7 @@ bool socket_is_ours(const struct socket *socket)
 
 int socket_send(const struct socket *socket, const struct wire_message *message)
 {
-	uint8_t frame[WIRE_FRAME_MAX];
+	uint8_t frame[WIRE_GUEST_FRAME_MAX];
 	size_t size = wire_encode(message, frame);
 	int saved = errno, r = 0;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/wire.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* Bytes are shifted, not copied: the frames are little-endian on every machine. Without a loop, for
@@ -161,7 +162,10 @@ static unused int more(const struct reader *r)
 #define FIELD(type, name) sizeof(wire_##type) +
 #define LATER(type, name) sizeof(wire_##type) +
 #define MESSAGE(message, code, from, fields)                                                       \
-	_Static_assert(WIRE_HEADER + fields 0 <= WIRE_FRAME_MAX, #message " fits a frame");
+	_Static_assert(WIRE_HEADER + fields 0 <= (WIRE_FROM_##from == WIRE_FROM_guest              \
+							  ? WIRE_GUEST_FRAME_MAX                   \
+							  : WIRE_FRAME_MAX),                       \
+		       #message " fits a frame");
 #include "wire/messages.def"
 #undef MESSAGE
 #undef FIELD
@@ -180,6 +184,15 @@ void wire_begin(struct wire_message *ret_message, enum wire_code code, uint32_t 
 #include "wire/messages.def"
 #undef MESSAGE
 	}
+}
+
+_Static_assert(offsetof(struct wire_answer, done) == offsetof(struct wire_message, done) &&
+		       sizeof(struct wire_answer) < sizeof(struct wire_message),
+	       "an answer is the beginning of a message");
+
+void wire_take_answer(const struct wire_message *message, struct wire_answer *ret_answer)
+{
+	memcpy(ret_answer, message, sizeof(*ret_answer));
 }
 
 size_t wire_encode(const struct wire_message *message, uint8_t *out)

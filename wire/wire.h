@@ -27,6 +27,7 @@ enum {
 	WIRE_MAGIC = 0x6574656d,
 	WIRE_HEADER = 16,
 	WIRE_FRAME_MAX = 4096,
+	WIRE_GUEST_FRAME_MAX = 512, /* of what a guest sends */
 	WIRE_TEXT_MAX = 255,
 };
 
@@ -103,6 +104,23 @@ struct wire_message {
 	};
 };
 
+/* What answers a guest's request: the beginning of a wire_message. A program's threads have room
+ * for this on the smallest stacks; the longest message is ten times as large. */
+struct wire_answer {
+	uint32_t code;
+	uint32_t id;
+	union {
+		struct wire_refused refused;
+		struct wire_driver_file driver_file;
+		struct wire_credit_grant credit_grant;
+		struct wire_store store;
+		struct wire_segment segment;
+		struct wire_channel channel;
+		struct wire_done done;
+		struct wire_end end;
+	};
+};
+
 /* Outcomes of wire_decode(). */
 enum {
 	WIRE_SHORT = 1, /* fewer bytes than the frame says it has */
@@ -114,7 +132,11 @@ enum {
  * largest message is a hundred times as large as most. */
 void wire_begin(struct wire_message *ret_message, enum wire_code code, uint32_t id);
 
-/* Writes the frame into out[WIRE_FRAME_MAX]; returns its length. The code is one of the table's. */
+/* The beginning of the message, whatever it is. */
+void wire_take_answer(const struct wire_message *message, struct wire_answer *ret_answer);
+
+/* Writes the frame into out[WIRE_FRAME_MAX], of a guest's message out[WIRE_GUEST_FRAME_MAX];
+ * returns its length. The code is one of the table's. */
 must_check size_t wire_encode(const struct wire_message *message, uint8_t *out);
 
 /* Reads one whole packet. 0, or an outcome; *ret_message is complete only on 0, and then it has the

@@ -74,7 +74,7 @@ static bool says_why(struct state_device *d, enum credit_how how)
 	       atomic_exchange(&d->refused_said, 1) == 0;
 }
 
-static int refusal(struct state_device *d, const struct wire_message *answer, enum credit_how how)
+static int refusal(struct state_device *d, const struct wire_answer *answer, enum credit_how how)
 {
 	if (says_why(d, how))
 		say("out of memory: %s", answer->refused.reason.text);
@@ -134,7 +134,7 @@ static int away(struct state_device *d, uint64_t bytes, enum credit_how how)
 static int take_asking(struct state_device *d, uint64_t bytes, enum credit_how how, bool movable)
 {
 	struct ask_word about = {{write_ask, NULL}, d, bytes, how, movable};
-	struct wire_message answer;
+	struct wire_answer answer;
 	bool pauses = how != CREDIT_OWED;
 	enum link_patience patience = how != CREDIT_WAIT ? LINK_AT_ONCE
 				      : movable		 ? LINK_FOR_A_TURN

@@ -41,7 +41,7 @@ static bool is_up(void)
  * cannot wake it. The daemon can: when a process connects again, its former connection ends. */
 static void nudge(void)
 {
-	struct wire_message hello;
+	struct signals before;
 	struct socket another;
 	const char *path = socket_path(false);
 	uint64_t last = atomic_load(&link_.nudged_ms), now = link_now_ms();
@@ -51,14 +51,17 @@ static void nudge(void)
 		return;
 	if (socket_connect(path, &another) < 0)
 		return;
-	link_write_hello(&hello);
-	best_effort(socket_send(&another, &hello));
+	link_lock(&before);
+	link_write_hello(&link_.message);
+	best_effort(socket_send(&another, &link_.message));
+	link_unlock(&before);
 	socket_close(&another);
 }
 
 /* With the lock held. */
-static int send_message(struct link_word *word, struct wire_message *message, uint32_t id)
+static int send_message(struct link_word *word, uint32_t id)
 {
+	struct wire_message *message = &link_.message;
 	int r;
 
 	message->id = id;
@@ -84,13 +87,12 @@ static int outcome(int r)
 int link_try(struct link_word *word)
 {
 	struct signals before;
-	struct wire_message message;
 	int r = -ENOTCONN;
 
 	link_lock(&before);
 	if (is_up())
-		r = word->write(word, &message) != 0 ? LINK_MOOT
-						     : send_message(word, &message, link_new_id());
+		r = word->write(word, &link_.message) != 0 ? LINK_MOOT
+							   : send_message(word, link_new_id());
 	link_unlock(&before);
 	return r == LINK_MOOT ? r : outcome(r);
 }
@@ -202,7 +204,7 @@ struct rows {
 static int send_ask(struct link_word *word, const struct rows *rows,
 		    struct link_ask_slot **ret_slot, uint32_t *ret_id)
 {
-	struct wire_message message;
+	const struct wire_message *message = &link_.message;
 	struct link_ask_slot *slot = NULL;
 	struct signals before;
 	int r = -ENOTCONN;
@@ -212,17 +214,18 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 		slot = free_slot(__builtin_frame_address(0));
 		r = slot ? 0 : -EBUSY;
 	}
-	if (r == 0 && word->write(word, &message) != 0)
+	if (r == 0 && word->write(word, &link_.message) != 0)
 		r = LINK_MOOT;
 	if (r == 0) {
 		*ret_id = link_new_id();
-		r = send_message(word, &message, *ret_id);
+		r = send_message(word, *ret_id);
 	}
 	if (r == 0) {
 		slot->id = *ret_id;
 		slot->thread = thread_id();
 		slot->frame = __builtin_frame_address(0);
-		slot->credit_asked = message.code == WIRE_credit_ask ? message.credit_ask.bytes : 0;
+		slot->credit_asked =
+			message->code == WIRE_credit_ask ? message->credit_ask.bytes : 0;
 		slot->rows = rows ? rows->rows : NULL;
 		slot->max = rows ? rows->max : 0;
 		slot->count = 0;
@@ -236,7 +239,7 @@ static int send_ask(struct link_word *word, const struct rows *rows,
 /* 0; -ENOTCONN: the connection was lost, or the slot taken for abandoned; -ETIMEDOUT. The slot is
  * free afterwards. */
 static int fetch(struct link_ask_slot *slot, uint32_t id, uint64_t end, bool for_room, int *ret_fd,
-		 struct wire_message *ret_answer)
+		 struct wire_answer *ret_answer)
 {
 	uint64_t began = 0;
 	struct signals before;
@@ -312,7 +315,7 @@ static uint64_t longest_ms(enum link_patience patience)
 }
 
 static int ask(struct link_word *word, enum link_patience patience, const struct rows *rows,
-	       int *ret_fd, struct wire_message *ret_answer)
+	       int *ret_fd, struct wire_answer *ret_answer)
 {
 	uint64_t end = link_now_ms() + LINK_AWAY_MS + longest_ms(patience);
 	uint32_t failed = atomic_load(&link_.generation) - 1, id;
@@ -340,7 +343,7 @@ static int ask(struct link_word *word, enum link_patience patience, const struct
 }
 
 int link_ask(struct link_word *word, enum link_patience patience, int *ret_fd,
-	     struct wire_message *ret_answer)
+	     struct wire_answer *ret_answer)
 {
 	int saved = errno, r;
 
@@ -370,7 +373,7 @@ int link_processes(int device, struct wire_process_row *rows, size_t max, size_t
 {
 	struct processes_word about = {{write_processes, NULL}, device};
 	struct rows where = {rows, max};
-	struct wire_message answer;
+	struct wire_answer answer;
 	int saved = errno, r = ask(&about.word, LINK_AT_ONCE, &where, NULL, &answer);
 
 	errno = saved;

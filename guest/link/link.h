@@ -78,7 +78,7 @@ must_check int link_tell(struct link_word *word);
  * many requests. *ret_fd (or NULL: none is expected): the descriptor that came with the answer
  * (STORE, CHANNEL), which is the caller's from here on, or -1. */
 must_check int link_ask(struct link_word *word, enum link_patience patience, int *ret_fd,
-			struct wire_message *ret_answer);
+			struct wire_answer *ret_answer);
 
 /* Rows of PROCESSES_ASK. 0; <0 as link_ask. At most `max` rows are stored, *ret_rows counts all. */
 must_check int link_processes(int device, struct wire_process_row *rows, size_t max,

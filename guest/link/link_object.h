@@ -38,7 +38,7 @@ struct link_ask_slot {
 	struct wire_process_row *rows;
 	size_t max, count;
 	int fd; /* + 1; came with the answer */
-	struct wire_message answer;
+	struct wire_answer answer;
 };
 
 struct link_object {
@@ -52,6 +52,8 @@ struct link_object {
 	_Atomic uint32_t next_id;
 	_Atomic int verdict; /* of joining; a futex: 0 not yet, 1 joined, <0 -errno */
 	struct link_ask_slot ask[LINK_ASKS];
+	/* What is being written and sent: too large for the stacks of some threads. */
+	struct wire_message message;
 
 	/* The agent's own, without the lock. */
 	uint64_t deadline_ms; /* of this phase; in `down`, when the next try is due */

@@ -374,7 +374,7 @@ static void deliver(const struct wire_message *message, int *fd)
 			slot->rows[slot->count] = message->process_row;
 		slot->count++;
 	} else if (slot) {
-		slot->answer = *message;
+		wire_take_answer(message, &slot->answer);
 		if (message->code == WIRE_end)
 			slot->answer.end.rows = slot->count;
 		if (message->code == WIRE_credit_grant)

@@ -66,7 +66,7 @@ static int write_borrow(struct link_word *word, struct wire_message *message)
 static int call_lender(const struct lend_handle *handle)
 {
 	struct borrow_word about = {{write_borrow, NULL}, handle};
-	struct wire_message answer;
+	struct wire_answer answer;
 	uint32_t never = 0;
 
 	for (int i = 0; i < ANSWER_MS / AGAIN_MS; i++) {

@@ -75,7 +75,7 @@ static int write_lend(struct link_word *word, struct wire_message *message)
 static void confirm_name(void)
 {
 	struct link_word word = {write_lend, NULL};
-	struct wire_message answer;
+	struct wire_answer answer;
 
 	if (link_ask(&word, LINK_AT_ONCE, NULL, &answer) == 0 && answer.code == WIRE_done)
 		atomic_store(&lend.unconfirmed, 0);

@@ -90,7 +90,7 @@ static int write_store(struct link_word *word, struct wire_message *message)
 int movable_ask_store(enum link_patience patience)
 {
 	struct link_word word = {write_store, NULL};
-	struct wire_message answer;
+	struct wire_answer answer;
 	int fd, r = link_ask(&word, patience, &fd, &answer);
 
 	if (r != 0 || answer.code != WIRE_store || fd < 0) {
@@ -135,7 +135,7 @@ static int write_return(struct link_word *word, struct wire_message *message)
 static void give_back(uint64_t offset, uint64_t bytes)
 {
 	struct segment_word about = {{write_return, NULL}, offset, bytes};
-	struct wire_message answer;
+	struct wire_answer answer;
 
 	best_effort(link_ask(&about.word, LINK_HERE, NULL, &answer));
 }
@@ -192,7 +192,7 @@ static uint8_t *map(uint64_t offset, uint64_t bytes)
 static int ask(struct movable_segment *segment, uint64_t bytes)
 {
 	struct segment_word about = {{write_ask, NULL}, 0, bytes};
-	struct wire_message answer;
+	struct wire_answer answer;
 	int r = link_ask(&about.word, LINK_HERE, NULL, &answer);
 
 	if (r != 0)

@@ -72,7 +72,7 @@ static int write_residual_ask(struct link_word *word, struct wire_message *messa
 static CUresult reserve(CUdevice device, struct making *ret_making, bool nested)
 {
 	struct device_word about = {{write_residual_ask, NULL}, -1};
-	struct wire_message answer;
+	struct wire_answer answer;
 	static _Atomic uint32_t said;
 	CUresult r = state_ready();
 	int index, sent;

@@ -53,7 +53,7 @@ static int write_check(struct link_word *word, struct wire_message *message)
 }
 
 /* Whether the tenant is within its limit now. While the daemon is away the answer is yes. */
-static bool within_limit(int device, enum link_patience patience, struct wire_message *ret_answer)
+static bool within_limit(int device, enum link_patience patience, struct wire_answer *ret_answer)
 {
 	struct check_word about = {{write_check, NULL}, device};
 
@@ -69,7 +69,7 @@ static bool within_limit(int device, enum link_patience patience, struct wire_me
 
 static bool may_stay(int device)
 {
-	struct wire_message answer;
+	struct wire_answer answer;
 	static _Atomic uint32_t said;
 
 	if (within_limit(device, LINK_AT_ONCE, &answer))
@@ -81,7 +81,7 @@ static bool may_stay(int device)
 
 void module_came(int device)
 {
-	struct wire_message answer;
+	struct wire_answer answer;
 	bool mine;
 
 	if (device < 0 || !state_joined())
@@ -96,7 +96,7 @@ void module_came(int device)
  * programs load code as soon as they have one. Nobody waits for a daemon that is away. */
 static void measure_contexts(int device)
 {
-	struct wire_message answer;
+	struct wire_answer answer;
 
 	if (device >= 0 && atomic_load(&state.device[device].others) == 0 &&
 	    atomic_load(&state.device[device].contexts) != 0)

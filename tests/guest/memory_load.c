@@ -22,8 +22,8 @@
 
 #include "tests/guest/memory_ways.h"
 
-static const char nothing[] = ".version 6.0\n.target sm_60\n.address_size 64\n"
-			      ".visible .entry nothing()\n{\n\tret;\n}\n";
+const char nothing[] = ".version 6.0\n.target sm_60\n.address_size 64\n"
+		       ".visible .entry nothing()\n{\n\tret;\n}\n";
 
 static void fill_and_empty(const struct way *way, size_t bytes)
 {
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 {
 	if (argc < 3) {
 		fprintf(stderr, "usage: memory_load DRIVER WAY|race N|mix N|making "
-				"N|exchange N|contexts|graphs|hold|hold-managed\n");
+				"N|exchange N|least-stack|contexts|graphs|hold|hold-managed\n");
 		return 2;
 	}
 	load(argv[1]);
@@ -170,6 +170,8 @@ int main(int argc, char **argv)
 		hold(take_linear);
 	} else if (strcmp(argv[2], "exchange") == 0 && argc > 3) {
 		exchanging((unsigned)atoi(argv[3]));
+	} else if (strcmp(argv[2], "least-stack") == 0) {
+		least_stack();
 	} else if (strcmp(argv[2], "contexts") == 0) {
 		contexts();
 	} else if (strcmp(argv[2], "graphs") == 0) {

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/guest/memory_ways.h"
 
@@ -219,4 +220,34 @@ void exchanging(unsigned threads)
 	pthread_join(watcher, NULL);
 	pthread_join(exchanger, NULL);
 	settle();
+}
+
+static void *works_on_little(void *none)
+{
+	struct piece piece = {.bytes = 40 * MIB};
+	CUmodule module;
+	CUstream stream;
+
+	ok(g.cuCtxSetCurrent(g.context));
+	ok(g.cuModuleLoadData(&module, nothing));
+	ok(g.cuStreamCreate(&stream, 0));
+	ok(take_linear(&piece));
+	ok(g.cuMemsetD8Async(piece.address, 1, piece.bytes, stream));
+	ok(g.cuStreamSynchronize(stream));
+	give_linear(&piece);
+	ok(g.cuStreamDestroy_v2(stream));
+	return none;
+}
+
+void least_stack(void)
+{
+	pthread_attr_t little;
+	pthread_t thread;
+
+	pthread_attr_init(&little);
+	if (pthread_attr_setstacksize(&little, (size_t)sysconf(_SC_THREAD_STACK_MIN)) != 0 ||
+	    pthread_create(&thread, &little, works_on_little, NULL) != 0)
+		fail("no thread");
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&little);
 }

@@ -73,6 +73,7 @@ enum {
 	X(cuMemHostAlloc)                                                                          \
 	X(cuMemHostGetDevicePointer_v2)                                                            \
 	X(cuMemFreeHost)                                                                           \
+	X(cuMemsetD8Async)                                                                         \
 	X(cuModuleLoadData)
 
 struct load {
@@ -88,6 +89,7 @@ struct load {
 };
 
 extern struct load g;
+extern const char nothing[]; /* a module with a kernel that does nothing */
 
 /* One piece of memory. */
 struct piece {
@@ -149,3 +151,6 @@ void making(unsigned threads);
 
 /* Memory of the device's current pool in so many threads, while another exchanges that pool. */
 void exchanging(unsigned threads);
+
+/* A thread with the least stack that there is loads, allocates, launches and frees. */
+void least_stack(void);

@@ -57,6 +57,14 @@ def test_the_pool_that_serves_is_charged_also_while_another_thread_exchanges_it(
         node.nothing_left()
 
 
+def test_a_thread_with_the_least_stack_allocates_loads_launches_and_frees():
+    if INSTRUMENTED:
+        raise Skipped("instrumented functions take more stack")
+    with Node() as node:
+        node.run("least-stack")
+        node.nothing_left()
+
+
 def ends_with_what_it_should_have(node, guest):
     """A context, and what it was given after the others had gone."""
     guest.stdin.write("\n")
