@@ -22,6 +22,7 @@
 
 struct host_waiting;
 struct kubernetes;
+struct looks;
 struct mark;
 struct registration;
 struct shown;
@@ -105,6 +106,8 @@ struct daemon {
 	struct tenants tenants;
 	struct users users;
 	struct restore restore;
+
+	struct looks *looks; /* at processes, in /proc: process_look.h */
 
 	struct book book;
 	struct measure measure;

@@ -42,7 +42,8 @@ void events_meted(struct daemon *d, enum happened kind, const char *format, ...)
 void events_began(struct daemon *d);
 
 /* Of a meted before this one. Its numbers come before those that are given out from now on: an
- * event with another number is left out. */
+ * event whose number is no higher than the last one's, or none that we could give out, is left out.
+ */
 void events_bring_back(struct daemon *d, const struct event *like, const char *said);
 
 /* The first event with a higher number, lent until the next one is added; NULL: there is none. */

@@ -30,6 +30,7 @@
 #include "node/notify.h"
 #include "node/options.h"
 #include "node/place_lock.h"
+#include "node/process_look.h"
 #include "node/shown.h"
 #include "node/standby.h"
 #include "node/peers/admin.h"
@@ -326,6 +327,9 @@ static int start(struct daemon *d, struct fault *why)
 	/* A meted that stands by may wait for days, and may be told to end meanwhile. */
 	int r = d->options.stand_by ? start_signals(d, why) : 0;
 
+	d->looks = looks_new();
+	if (r == 0 && !d->looks)
+		r = fault_set(why, -ENOMEM, "out of memory");
 	if (r == 0)
 		r = take_place(d, why);
 	if (r == 0)
@@ -472,6 +476,7 @@ int main(int argc, char **argv)
 		log_error("daemon.failed", "reason=%s", log_text(why.text).text);
 	}
 	stop(&daemon);
+	looks_free(daemon.looks);
 	if (r == 0 && daemon.missing.again) {
 		r = missing_again(argv);
 		log_error("daemon.failed", "reason=%s", log_text(strerror(-r)).text);

@@ -37,14 +37,14 @@ struct stat_fields {
 };
 
 /* The second field, a name in parentheses, may contain anything. */
-static struct stat_fields read_stat(pid_t pid)
+static struct stat_fields read_stat(struct looks *looks, pid_t pid)
 {
 	struct stat_fields fields = {0};
 	char path[LOOK_PATH], text[LOOK_MOST], *at;
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	r = look_read(pid, path, text);
+	r = look_read(looks, pid, path, text);
 	fields.unknown = r == -EBUSY;
 	if (r < 0)
 		return fields;
@@ -73,21 +73,21 @@ static uint64_t image_of(const struct stat_fields *fields)
 	return fields->code > 1 && fields->stack > 1 ? fields->code ^ fields->stack : 0;
 }
 
-struct process_identity process_identify(pid_t pid)
+struct process_identity process_identify(struct looks *looks, pid_t pid)
 {
-	struct stat_fields fields = read_stat(pid);
+	struct stat_fields fields = read_stat(looks, pid);
 
 	return (struct process_identity){pid, fields.started, image_of(&fields)};
 }
 
 /* Who is frozen waits in a function of the kernel, and its state is that of many waits: D by the
  * freezer of version 1, S by that of version 2. */
-static bool is_frozen(pid_t pid, char state)
+static bool is_frozen(struct looks *looks, pid_t pid, char state)
 {
 	char path[LOOK_PATH], place[LOOK_MOST];
 
 	snprintf(path, sizeof(path), "/proc/%d/wchan", (int)pid);
-	if (look_read(pid, path, place) < 0)
+	if (look_read(looks, pid, path, place) < 0)
 		return false;
 	if (state == 'D')
 		return strcmp(place, "__refrigerator") == 0;
@@ -96,11 +96,11 @@ static bool is_frozen(pid_t pid, char state)
 	       (strcmp(place, "do_freezer_trap") == 0 || strcmp(place, "get_signal") == 0);
 }
 
-bool process_is_stopped(pid_t pid)
+bool process_is_stopped(struct looks *looks, pid_t pid)
 {
-	char state = read_stat(pid).state;
+	char state = read_stat(looks, pid).state;
 
-	return state == 'T' || state == 't' || is_frozen(pid, state);
+	return state == 'T' || state == 't' || is_frozen(looks, pid, state);
 }
 
 uint64_t process_parse_queued(const char *schedstat)
@@ -111,12 +111,13 @@ uint64_t process_parse_queued(const char *schedstat)
 	return end != schedstat && *end == ' ' ? strtoull(end, NULL, 10) : 0;
 }
 
-static void add_thread(pid_t pid, const char *thread, struct process_load *sum)
+static void add_thread(struct looks *looks, pid_t pid, const char *thread, struct process_load *sum)
 {
 	owned(free) char *text = NULL;
 	char path[300];
 	size_t size;
 
+	(void)looks; /* this file lets nobody wait */
 	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", (int)pid, thread);
 	if (file_slurp(path, 256, &text, &size) < 0)
 		return;
@@ -125,8 +126,9 @@ static void add_thread(pid_t pid, const char *thread, struct process_load *sum)
 }
 
 /* Each thread of at most *threads. */
-static void each_thread(pid_t pid, unsigned *threads, struct process_load *sum,
-			void (*add)(pid_t pid, const char *thread, struct process_load *sum))
+static void each_thread(struct looks *looks, pid_t pid, unsigned *threads, struct process_load *sum,
+			void (*add)(struct looks *looks, pid_t pid, const char *thread,
+				    struct process_load *sum))
 {
 	const struct dirent *each;
 	char path[64];
@@ -139,7 +141,7 @@ static void each_thread(pid_t pid, unsigned *threads, struct process_load *sum,
 	while (*threads && (each = readdir(folder))) {
 		if (each->d_name[0] == '.')
 			continue;
-		add(pid, each->d_name, sum);
+		add(looks, pid, each->d_name, sum);
 		--*threads;
 	}
 	closedir(folder);
@@ -149,34 +151,34 @@ uint64_t process_queued_ns(pid_t pid, unsigned *threads)
 {
 	struct process_load sum = {0};
 
-	each_thread(pid, threads, &sum, add_thread);
+	each_thread(NULL, pid, threads, &sum, add_thread);
 	return sum.queued_ns;
 }
 
-static void add_state(pid_t pid, const char *thread, struct process_load *sum)
+static void add_state(struct looks *looks, pid_t pid, const char *thread, struct process_load *sum)
 {
 	/* The folder of a thread is there by its number as well. */
-	sum->runnable |= read_stat((pid_t)strtol(thread, NULL, 10)).state == 'R';
-	add_thread(pid, thread, sum);
+	sum->runnable |= read_stat(looks, (pid_t)strtol(thread, NULL, 10)).state == 'R';
+	add_thread(looks, pid, thread, sum);
 }
 
-void process_load(pid_t pid, unsigned *threads, struct process_load *ret_load)
+void process_load(struct looks *looks, pid_t pid, unsigned *threads, struct process_load *ret_load)
 {
 	*ret_load = (struct process_load){0};
-	each_thread(pid, threads, ret_load, add_state);
+	each_thread(looks, pid, threads, ret_load, add_state);
 }
 
-bool process_is_kernels(pid_t pid)
+bool process_is_kernels(struct looks *looks, pid_t pid)
 {
-	return read_stat(pid).flags & FLAG_KERNELS;
+	return read_stat(looks, pid).flags & FLAG_KERNELS;
 }
 
-int process_open_memory(pid_t pid)
+int process_open_memory(struct looks *looks, pid_t pid)
 {
 	char path[LOOK_PATH];
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	return look_open(pid, path);
+	return look_open(looks, pid, path);
 }
 
 /* An open list of pages stays that of the memory that it was opened for. An odd place in it is
@@ -189,20 +191,21 @@ static bool is_gone(int memory_fd)
 	return memory_fd >= 0 && pread(memory_fd, &odd, sizeof(odd), 0) == 0;
 }
 
-bool process_was_replaced(const struct process_identity *process, int memory_fd)
+bool process_was_replaced(struct looks *looks, const struct process_identity *process,
+			  int memory_fd)
 {
 	struct stat_fields fields;
 
 	if (!is_gone(memory_fd))
 		return false;
 	/* Read after that: who ends says so before its memory goes. */
-	fields = read_stat(process->pid);
+	fields = read_stat(looks, process->pid);
 	return fields.started == process->started && !(fields.flags & FLAG_EXITING);
 }
 
-bool process_runs_it(const struct process_identity *process)
+bool process_runs_it(struct looks *looks, const struct process_identity *process)
 {
-	struct stat_fields fields = read_stat(process->pid);
+	struct stat_fields fields = read_stat(looks, process->pid);
 
 	if (fields.unknown)
 		return false;
@@ -214,14 +217,21 @@ bool process_runs_it(const struct process_identity *process)
 	       (fields.code || fields.flags & FLAG_EXITING);
 }
 
-uint64_t process_started(pid_t pid)
+uint64_t process_started(struct looks *looks, pid_t pid)
 {
-	return read_stat(pid).started;
+	return read_stat(looks, pid).started;
 }
 
-pid_t process_parent(pid_t pid)
+bool process_is_gone(struct looks *looks, pid_t pid, uint64_t started)
 {
-	return (pid_t)read_stat(pid).parent;
+	struct stat_fields fields = read_stat(looks, pid);
+
+	return !fields.unknown && fields.started != started;
+}
+
+pid_t process_parent(struct looks *looks, pid_t pid)
+{
+	return (pid_t)read_stat(looks, pid).parent;
 }
 
 int process_is_over(pid_t pid)
@@ -258,15 +268,13 @@ void process_name(pid_t pid, char *ret_name, size_t size)
 	snprintf(ret_name, size, "%s", text);
 }
 
-int process_open(pid_t pid, uint64_t started, int *ret_pidfd)
+int process_open(struct looks *looks, pid_t pid, uint64_t started, int *ret_pidfd)
 {
 	owned(close) int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-	struct stat_fields fields;
 
 	/* Checked after the pidfd is open: from then on this pid belongs to
 	 * the process of the pidfd. */
-	fields = fd < 0 ? (struct stat_fields){0} : read_stat(pid);
-	if (fd < 0 || (!fields.unknown && fields.started != started))
+	if (fd < 0 || process_is_gone(looks, pid, started))
 		return -ESRCH;
 	*ret_pidfd = take_fd(&fd);
 	return 0;

@@ -14,12 +14,18 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
+#include "base/loop.h"
 #include "node/process_child.h"
 
 enum {
 	LOOKERS = 16, /* at most; one is enough while nobody has to wait */
 	WAIT_MS = 5,
+	SHORT_MS = 1,
+	WAITS = 10, /* in a second; further ones are short */
 };
+
+static const uint64_t second_ns = 1000000000;
 
 struct request {
 	bool opens;
@@ -39,17 +45,18 @@ union control {
 
 struct looker {
 	pid_t pid;	/* 0: there is none */
-	pid_t looks_at; /* it waits there; 0: it does not */
-	int fd;		/* -1: it was ended, and is waited for */
+	pid_t looks_at; /* while it `waits` */
+	bool waits;
+	int fd; /* -1: it was ended, and is waited for */
 };
 
-/* Of this process as a whole, as the processes themselves are: who looks at a process need not know
- * what else this program keeps. */
-static struct {
+struct looks {
 	struct looker looker[LOOKERS];
-	pid_t owner; /* a child of fork() has none of them */
-	unsigned next;
-} all;
+	unsigned next;	   /* the one that is ended when all wait */
+	uint64_t since_ns; /* when the second began in which so many looks `waited` */
+	unsigned waited;
+	bool refused; /* the system makes no further process, and the log says so */
+};
 
 /* ---- in the looker --------------------------------------------------------------------------- */
 
@@ -98,22 +105,34 @@ static void end(struct looker *l)
 		*l = (struct looker){0};
 }
 
-static bool make(struct looker *l)
+static int make(struct looker *l)
 {
-	int ends[2];
+	int ends[2], r;
 	pid_t us = getpid(), pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-		return false;
+		return -errno;
 	pid = fork();
 	if (pid == 0)
 		serve(ends[1], us);
+	r = pid < 0 ? -errno : 0;
 	close(ends[1]);
-	if (pid < 0)
+	if (r < 0)
 		close(ends[0]);
 	else
 		*l = (struct looker){.pid = pid, .fd = ends[0]};
-	return pid > 0;
+	return r;
+}
+
+static bool make_or_say(struct looks *looks, struct looker *l)
+{
+	int r = make(l);
+
+	if (r < 0 && !looks->refused)
+		log_warning("look.refused", "reason=%s: no process can join until one can be made",
+			    log_text(strerror(-r)).text);
+	looks->refused = r < 0;
+	return r == 0;
 }
 
 /* True: there was one, and its result is in *ret_answer; its descriptor, or -1, in *ret_fd. */
@@ -130,7 +149,7 @@ static bool hear(struct looker *l, struct answer *ret_answer, int *ret_fd)
 	*ret_fd = -1;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	l->looks_at = 0;
+	l->waits = false;
 	if (n == sizeof(*ret_answer)) {
 		if (message.msg_controllen >= CMSG_LEN(sizeof(int)))
 			memcpy(ret_fd, CMSG_DATA(&control.header), sizeof(int));
@@ -143,47 +162,44 @@ static bool hear(struct looker *l, struct answer *ret_answer, int *ret_fd)
 }
 
 /* Whoever waited, and does no longer, looks again. */
-static void settle(void)
+static void settle(struct looks *looks)
 {
 	struct answer late;
 
-	if (all.owner != getpid())
-		memset(&all, 0, sizeof(all));
-	all.owner = getpid();
 	for (unsigned i = 0; i < LOOKERS; i++) {
-		struct looker *l = &all.looker[i];
+		struct looker *l = &looks->looker[i];
 		int fd;
 
 		if (l->pid && l->fd < 0)
 			end(l);
-		else if (l->looks_at && hear(l, &late, &fd) && fd >= 0)
+		else if (l->waits && hear(l, &late, &fd) && fd >= 0)
 			close(fd);
 	}
 }
 
-static bool is_waited_for(pid_t pid)
+static bool is_waited_for(const struct looks *looks, pid_t pid)
 {
 	for (unsigned i = 0; i < LOOKERS; i++)
-		if (pid && all.looker[i].looks_at == pid)
+		if (looks->looker[i].waits && looks->looker[i].looks_at == pid)
 			return true;
 	return false;
 }
 
 /* NULL: all wait. One of them is ended, so that there is one next time. */
-static struct looker *some_looker(void)
+static struct looker *some_looker(struct looks *looks)
 {
 	struct looker *none = NULL;
 
 	for (unsigned i = 0; i < LOOKERS; i++) {
-		struct looker *l = &all.looker[i];
+		struct looker *l = &looks->looker[i];
 
-		if (l->pid && l->fd >= 0 && !l->looks_at)
+		if (l->pid && l->fd >= 0 && !l->waits)
 			return l;
 		none = l->pid ? none : l;
 	}
 	if (!none)
-		end(&all.looker[all.next++ % LOOKERS]);
-	return none && make(none) ? none : NULL;
+		end(&looks->looker[looks->next++ % LOOKERS]);
+	return none && make_or_say(looks, none) ? none : NULL;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -203,8 +219,19 @@ static bool waits(pid_t pid)
 	return !state || state[strlen("\nState:\t")] != 'R';
 }
 
+static int patience_ms(struct looks *looks)
+{
+	uint64_t now = loop_now_ns();
+
+	if (now - looks->since_ns >= second_ns) {
+		looks->since_ns = now;
+		looks->waited = 0;
+	}
+	return looks->waited < WAITS ? WAIT_MS : SHORT_MS;
+}
+
 /* False: it waits. */
-static bool wait_for(struct looker *l, struct answer *ret_answer, int *ret_fd)
+static bool wait_for(struct looks *looks, struct looker *l, struct answer *ret_answer, int *ret_fd)
 {
 	struct pollfd said = {.fd = l->fd, .events = POLLIN};
 	int waited = 0;
@@ -213,55 +240,79 @@ static bool wait_for(struct looker *l, struct answer *ret_answer, int *ret_fd)
 		if (waited == 2)
 			return false;
 		/* Twice: it may have answered, or been about to, when it was looked at. */
-		if (poll(&said, 1, WAIT_MS) == 0)
+		if (poll(&said, 1, patience_ms(looks)) == 0)
 			waited = waits(l->pid) ? waited + 1 : 0;
 	}
 	return true;
 }
 
-static int look(pid_t pid, const struct request *request, struct answer *ret_answer, int *ret_fd)
+static int look(struct looks *looks, pid_t pid, const struct request *request,
+		struct answer *ret_answer, int *ret_fd)
 {
 	struct looker *l;
 
-	settle();
-	if (is_waited_for(pid))
+	settle(looks);
+	if (is_waited_for(looks, pid))
 		return -EBUSY;
-	l = some_looker();
+	l = some_looker(looks);
 	if (!l)
 		return -EBUSY;
 	if (send(l->fd, request, sizeof(*request), MSG_NOSIGNAL) != sizeof(*request)) {
 		end(l);
 		return -EBUSY;
 	}
-	if (!wait_for(l, ret_answer, ret_fd)) {
+	if (!wait_for(looks, l, ret_answer, ret_fd)) {
+		l->waits = true;
 		l->looks_at = pid;
+		looks->waited++;
 		return -EBUSY;
 	}
 	return ret_answer->result;
 }
 
-int look_read(pid_t pid, const char *path, char ret_text[LOOK_MOST])
+int look_read(struct looks *looks, pid_t pid, const char *path, char ret_text[LOOK_MOST])
 {
 	struct request request = {0};
 	struct answer answer;
 	int fd, r;
 
 	snprintf(request.path, sizeof(request.path), "%s", path);
-	r = look(pid, &request, &answer, &fd);
+	r = look(looks, pid, &request, &answer, &fd);
 	if (r == 0)
 		memcpy(ret_text, answer.text, LOOK_MOST);
 	return r;
 }
 
-int look_open(pid_t pid, const char *path)
+int look_open(struct looks *looks, pid_t pid, const char *path)
 {
 	struct request request = {.opens = true};
 	struct answer answer;
 	int fd, r;
 
 	snprintf(request.path, sizeof(request.path), "%s", path);
-	r = look(pid, &request, &answer, &fd);
+	r = look(looks, pid, &request, &answer, &fd);
 	if (r == 0 && fd < 0)
 		r = -EMFILE; /* it came, and there was none for it */
 	return r < 0 ? r : fd;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+struct looks *looks_new(void)
+{
+	return calloc(1, sizeof(struct looks));
+}
+
+void looks_free(struct looks *looks)
+{
+	for (unsigned i = 0; looks && i < LOOKERS; i++) {
+		struct looker *l = &looks->looker[i];
+
+		if (l->pid)
+			end(l);
+		/* A meted that executes itself has its children still. */
+		if (l->pid)
+			best_effort(waitpid(l->pid, NULL, 0));
+	}
+	free(looks);
 }

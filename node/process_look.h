@@ -6,6 +6,7 @@
  *
  * So a process of our own looks. It is waited for while it computes or wants a processor; when it
  * waits for anything else, it is left to that, and nothing is known of the other process meanwhile.
+ * Waits that come often are cut short: a user may have hundreds of processes that let others wait.
  */
 #pragma once
 
@@ -15,7 +16,16 @@
 
 enum { LOOK_PATH = 64, LOOK_MOST = 1024 };
 
+/* The processes that look, made when they are needed. */
+struct looks;
+
+/* NULL: there is no memory. */
+struct looks *looks_new(void);
+/* Ends them, and waits for that. NULL: does nothing. */
+void looks_free(struct looks *looks);
+
 /* The file's first bytes, and a NUL. -EBUSY: whoever looks has to wait, or nobody can look. */
-must_check int look_read(pid_t pid, const char *path, char ret_text[LOOK_MOST]);
+must_check int look_read(struct looks *looks, pid_t pid, const char *path,
+			 char ret_text[LOOK_MOST]);
 /* A descriptor for reading; likewise. -EMFILE: we have none left. */
-must_check int look_open(pid_t pid, const char *path);
+must_check int look_open(struct looks *looks, pid_t pid, const char *path);

@@ -87,7 +87,7 @@ int reserve_take(struct daemon *d, uint32_t device, const struct reserve_asker *
 	it->owner = hold_ns ? NULL : asker->owner;
 	it->pid = asker->pid;
 	it->uid = asker->uid;
-	it->started = process_started(asker->pid);
+	it->started = process_started(d->looks, asker->pid);
 	it->until_ns = hold_ns ? loop_now_ns() + hold_ns : 0;
 	arm(d);
 	recorder_reserved(d, device);
@@ -112,7 +112,7 @@ void reserve_release_ended(struct daemon *d)
 		/* Pid 0: a process that is not visible to us. */
 		if (!it->owner || it->pid <= 0)
 			continue;
-		if (process_started(it->pid) == it->started && !process_is_over(it->pid))
+		if (!process_is_gone(d->looks, it->pid, it->started) && !process_is_over(it->pid))
 			continue;
 		it->owner = NULL;
 		recorder_reserved(d, i);
@@ -133,7 +133,7 @@ static void on_death(struct loop_watch *watch, int events)
 
 static bool watch_process(struct reservation *it)
 {
-	if (process_open(it->pid, it->started, &it->pidfd) < 0)
+	if (process_open(it->daemon->looks, it->pid, it->started, &it->pidfd) < 0)
 		return false;
 	if (loop_watch(&it->daemon->loop, &it->death, it->pidfd, LOOP_READ, on_death) == 0)
 		return true;

@@ -106,7 +106,7 @@ void outside_seen(struct daemon *d, uint32_t index)
 		}
 		if (guest || !it.used || process_is_over((pid_t)it.pid))
 			continue;
-		it.started = process_started((pid_t)it.pid);
+		it.started = process_started(d->looks, (pid_t)it.pid);
 		describe(device, &it);
 		keep_largest(list, &count, &it);
 		sum += it.used;

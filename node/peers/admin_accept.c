@@ -106,14 +106,14 @@ static struct admin *let_in(struct daemon *d, int fd, const struct ucred *who, c
 }
 
 /* Its pid may belong to another process when it makes a request. */
-static uint64_t started_of(int fd)
+static uint64_t started_of(const struct daemon *d, int fd)
 {
 	struct peer_identity who = {.pidfd = -1};
 	uint64_t started;
 
 	if (peer_identify(fd, &who) < 0)
 		return 0;
-	started = process_started(who.pid);
+	started = process_started(d->looks, who.pid);
 	if (process_ended(who.pidfd))
 		started = 0;
 	close(who.pidfd);
@@ -144,7 +144,7 @@ bool admin_accept(struct daemon *d)
 		turn_away(d, fd, &who, reason);
 		return true;
 	}
-	a->started = started_of(fd);
+	a->started = started_of(d, fd);
 	if (a->user)
 		user_learn(a->user, fd);
 	if (peer_init(&a->peer, &d->loop, a->user ? &a->user->flow : &d->admins.flow, fd,

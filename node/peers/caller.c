@@ -216,7 +216,7 @@ static int admit(struct tenant *t, int fd, const struct peer_identity *who, cons
 		return -ENOMEM;
 	}
 	c->tenant = t;
-	c->process = process_identify(who->pid);
+	c->process = process_identify(t->daemon->looks, who->pid);
 	c->pidfd = who->pidfd;
 	c->unwelcome = unwelcome;
 	c->unwelcome_code = code;
@@ -248,7 +248,7 @@ static const char *why_unwelcome(const struct tenant *t, const struct peer_ident
 		return "too many connections have not sent HELLO";
 	if (has_seat(t))
 		return NULL;
-	process = process_identify(who->pid);
+	process = process_identify(d->looks, who->pid);
 	return guest_is_known(t, &process) ? NULL : "too many processes are connected";
 }
 

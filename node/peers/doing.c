@@ -26,7 +26,8 @@ static bool is_paused(const struct tenant_device *at)
 	{
 		const struct guest *g = list_entry(link, struct guest, link);
 
-		if (g->device[tenant_index(at)].owes_drain && process_is_stopped(g->pid))
+		if (g->device[tenant_index(at)].owes_drain &&
+		    process_is_stopped(g->tenant->daemon->looks, g->pid))
 			return true;
 	}
 	return false;

@@ -94,7 +94,7 @@ static uint64_t started_of(struct tenant *t, pid_t pid)
 {
 	if (t->aged_pid != pid) {
 		t->aged_pid = pid;
-		t->aged_started = process_started(pid);
+		t->aged_started = process_started(t->daemon->looks, pid);
 	}
 	return t->aged_started;
 }

@@ -128,7 +128,7 @@ void absent_write(const struct daemon *d, struct record *all)
 }
 
 /* Whether a process in its guests' records is alive. */
-static bool lives(const struct absent *a)
+static bool lives(struct looks *looks, const struct absent *a)
 {
 	const char *at = a->records.text;
 
@@ -141,7 +141,7 @@ static bool lives(const struct absent *a)
 		at = end + 1;
 		pid = (pid_t)record_get_number(record, "pid");
 		if (record_is(record, "guest") && pid > 0 &&
-		    process_started(pid) == record_get_number(record, "started"))
+		    !process_is_gone(looks, pid, record_get_number(record, "started")))
 			return true;
 	}
 	return false;
@@ -153,7 +153,7 @@ void absent_settle(struct daemon *d)
 	{
 		const struct absent *a = list_entry(link, struct absent, link);
 
-		if (a->id && !a->kept && !lives(a))
+		if (a->id && !a->kept && !lives(d->looks, a))
 			absent_end(d, a->id);
 	}
 }

@@ -141,7 +141,7 @@ static void bring_reservation_back(struct daemon *d, const char *record)
 		return;
 	if (daemon_find_device(d, name, &device) == 0)
 		reserve_return(d, device, &was);
-	else if (process_started(was.pid) == was.started)
+	else if (!process_is_gone(d->looks, was.pid, was.started))
 		absent_add(d, 0, record);
 }
 

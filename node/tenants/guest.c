@@ -122,7 +122,7 @@ static void on_death(struct loop_watch *watch, int events)
  * program stays charged. Ever more seldom: a look may take 10 ms (node/process_look.h). */
 static void ask_again(struct guest *g)
 {
-	if (process_identify(g->pid).image == g->process.image)
+	if (process_identify(g->tenant->daemon->looks, g->pid).image == g->process.image)
 		return;
 	flow_pause(&g->tenant->daemon->flows, &g->again, AGAIN_NS << g->asked_again);
 	g->asked_again += g->asked_again < AGAIN_DOUBLED;
@@ -248,14 +248,15 @@ static void set_program(struct guest *g, const char *program)
 
 void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t copy)
 {
+	struct looks *looks = t->daemon->looks;
 	struct process_identity process;
 	char program[WIRE_TEXT_MAX + 1];
 	struct guest *g;
 	int pidfd;
 
-	if (process_open(was->pid, was->started, &pidfd) < 0)
+	if (process_open(looks, was->pid, was->started, &pidfd) < 0)
 		return;
-	process = process_identify(was->pid);
+	process = process_identify(looks, was->pid);
 	/* Not known while it executes a program. */
 	if (!process.started)
 		process.started = was->started;
@@ -267,7 +268,7 @@ void guest_expect(struct tenant *t, const struct process_identity *was, uint64_t
 	/* Without a descriptor for it the process stays charged until it ends. */
 	if (make(t, &process, pidfd, guest_open_memory(t->daemon, was->pid), &g) < 0)
 		return;
-	process = process_identify(was->pid);
+	process = process_identify(looks, was->pid);
 	process_name(was->pid, program, sizeof(program));
 	set_program(g, program);
 	if (process.image && process.image == was->image)

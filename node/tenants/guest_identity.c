@@ -39,7 +39,7 @@ bool guest_is_known(const struct tenant *t, const struct process_identity *proce
 
 bool guest_was_replaced(const struct guest *g)
 {
-	return process_was_replaced(&g->process, g->memory_fd);
+	return process_was_replaced(g->tenant->daemon->looks, &g->process, g->memory_fd);
 }
 
 bool guest_is_another(const struct caller *c, const struct wire_hello *hello)
@@ -71,7 +71,7 @@ bool guest_is_elsewhere(const struct tenant *t, const struct process_identity *p
 
 int guest_open_memory(const struct daemon *d, pid_t pid)
 {
-	int fd = process_open_memory(pid);
+	int fd = process_open_memory(d->looks, pid);
 
 	if (fd <= d->door.guest_fds)
 		return fd;
@@ -83,5 +83,5 @@ bool guest_still_calls(const struct caller *c)
 {
 	struct pollfd end = {.fd = c->peer.watch.fd};
 
-	return process_runs_it(&c->process) && poll(&end, 1, 0) == 0;
+	return process_runs_it(c->tenant->daemon->looks, &c->process) && poll(&end, 1, 0) == 0;
 }

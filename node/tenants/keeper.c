@@ -46,6 +46,7 @@ static void on_death(struct loop_watch *watch, int events)
 
 int keeper_add(struct tenant *t, uint32_t pid, struct fault *why)
 {
+	struct looks *looks = t->daemon->looks;
 	unsigned count = 0;
 	struct keeper *k;
 
@@ -59,7 +60,7 @@ int keeper_add(struct tenant *t, uint32_t pid, struct fault *why)
 		return fault_set(why, -ENOSPC, "at most %d processes may keep a tenant",
 				 KEEPERS_MOST);
 	/* Its end would never come, and nobody could end the tenant. */
-	if ((pid_t)pid == getpid() || process_is_kernels((pid_t)pid))
+	if ((pid_t)pid == getpid() || process_is_kernels(looks, (pid_t)pid))
 		return fault_set(why, -EINVAL, "process %u is %s: it cannot keep a tenant", pid,
 				 (pid_t)pid == getpid() ? "meted itself" : "the kernel's");
 	k = calloc(1, sizeof(*k));
@@ -67,7 +68,7 @@ int keeper_add(struct tenant *t, uint32_t pid, struct fault *why)
 		return fault_set(why, -ENOMEM, "out of memory");
 	k->tenant = t;
 	k->pid = (pid_t)pid;
-	if (process_open(k->pid, process_started(k->pid), &k->pidfd) < 0) {
+	if (process_open(looks, k->pid, process_started(looks, k->pid), &k->pidfd) < 0) {
 		free(k);
 		return fault_set(why, -ESRCH, "there is no process %u", pid);
 	}

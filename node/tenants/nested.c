@@ -37,19 +37,20 @@ static struct tenant *by_socket(struct daemon *d, const char *socket)
  * parent. Therefore the second pass starts at the farthest ancestor, and the caller's own pidfd is
  * checked last.
  */
-static uint32_t read_ancestors(pid_t caller, uint64_t started, pid_t ancestors[ANCESTORS])
+static uint32_t read_ancestors(struct looks *looks, pid_t caller, uint64_t started,
+			       pid_t ancestors[ANCESTORS])
 {
 	owned(close) int pidfd = -1;
 	uint32_t count = 0;
 
-	if (!started || process_open(caller, started, &pidfd) < 0)
+	if (!started || process_open(looks, caller, started, &pidfd) < 0)
 		return 0;
 	while (caller > 1 && count < ANCESTORS) {
 		ancestors[count++] = caller;
-		caller = process_parent(caller);
+		caller = process_parent(looks, caller);
 	}
 	for (uint32_t i = count; i-- > 1;)
-		if (process_parent(ancestors[i - 1]) != ancestors[i])
+		if (process_parent(looks, ancestors[i - 1]) != ancestors[i])
 			count = i;
 	return process_ended(pidfd) ? 0 : count;
 }
@@ -60,7 +61,7 @@ static struct tenant *by_ancestors(struct daemon *d, pid_t caller, uint64_t star
 {
 	struct tenant *nearest = NULL;
 	pid_t ancestors[ANCESTORS];
-	uint32_t place = read_ancestors(caller, started, ancestors);
+	uint32_t place = read_ancestors(d->looks, caller, started, ancestors);
 
 	list_for_each(link, &d->tenants.all)
 	{

@@ -16,7 +16,8 @@ static struct process_load load_of(const struct tenant_device *at)
 
 	list_for_each(link, (struct list *)&at->tenant->guests)
 	{
-		process_load(list_entry(link, struct guest, link)->pid, &threads, &one);
+		process_load(at->tenant->daemon->looks, list_entry(link, struct guest, link)->pid,
+			     &threads, &one);
 		sum.ran_ns += one.ran_ns;
 		sum.queued_ns += one.queued_ns;
 		sum.runnable |= one.runnable;

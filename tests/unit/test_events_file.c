@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/journal.h"
 #include "node/devices/nvml.h"
 #include "node/events.h"
 #include "tests/test.h"
@@ -193,6 +194,30 @@ TEST(what_is_not_whole_is_ignored)
 	expect_eq(d->events.event[count() - 1]->number, d->events.last);
 	expect_str(d->events.event[count() - 1]->said, "third");
 	free(text);
+	gone();
+}
+
+static void ignore(void *context, const char *record)
+{
+	(void)context;
+	(void)record;
+}
+
+TEST(an_event_whose_number_cannot_be_is_left_out)
+{
+	struct journal journal;
+	struct fault why;
+
+	given_a_folder();
+	events_meted(d, HAPPENED_BEGAN, "first");
+	expect_eq(journal_open(&journal, path, ignore, NULL, &why), 0);
+	expect_eq(journal_append(&journal, "event number=18446744073709551615 name= said=last"), 0);
+	journal_close(&journal);
+	restart(0);
+	expect_eq(count(), 1);
+	events_meted(d, HAPPENED_BEGAN, "second");
+	expect_eq(d->events.last, 2);
+	expect_str(events_after(d, 1)->said, "second");
 	gone();
 }
 

@@ -11,8 +11,17 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "node/process_look.h"
 #include "tests/forge_image.h"
 #include "tests/test.h"
+
+static struct looks *looks;
+
+static void begin(void)
+{
+	looks = looks_new();
+	assert_non_null(looks);
+}
 
 static void *stay(void *said)
 {
@@ -60,23 +69,25 @@ TEST(a_process_that_is_about_to_end_is_neither_over_nor_another_program)
 	struct process_identity before;
 	int status, memory;
 
+	begin();
 	assert_true(pid > 0);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-	before = process_identify(pid);
-	memory = process_open_memory(pid);
+	before = process_identify(looks, pid);
+	memory = process_open_memory(looks, pid);
 	assert_true(memory >= 0);
 	kill(pid, SIGCONT);
 	wait_for_zombie(pid);
 	assert_int_equal(process_is_over(pid), 0);
-	assert_false(process_was_replaced(&before, memory));
+	assert_false(process_was_replaced(looks, &before, memory));
 	kill(pid, SIGKILL);
 	assert_int_equal(waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT), 0);
 	/* It has ended, and nobody has taken notice yet. */
 	assert_int_equal(process_is_over(pid), 1);
-	assert_false(process_was_replaced(&before, memory));
+	assert_false(process_was_replaced(looks, &before, memory));
 	close(memory);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(process_is_over(pid), 1);
+	looks_free(looks);
 }
 
 /* It says something, does `then` when it is told to, and goes on until its standard input ends. */
@@ -119,21 +130,23 @@ TEST(another_program_in_the_same_process_is_told_from_the_former_one)
 	int status, memory, input;
 	pid_t pid = start_and_wait(become_cat, &input);
 
-	before = process_identify(pid);
-	memory = process_open_memory(pid);
+	begin();
+	before = process_identify(looks, pid);
+	memory = process_open_memory(looks, pid);
 	assert_true(before.image && memory >= 0);
-	assert_false(process_was_replaced(&before, memory));
+	assert_false(process_was_replaced(looks, &before, memory));
 	assert_int_equal(write(input, "x", 1), 1);
-	while (!process_was_replaced(&before, memory))
+	while (!process_was_replaced(looks, &before, memory))
 		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
 	close(memory);
 	/* The new one's is there. */
-	memory = process_open_memory(pid);
+	memory = process_open_memory(looks, pid);
 	assert_true(memory >= 0);
-	assert_false(process_was_replaced(&before, memory));
+	assert_false(process_was_replaced(looks, &before, memory));
 	close(memory);
 	close(input);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	looks_free(looks);
 }
 
 static void seem_another(void)
@@ -153,17 +166,19 @@ TEST(a_process_that_pretends_to_be_another_program_is_not_believed)
 	int status, memory, input;
 	pid_t pid = start_and_wait(seem_another, &input);
 
-	before = process_identify(pid);
-	memory = process_open_memory(pid);
+	begin();
+	before = process_identify(looks, pid);
+	memory = process_open_memory(looks, pid);
 	assert_true(before.image && memory >= 0);
 	assert_int_equal(write(input, "x", 1), 1);
-	while (process_identify(pid).image == before.image)
+	while (process_identify(looks, pid).image == before.image)
 		if (waitpid(pid, &status, WNOHANG) == pid)
 			skip(); /* this kernel has no PR_SET_MM_MAP */
-	assert_false(process_was_replaced(&before, memory));
+	assert_false(process_was_replaced(looks, &before, memory));
 	close(memory);
 	close(input);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	looks_free(looks);
 }
 
 /* A new group, of the freezer of that version; false: this machine has none that can be written. */
@@ -206,12 +221,12 @@ static void expect_frozen(const char *group, const char *file, const char *froze
 
 	snprintf(number, sizeof(number), "%d", (int)pid);
 	write_to(group, "cgroup.procs", number);
-	assert_false(process_is_stopped(pid));
+	assert_false(process_is_stopped(looks, pid));
 	write_to(group, file, frozen);
-	while (!process_is_stopped(pid))
+	while (!process_is_stopped(looks, pid))
 		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
 	write_to(group, file, thawed);
-	while (process_is_stopped(pid))
+	while (process_is_stopped(looks, pid))
 		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
 	close(input);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -223,6 +238,7 @@ TEST(a_frozen_process_counts_as_stopped)
 	char group[300];
 	bool newer = make_group("cgroup2", "", group, sizeof(group)), older;
 
+	begin();
 	if (newer)
 		expect_frozen(group, "cgroup.freeze", "1", "0");
 	older = make_group("cgroup", "freezer", group, sizeof(group));
@@ -230,6 +246,7 @@ TEST(a_frozen_process_counts_as_stopped)
 		expect_frozen(group, "freezer.state", "FROZEN", "THAWED");
 	if (!newer && !older)
 		skip(); /* no group can be made here */
+	looks_free(looks);
 }
 
 TEST(a_threads_wait_is_the_second_figure_of_its_schedstat)
