@@ -137,13 +137,28 @@ static void tell_end(struct tenant_device *at, const struct wire_tenant_row *row
 			  at->wait.kind == HOST_HANGS ? "hung" : "was stuck", s);
 }
 
-/* False: the Kubernetes part has to be told, and could not be; later. */
+/* A guest whose connection has ended asks for nothing. It may be about to end, or to come back:
+ * a process that ends closes its sockets before its pidfd says so. */
+static bool is_one_away(const struct tenant *t)
+{
+	list_for_each(link, (struct list *)&t->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+
+		if (!g->caller)
+			return true;
+	}
+	return false;
+}
+
+/* False: it is not known how it has ended, or the Kubernetes part has to be told, and could not be;
+ * later. */
 static bool end(struct tenant_device *at, const struct wire_tenant_row *row)
 {
 	uint64_t took = most(loop_now_ns() - at->wait.since_ns, 1);
 	bool told = at->wait.told;
 
-	if (told && is_of_pod(at) && !say(at, row, took))
+	if (is_one_away(at->tenant) || (told && is_of_pod(at) && !say(at, row, took)))
 		return false;
 	tell_end(at, row, took);
 	at->wait.kind = HOST_WAITS_NOT;

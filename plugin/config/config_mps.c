@@ -81,11 +81,9 @@ static int take_limits(struct config_read *read)
 	struct config_as_nvidia *alone = &read->config->as_nvidia;
 	const struct document_node *one;
 	char memory[16];
-	int r = config_take_switch(read, "sharing.mps.renameByDefault", &alone->renamed);
+	int r = config_setting(read, "sharing.mps.failRequestsGreaterThanOne", &one);
 
 	alone->one_only = true;
-	if (r == 0)
-		r = config_setting(read, "sharing.mps.failRequestsGreaterThanOne", &one);
 	if (r == 0 && one)
 		r = config_take_switch(read, "sharing.mps.failRequestsGreaterThanOne",
 				       &alone->one_only);
@@ -103,7 +101,9 @@ int config_take_mps(struct config_read *read)
 		return r;
 	/* Time slices do not count beside it, whichever resources it names. */
 	alone->replicas = alone->kinds = 0;
-	r = take_rows(read, list);
+	r = config_take_switch(read, "sharing.mps.renameByDefault", &alone->renamed);
+	if (r == 0)
+		r = take_rows(read, list);
 	if (r < 0)
 		return r;
 	if (config_mig_names_kinds(alone->mig)) {

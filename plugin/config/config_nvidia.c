@@ -116,6 +116,8 @@ static int check_flags(struct config_read *read, const struct document_node *map
 		int r;
 
 		snprintf(path, sizeof(path), "%s.%s", folder, value->key);
+		if (config_is_default_rename(read, map, value))
+			continue;
 		while (i < ARRAY_SIZE(keys) && strcasecmp(keys[i].path, path) != 0)
 			i++;
 		r = i == ARRAY_SIZE(keys) ? warn_unknown(read, value, folder)

@@ -111,6 +111,8 @@ must_check int config_take_nvidia(struct config_read *read, const struct documen
 must_check int config_take_init(struct config_read *read);
 /* Reads a whole file without `mete`; config_take_nvidia() has seen each of its keys. */
 must_check int config_take_without_mete(struct config_read *read);
+/* config_gfd.c: flags.gfd of it, of which a map is enough to ask for labels. */
+must_check int config_take_gfd(struct config_read *read);
 /* config_mps.c: sharing.mps of it, after its other flags. */
 must_check int config_take_mps(struct config_read *read);
 /* Its settings: on or off; an absolute path, where one is given. */
@@ -149,6 +151,10 @@ must_check int config_check_row(struct config_read *read, const struct document_
 /* config_rows.c: the values of a row, as NVIDIA's plugin checks them. */
 must_check int config_check_values(struct config_read *read, const struct document_node *row,
 				   uint32_t *ret_replicas);
+/* Where resources are renamed by default: is the value the row's `rename`, and the name that it
+ * gets anyway? */
+bool config_is_default_rename(const struct config_read *read, const struct document_node *row,
+			      const struct document_node *value);
 /* The rows of "sharing.timeSlicing" or "sharing.mps", at least one; NULL: the file does not have
  * the map. */
 must_check int config_find_rows(struct config_read *read, const char *folder,

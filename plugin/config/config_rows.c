@@ -5,7 +5,9 @@
  * such a file.
  */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/words.h"
 #include "plugin/config/config_read.h"
@@ -34,6 +36,24 @@ int config_find_rows(struct config_read *read, const char *folder,
 			    "and replicas");
 }
 
+static const char *without_domain(const char *name)
+{
+	return strncmp(name, DOMAIN, strlen(DOMAIN)) == 0 ? name + strlen(DOMAIN) : name;
+}
+
+bool config_is_default_rename(const struct config_read *read, const struct document_node *row,
+			      const struct document_node *value)
+{
+	const struct document_node *name = config_find(row, "name");
+	char wanted[NAME_MOST + sizeof(".shared")];
+
+	if (!read->config->as_nvidia.renamed || strcasecmp(value->key, "rename") != 0 ||
+	    value->kind != DOCUMENT_TEXT || !name || name->kind != DOCUMENT_TEXT)
+		return false;
+	snprintf(wanted, sizeof(wanted), "%s.shared", without_domain(name->text));
+	return strcmp(without_domain(value->text), wanted) == 0;
+}
+
 static int check_name(struct config_read *read, const struct document_node *name)
 {
 	static const char accepted[] = "a name as " DOMAIN "gpu or " DOMAIN "mig-1g.10gb";
@@ -42,9 +62,7 @@ static int check_name(struct config_read *read, const struct document_node *name
 	if (name->kind != DOCUMENT_TEXT)
 		return config_wrong(read, name->line,
 				    "the name is not a single value; accepted: %s", accepted);
-	text = name->text;
-	if (strncmp(text, DOMAIN, strlen(DOMAIN)) == 0)
-		text += strlen(DOMAIN);
+	text = without_domain(name->text);
 	if (strlen(text) + strlen(DOMAIN) > NAME_MOST || !words_is_subdomain(text))
 		return config_refuse(read, name, "is no resource's name", accepted);
 	return 0;

@@ -57,7 +57,6 @@ static int take_switches(struct config_read *read)
 		{"sharing.timeSlicing.renameByDefault", &as_nvidia->renamed},
 		{"sharing.timeSlicing.failRequestsGreaterThanOne", &as_nvidia->one_only},
 		{"imex.required", &as_nvidia->imex_required},
-		{"flags.gfd.noTimestamp", &as_nvidia->timeless},
 	};
 	int r = 0;
 
@@ -198,16 +197,6 @@ static int take_paths(struct config_read *read)
 	if (r == 0)
 		r = config_take_folder(read, "flags.gfd.machineTypeFile", &as_nvidia->machine_file);
 	return r == 0 ? take_prefix(read) : r;
-}
-
-/* A map for GPU feature discovery is a request for its labels. */
-static int take_features(struct config_read *read)
-{
-	const struct document_node *value;
-	int r = config_setting(read, "flags.gfd", &value);
-
-	read->config->features = value;
-	return r;
 }
 
 static int take_imex(struct config_read *read)
@@ -359,7 +348,6 @@ static int take_time_slicing(struct config_read *read)
 	if (r < 0)
 		return r;
 	before = config_enter(read, "sharing.timeSlicing.resources");
-
 	if (list)
 		r = config_each_row(read, list, take_row, &gpus);
 	read->config->as_nvidia.replicas = gpus.replicas;
@@ -373,7 +361,7 @@ int config_take_without_mete(struct config_read *read)
 	static int (*const steps[])(struct config_read * read) = {
 		take_switches, take_words, take_strategies,   take_mig,
 		take_paths,    take_imex,  take_time_slicing, config_take_mps,
-		take_xids,     take_hooks, take_features,
+		take_xids,     take_hooks, config_take_gfd,
 	};
 	struct config *config = read->config;
 	int r = 0;

@@ -65,17 +65,24 @@ static struct reading *find(const struct batch *batch, const char *uid)
 	return NULL;
 }
 
-/* What it does not have, or all if it cannot be read, is read one by one: then each has an answer
- * of its own. */
+/* The server has more to do than it can, and single reads would be more of that. The kubelet asks
+ * again, with growing pauses. */
+static bool is_overload(int status)
+{
+	return status == 429 || status >= 500;
+}
+
+/* What it does not have is read one by one, or all if it cannot be read: then each has an answer of
+ * its own. */
 static void on_list(void *owner, int status, const char *problem, const cJSON *object)
 {
 	struct batch *batch = owner;
 	struct dra *dra = batch->dra;
 	const cJSON *items = cJSON_GetObjectItemCaseSensitive(object, "items"), *item;
 
-	(void)status;
-	(void)problem;
 	batch->asked = NULL;
+	while (is_overload(status) && batch->queued.count)
+		end(first_of(batch), problem, NULL);
 	/* A refusal is a Status, which has none. */
 	cJSON_ArrayForEach(item, items)
 	{

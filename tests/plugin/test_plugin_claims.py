@@ -217,6 +217,23 @@ def test_where_lists_are_refused_each_claim_is_read_by_itself():
         assert made.read[READS] == "list ns" and set(made.read[READS + 1:]) == set(names(0, 30)) and made.most == READS, made.read
 
 
+def test_a_server_that_is_overloaded_is_not_asked_for_each_claim_of_a_refused_list():
+    """It refuses the list without a word when to come again. The kubelet asks for the claims again, later."""
+    for code in 429, 503:
+        with claims() as (node, made, caller):
+            busy(made, caller)
+            made.refused = code
+            caller.prepare(*names(0, 30))
+            made.answer_all()
+            for name in names(0, 30):
+                assert caller.answer(name).startswith("error ") and "the test refuses" in caller.answer(name), caller.answer(name)
+            assert made.read[READS:] == ["list ns"], made.read
+            made.refused, made.listed = None, {"ns": names(0, 30)}
+            caller.prepare(*(name + "/again" for name in names(0, 30)))
+            for name in names(0, 30):
+                assert caller.answer(name + "/again").startswith("ok "), caller.answer(name + "/again")
+
+
 def test_where_a_list_is_long_each_claim_is_read_by_itself():
     with claims() as (node, made, caller):
         busy(made, caller)

@@ -26,6 +26,7 @@ static char happened[400];	 /* likewise, of events */
 static char sentence[200];	 /* of the last of them */
 static bool refuses;		 /* the Kubernetes part */
 static struct host_waiting last; /* what it was told */
+static uint32_t doing_told;	 /* likewise */
 
 uint64_t loop_now_ns(void)
 {
@@ -90,6 +91,7 @@ static bool told(void *owner, const struct host_waiting *news)
 		return false;
 	expect_eq(news->tenant, 7);
 	last = *news;
+	doing_told = news->row->doing;
 	snprintf(said + used, sizeof(said) - used, "%s%s%s", used ? " " : "",
 		 news->over_ns ? "no-" : "", words[news->kind]);
 	if (news->over_ns && news->refused)
@@ -110,6 +112,7 @@ static void begin(void)
 	refuses = false;
 	list_init(&d->tenants.all);
 	list_append(&d->tenants.all, &tenant->link);
+	list_init(&tenant->guests);
 	d->options.look_ns = LOOK_S * second_ns;
 	tenant->daemon = d;
 	tenant->id = 7;
@@ -237,6 +240,33 @@ TEST(a_tenant_that_computes_beside_its_request_still_waits)
 	does(DOING_KERNEL, second_ns);
 	look(1);
 	expect_str(said, "memory no-memory");
+	end();
+}
+
+TEST(a_wait_of_a_process_that_ends_is_over_when_it_has_ended)
+{
+	struct guest guest = {.caller = NULL};
+
+	begin();
+	list_append(&tenant->guests, &guest.link);
+	figures.guests = 1;
+	does(DOING_MEMORY, 30 * second_ns);
+	waits_look(&tenant->device[0]);
+	look(1);
+	expect_str(said, "memory");
+
+	/* Its socket is closed, and the process is there for a moment longer. */
+	does(DOING_RUNNING, 0);
+	look(2);
+	expect_str(said, "memory");
+
+	list_remove(&guest.link);
+	figures.guests = 0;
+	does(DOING_ABSENT, 0);
+	look(1);
+	expect_str(said, "memory no-memory");
+	expect_str(happened, "waits waited");
+	expect_eq(doing_told, DOING_ABSENT);
 	end();
 }
 
