@@ -38,7 +38,8 @@ void events_device(struct daemon *d, uint32_t device, enum happened kind, const 
 /* Of meted itself. */
 void events_meted(struct daemon *d, enum happened kind, const char *format, ...) printf_like(3, 4);
 
-/* We begin. */
+/* We begin. A meted that comes and goes with each `mete run` says so only where it found tenants:
+ * their meted has ended. */
 void events_began(struct daemon *d);
 
 /* Of a meted before this one. Its numbers come before those that are given out from now on: an
