@@ -48,10 +48,11 @@ static int say_unknown(const struct cli_call *call, const char *who, const char 
 
 	if (!node)
 		node = "";
-	return cli_complain(call, 1,
-			    "there is no tenant '%s'; `mete ps%s%s` lists them, and of one that has "
-			    "ended `mete events%s%s --tenant %s` tells",
-			    who, option, node, option, node, who);
+	return cli_complain(
+		call, 1,
+		"there is no tenant '%s'; `mete ps%s%s` lists them, and of one that has "
+		"ended `mete events%s%s --tenant %s` tells",
+		who, option, node, option, node, who);
 }
 
 int why_main(const struct cli_call *call)
