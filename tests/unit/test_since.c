@@ -50,7 +50,7 @@ TEST(a_moment_is_local_or_has_a_zone)
 	expect_eq(before("2026-11-27T17:00+00:30"), 5400);
 }
 
-TEST(what_is_neither_is_refused)
+TEST(a_text_that_is_neither_a_time_nor_a_moment_is_refused)
 {
 	static const char *const texts[] = {"",
 					    "soon",
