@@ -34,7 +34,8 @@ static void say_nothing(const struct events_order *order)
 	struct fault said;
 
 	if (!order->tenant) {
-		fputs("mete events: nothing has happened since then\n", stderr);
+		fprintf(stderr, "mete events: nothing has happened %s\n",
+			order->since_ns ? "since then" : "yet");
 		return;
 	}
 	for (uint32_t i = 0; i < order->names; i++)
@@ -76,8 +77,9 @@ int events_main(const struct cli_call *call)
 
 	if (call->argc)
 		return cli_complain(call, CLI_USAGE,
-				    "'%s': events takes no arguments; --tenant names a tenant",
-				    call->argv[0]);
+				    "'%s': events takes no arguments; `mete events --tenant %s` "
+				    "tells what happened to a tenant",
+				    call->argv[0], call->argv[0]);
 	if (read_order(call, &order, &why) < 0)
 		return cli_fail(call, CLI_USAGE, &why);
 	if (cli_value(call, "follow")) {

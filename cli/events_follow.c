@@ -24,8 +24,8 @@ static int ask(struct events_order *order, struct fault *why)
 	return admin_send(&order->remote.admin, &request, why);
 }
 
-/* Who asks again while he waits has the first question answered, with nothing. What is between us
- * and a node sees that the connection is used, and a dead one is noticed. */
+/* A second question while the first one waits has the first one answered, with nothing. So what is
+ * between us and a node sees that the connection is used, and a dead one is noticed. */
 static int test_connection(struct events_order *order, int *asked, struct fault *why)
 {
 	if (*asked > 1)
@@ -44,7 +44,7 @@ static int print_new(struct events_order *order, int *asked, struct fault *why)
 	return r < 0 || --*asked ? r : ask(order, why);
 }
 
-/* Until it fails. 0: who read our lines has gone, which only a poll of them shows. */
+/* Until it fails. 0: the reader of our lines has gone, which only a poll of them shows. */
 static int read_all(struct events_order *order, struct fault *why)
 {
 	struct pollfd fds[] = {{.fd = order->remote.admin.fd, .events = POLLIN},
@@ -69,8 +69,8 @@ struct following {
 	bool reached;	   /* once at least */
 };
 
-/* What cannot be mended by waiting ends it: a node that was never reached, and on this machine all
- * but a meted that is not there. */
+/* A fault that waiting does not mend ends it: a node that was never reached, and on this machine
+ * all but a meted that is not there. */
 static bool comes_back(const struct events_order *order, const struct following *f, int r)
 {
 	if (order->unwritten || r == -ENOTSUP)

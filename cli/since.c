@@ -27,6 +27,8 @@ static bool read_ago(const char *text, uint64_t *ret_ns)
 		if (share_parse_time(part, longest_ns, &part_ns) != 0)
 			return false;
 		ns += part_ns;
+		if (ns > longest_ns)
+			return false;
 		text += size;
 	} while (*text);
 	*ret_ns = ns;

@@ -42,6 +42,19 @@ static bool is_meant(const struct wire_tenant_row *t, const char *who)
 	return strcmp(t->name.text, who) == 0 || strcmp(number, who) == 0;
 }
 
+static int say_unknown(const struct cli_call *call, const char *who, const char *node)
+{
+	const char *option = node ? " --node " : "";
+
+	if (!node)
+		node = "";
+	return cli_complain(
+		call, 1,
+		"there is no tenant '%s'; `mete ps%s%s` lists them, and of one that has "
+		"ended `mete events%s%s --tenant %s` tells",
+		who, option, node, option, node, who);
+}
+
 int why_main(const struct cli_call *call)
 {
 	const char *who = call->argc ? call->argv[0] : NULL;
@@ -58,8 +71,10 @@ int why_main(const struct cli_call *call)
 	if (ps_fetch_at(&remote, &rows, &why) < 0)
 		return cli_fail(call, 1, &why);
 	if (rows.absent && who)
-		return cli_complain(call, 1, "no meted is running, so there is no tenant '%s'",
-				    who);
+		return cli_complain(call, 1,
+				    "no meted is running, so there is no tenant '%s'; of one that "
+				    "has ended `mete events --tenant %s` tells",
+				    who, who);
 	for (size_t i = 0; i < rows.count; i++) {
 		const struct wire_tenant_row *t = tenant_at(&rows, i);
 
@@ -71,8 +86,7 @@ int why_main(const struct cli_call *call)
 	if (found)
 		return 0;
 	if (who)
-		return cli_complain(call, 1, "there is no tenant '%s'; mete ps%s%s lists them", who,
-				    remote.node ? " --node " : "", remote.node ? remote.node : "");
+		return say_unknown(call, who, remote.node);
 	puts(rows.absent ? "no meted is running: nobody waits" : "nobody waits");
 	return 0;
 }

@@ -21,7 +21,7 @@ static bool someone_starts(const struct daemon *d)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-/* Who asked for a page or for metrics has started us himself: others come and go, and it stays. */
+/* A person who asked for a page or for metrics has started us: others come and go, and we stay. */
 void daemon_maybe_end(struct daemon *d)
 {
 	if (d->options.system || d->shown || d->stopping || d->restore.waiting)

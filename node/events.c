@@ -176,6 +176,8 @@ void events_began(struct daemon *d)
 {
 	char found[60] = "";
 
+	if (!d->tenants.count && !d->options.system && !d->shown)
+		return;
 	if (d->tenants.count)
 		snprintf(found, sizeof(found), ", and found %u tenant%s", d->tenants.count,
 			 d->tenants.count == 1 ? "" : "s");

@@ -4,8 +4,8 @@
  * meteds before this one (node/state/events_file.h). An event is added where it is logged, in words
  * for people.
  *
- * Who makes very many events pushes out his own (core/fair.h). Pods are all root's: there the user
- * is the pod's namespace. A tenant counts with all that are within it.
+ * A user who makes very many events pushes out his own (core/fair.h). Pods are all root's: there
+ * the user is the pod's namespace. A tenant counts with all that are within it.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ enum { EVENTS_MOST = FAIR_MOST, EVENTS_NONE = 0xffffffff /* no device, no owner 
 struct wire_event_row;
 
 struct event {
-	uint64_t number; /* from 1 on; who comes later has a higher one, also after a restart */
+	uint64_t number; /* from 1 on; a later one is higher, also after a restart */
 	uint64_t at_ns;	 /* of the machine's clock */
 	uint32_t kind;	 /* enum happened */
 	uint32_t tenant; /* 0: not of one */
@@ -38,7 +38,8 @@ void events_device(struct daemon *d, uint32_t device, enum happened kind, const 
 /* Of meted itself. */
 void events_meted(struct daemon *d, enum happened kind, const char *format, ...) printf_like(3, 4);
 
-/* We begin. */
+/* We begin. A meted that comes and goes with each `mete run` says so only where it found tenants:
+ * their meted has ended. */
 void events_began(struct daemon *d);
 
 /* Of a meted before this one. Its numbers come before those that are given out from now on: an

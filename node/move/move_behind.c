@@ -98,7 +98,7 @@ static bool check(struct tenant_device *of, const struct tenant_device *first)
 	of->behind = above ? above->tenant->id : 0;
 	if (is_parked(of) && above && !of->told_parked)
 		events_at(of, HAPPENED_PARKED,
-			  "parked: its memory leaves for a tenant of a class above batch");
+			  "its memory leaves for a tenant of a class above batch");
 	of->told_parked = is_parked(of) && above;
 	tell(of, by ? move_hindrance(by).text : above ? why_parked(above).text : "");
 	return of->behind || (of->joined && is_in_the_way(&of->member));

@@ -98,9 +98,8 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bo
 	if (t->suspended != suspends) {
 		t->suspended_ns = suspends ? now : 0;
 		events_tenant(t, suspends ? HAPPENED_SUSPENDED : HAPPENED_RESUMED, "%s",
-			      suspends
-				      ? "suspended: its memory leaves, and its programs stand still"
-				      : "resumed: its programs go on");
+			      suspends ? "its memory leaves, and its programs stand still"
+				       : "its programs go on");
 	}
 	t->suspended = suspends;
 	log_info(suspends ? "tenant.suspended" : "tenant.resumed", "tenant=%u name=%s", t->id,

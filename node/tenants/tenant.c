@@ -353,7 +353,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 		 log_text(t->name).text, t->shown->device[0].limit_bytes,
 		 d->device[t->device[0].index].info->uuid_text);
 	if (spec->id == 0) /* not of before meted began */
-		events_at(&t->device[0], HAPPENED_CAME, "came, with a limit of %s",
+		events_at(&t->device[0], HAPPENED_CAME, "a new tenant, with a limit of %s",
 			  text_bytes(t->shown->device[0].limit_bytes).text);
 	*ret_tenant = t;
 	return 0;

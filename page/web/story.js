@@ -29,7 +29,7 @@ function processTable() {
 }
 
 function eventList() {
-	const list = h('ol.events'), none = h('p.none', {}, 'Nothing that meted knows of: its events begin when it does.');
+	const list = h('ol.events'), none = h('p.none', {}, 'Nothing that meted has told of.');
 	const element = h('section.panel', {}, h('h2', {}, 'What has happened'), none, list);
 	let newest = null, written = null;
 	element.write = (events) => {

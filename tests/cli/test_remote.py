@@ -220,7 +220,7 @@ def test_a_verbs_refusal_names_the_node():
         refused(far.mete("suspend", "--node", "n1"), "expected one tenant", status=2)
         assert not api.commands, "the node was asked"
         running(node, "--memory", "1G", "--name", "one")
-        refused(far.mete("why", "--node", "n1", "two"), "there is no tenant 'two'; mete ps --node n1 lists them", status=1)
+        refused(far.mete("why", "--node", "n1", "two"), "there is no tenant 'two'; `mete ps --node n1` lists them", "`mete events --node n1 --tenant two` tells", status=1)
         for words in (("suspend", "two"), ("resume", "two"), ("set", "two", "weight=1")):
             refused(far.mete(words[0], "--node", "n1", *words[1:]), "no tenant", status=1)
         refused(far.mete("suspend", "--node", "n1", "one"), "swap=off", "start it with `mete run --swap auto`", status=1)

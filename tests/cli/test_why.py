@@ -90,12 +90,12 @@ def test_sentences_are_broken_between_words_on_a_terminal():
 def test_no_wait_is_shown_where_there_is_none():
     with Node(METE_SIM_DEVICES="1xSIM") as node:
         assert node.mete("why").stdout == "no meted is running: nobody waits\n"
-        refused(node.mete("why", "it"), "no meted is running, so there is no tenant 'it'", status=1)
+        refused(node.mete("why", "it"), "no meted is running, so there is no tenant 'it'; of one that has ended `mete events --tenant it` tells", status=1)
         process = steady(node, "it")
         says(node, "it (tenant 1) on GPU 0: running.\n  It waits for nothing.\n")
         assert node.mete("why").stdout == "nobody waits\n"
         says(node, "it (tenant 1)", who=("1",))
-        refused(node.mete("why", "nobody"), "there is no tenant 'nobody'; mete ps lists them", status=1)
+        refused(node.mete("why", "nobody"), "there is no tenant 'nobody'; `mete ps` lists them, and of one that has ended `mete events --tenant nobody` tells", status=1)
         refused(node.mete("why", "it", "other"), "'other': why takes one tenant, or none", status=2)
         process.communicate()
 

@@ -57,32 +57,33 @@ def test_a_tenants_events_are_told_in_their_order():
         admin.ask("device_cordon", device="1", on=1)
         admin.ask("device_cordon", device="1", on=0)
         told = meted.told()
-        assert [row["kind"] for row in told] == ["began", "came", "came", "refused", "set", "cordoned", "uncordoned"], told
-        assert [row["number"] for row in told] == list(range(1, 8)) and all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["at"]) for row in told), told
-        refused = told[3]
+        assert [row["kind"] for row in told] == ["came", "came", "refused", "set", "cordoned", "uncordoned"], told
+        assert [row["number"] for row in told] == list(range(1, 7)) and all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["at"]) for row in told), told
+        refused = told[2]
         assert (refused["tenant"], refused["device"], refused["uid"]) == (made.tenant, 0, os.getuid()), refused
         assert refused["name"] == "job?[2J" and "the limit of 256MiB is reached" in refused["said"], refused
-        assert "tenant" not in told[5] and told[5]["device"] == 1
+        assert "tenant" not in told[4] and told[4]["device"] == 1
         # Its own, by name or number; and none of a time that has not been.
         for who in "job?[2J", str(made.tenant):
             assert [row["kind"] for row in meted.told("--tenant", who)] == ["came", "refused", "set"], who
         assert meted.told("--tenant", "nobody") == [] and meted.told("--since", "0s") == [] and meted.told("--since", "1d12h") == told
         # From a moment on, which another event's --json has printed; it is rounded down.
-        moment = told[3]["at"]
-        assert [row for row in meted.told("--since", moment) if row["number"] > 3] == told[3:] and meted.told("--since", "2100-01-01") == []
+        moment = told[2]["at"]
+        assert [row for row in meted.told("--since", moment) if row["number"] > 2] == told[2:] and meted.told("--since", "2100-01-01") == []
         assert meted.nothing("--tenant", "jib") == "mete events: nothing is told of a tenant 'jib'\n"
         assert meted.nothing("--tenant", "othre") == "mete events: nothing is told of a tenant 'othre'; did you mean 'other'?\n"
         assert meted.nothing("--tenant", "other", "--since", "2100-01-01") == "mete events: nothing is told of a tenant 'other' since then\n"
         assert meted.nothing("--since", "0s") == "mete events: nothing has happened since then\n"
         lines = meted.events().splitlines()
-        assert len(lines) == 7 and re.fullmatch(r"[-\d]{10} [:\d]{8}  refused     GPU 0   job\?\[2J \(tenant 1\): process \d+ was refused memory: the limit .*", lines[3]), lines
+        assert len(lines) == 6 and re.fullmatch(r"[-\d]{10} [:\d]{8}  refused     GPU 0   job\?\[2J \(tenant 1\): process \d+ was refused memory: the limit .*", lines[2]), lines
         for suspends in 1, 1, 0, 0:
             admin.ask("tenant_suspend", tenant=made.tenant, suspends=suspends)
         assert [row["kind"] for row in meted.told("--tenant", "1")] == ["came", "refused", "set", "suspended", "resumed"], meted.told()
+        # The sentence goes on behind its kind, and does not say it again.
+        assert all(row["kind"] not in row["said"] for row in meted.told("--tenant", "1") if row["kind"] in ("came", "suspended", "resumed")), meted.told()
         leaver.close()
         until(lambda: [row["kind"] for row in meted.told("--tenant", "other")] == ["came", "left"])
         assert meted.told("--tenant", "other")[1]["said"] == "ended; no process of it has used a GPU"
-        assert told[0]["said"].endswith(f"began as process {meted.process.pid}"), told[0]
         guest.close()
         admin.close()
 
@@ -96,17 +97,17 @@ def next_of(follower, kind):
 def test_events_to_come_are_told_also_by_a_meted_that_comes_back():
     with Machine() as meted:
         with meted.follow() as follower:
-            assert next_of(follower, "began")["number"] == 1
             admin = Admin(meted.place)
             admin.ask("tenant_new", name="job", memory="64MiB", device="0")
-            next_of(follower, "came")
+            assert next_of(follower, "came")["number"] == 1
             meted.kill()
             assert follower.stderr.readline() == "mete events: meted has ended: waiting until it is back\n"
             meted.start()
             # Nothing is told twice, and nothing is left out.
-            assert next_of(follower, "began")["number"] == 3
+            began = next_of(follower, "began")
+            assert began["number"] == 2 and began["said"].endswith(f"began as process {meted.process.pid}, and found 1 tenant"), began
             assert follower.stderr.readline() == "mete events: meted is there\n"
-            assert [row["kind"] for row in meted.told()] == ["began", "came", "began"]
+            assert [row["kind"] for row in meted.told()] == ["came", "began"]
             follower.kill()
         admin.close()
 
@@ -124,10 +125,11 @@ def waits(process):
 def test_a_follower_waits_without_asking_and_ends_with_its_reader():
     with Machine() as meted:
         with meted.follow() as follower:
-            next_of(follower, "began")
+            admin = Admin(meted.place)
+            admin.ask("device_cordon", device="1", on=1)
+            next_of(follower, "cordoned")
             waits(follower)
-            before = spent(follower.pid)
-            admin = Admin(meted.place)  # it does something, but nothing that is told
+            before = spent(follower.pid)  # meted does something, but nothing that is told
             for _ in range(50):
                 admin.ask("list", tenant=0)
             assert spent(follower.pid) == before
@@ -136,9 +138,10 @@ def test_a_follower_waits_without_asking_and_ends_with_its_reader():
         admin.close()
 
 
-def test_who_asks_again_while_he_waits_has_the_first_answer_and_one_connection_waits_for_one_thing():
+def test_the_second_question_of_a_connection_that_waits_has_the_first_answered_at_once():
     with Machine() as meted:
         admin = Admin(meted.place)
+        admin.ask("device_cordon", device="0", on=1)
         assert admin.ask("events_await", after=0).kind == "event_row"  # what there is
         assert admin.receive().kind == "end"
         first, second = (admin.send("events_await", after=1) for _ in range(2))
@@ -162,7 +165,7 @@ def test_events_outlive_meted_and_nobody_else_reads_or_writes_them():
         admin.ask("tenant_new", name="job", memory="64MiB", device="0")
         stays = Admin(meted.place)
         admin.close()
-        until(lambda: [row["kind"] for row in meted.told()] == ["began", "came", "left"])
+        until(lambda: [row["kind"] for row in meted.told()] == ["came", "left"])
         meted.process.terminate()
         meted.wait()
         stays.close()
@@ -170,7 +173,7 @@ def test_events_outlive_meted_and_nobody_else_reads_or_writes_them():
         assert os.stat(file).st_mode & 0o777 == 0o600 and os.stat(file).st_uid == os.getuid()
         meted.start()
         admin = Admin(meted.place)
-        assert [row["number"] for row in meted.told()] == [1, 2, 3, 4], meted.told()
+        assert [row["number"] for row in meted.told()] == [1, 2], meted.told()
         # A tenant's number is not another one's, as events tell of it.
         assert admin.ask("tenant_new", name="job", memory="64MiB", device="0").tenant == 2
         meted.kill()
@@ -182,7 +185,7 @@ def test_events_outlive_meted_and_nobody_else_reads_or_writes_them():
         assert [row["kind"] for row in told] == ["began"] and "journal.cut" in meted.log(), meted.log()
 
 
-def test_what_a_meted_has_told_is_read_when_it_has_ended():
+def test_events_of_a_meted_that_has_ended_are_read_from_its_file():
     """A user's own ends with its last tenant."""
     with Machine() as meted:
         admin = Admin(meted.place)
@@ -196,7 +199,7 @@ def test_what_a_meted_has_told_is_read_when_it_has_ended():
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0 and done.stderr == "mete events: no meted is running: this is what the last one has told\n", done
         rows = [json.loads(line) for line in done.stdout.splitlines()]
-        assert rows[:-1] == told and rows[-1]["kind"] == "left" and told[1]["device"] == 1, (rows, told)
+        assert rows[:-1] == told and rows[-1]["kind"] == "left" and told[0]["device"] == 1, (rows, told)
         command, environment = meted.command("--tenant", str(made.tenant))
         assert len(subprocess.run(command, env=environment, capture_output=True, text=True).stdout.splitlines()) == 2
         assert "nothing is told of a tenant 'nobody'" in meted.nothing("--tenant", "nobody")
@@ -204,12 +207,13 @@ def test_what_a_meted_has_told_is_read_when_it_has_ended():
 
 def test_a_mistake_is_one_sentence_and_without_meted_there_are_no_events():
     with Machine() as meted:
-        for words, sentence in ((["train"], "'train': events takes no arguments; --tenant names a tenant"), (["--format", "xml"], "--format 'xml': accepted are lines and json"),
+        for words, sentence in ((["train"], "'train': events takes no arguments; `mete events --tenant train` tells what happened to a tenant"), (["--format", "xml"], "--format 'xml': accepted are lines and json"),
                                 (["--since", "soon"], "--since 'soon': accepted are how long ago"),
                                 (["--folow"], "did you mean '--follow'?"), (["--tennant=x"], "did you mean '--tenant'?"), (["--jsno"], "did you mean '--json'?")):
             command, environment = meted.command(*words)
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
             assert done.returncode == 2 and sentence in done.stderr, done
+        assert meted.nothing() == "mete events: nothing has happened yet\n"
         meted.process.terminate()
         meted.wait()
         os.unlink(meted.place + "/events")

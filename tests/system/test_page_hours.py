@@ -134,7 +134,7 @@ def test_a_computer_that_slept_for_an_hour_hears_what_happened():
         browser.wait(LIVE)
         admin, made, _ = crowd.made[0]
         browser.view(f"#/tenant/{made.tenant}/0")
-        browser.wait(f"{EVENTS}.some((text) => /came, with a limit of/.test(text))")
+        browser.wait(f"{EVENTS}.some((text) => /a new tenant, with a limit of/.test(text))")
         browser.run("const real = Date.now.bind(Date); window.slept = 0; Date.now = () => real() + slept")
         browser.wait("inOrder([...mete.store.past.values()][0].kind).slice(-3).every(Boolean)")
         os.kill(network, signal.SIGSTOP)
@@ -164,7 +164,7 @@ def test_a_story_that_is_opened_later_has_earlier_events():
         browser.wait(LIVE)
         browser.view(f"#/tenant/{made.tenant}/0")
         browser.wait(f"{EVENTS}.length === 3")
-        assert [text.split(": ")[0][8:] for text in browser.run(f"return {EVENTS}")][-1].startswith("came, with a limit of"), browser.run(f"return {EVENTS}")
+        assert [text.split(": ")[0][8:] for text in browser.run(f"return {EVENTS}")][-1].startswith("a new tenant, with a limit of"), browser.run(f"return {EVENTS}")
         # Each is told once, however often it is asked for.
         admin.ask("tenant_set", tenant=made.tenant, key="wait", value="6s")
         browser.wait(f"{EVENTS}.some((text) => text.endsWith('wait=6s'))")

@@ -84,7 +84,7 @@ class Restless(swap.Program):
         assert self.process.returncode == 0 and out == "right\n" and "out of memory" not in error, (self.name, self.process.returncode, out, error)
 
 
-def test_what_fitted_before_a_restart_is_refused_to_nobody_after_it():
+def test_memory_that_fitted_before_a_restart_is_not_refused_after_it():
     with Node("--context", "64M", memory=DEVICE) as node:
         programs = [Restless(node, f"restless{i}") for i in range(2)]
         for program in programs:

@@ -74,6 +74,27 @@ TEST(events_are_read_from_any_number_on)
 	end();
 }
 
+/* A user's own meted comes and goes with each `mete run`. */
+TEST(the_beginning_of_a_meted_that_comes_and_goes_is_told_only_where_it_found_tenants)
+{
+	begin();
+	events_began(d);
+	expect(!events_after(d, 0));
+	d->tenants.count = 1;
+	events_began(d);
+	expect(strstr(events_after(d, 0)->said, ", and found 1 tenant"));
+	d->tenants.count = 0;
+	d->options.system = true;
+	events_began(d);
+	expect(events_after(d, 1));
+	expect(!strstr(events_after(d, 1)->said, "found"));
+	d->options.system = false;
+	d->shown = (struct shown *)d; /* a page, or metrics: it stays, too */
+	events_began(d);
+	expect(events_after(d, 2));
+	end();
+}
+
 TEST(the_oldest_goes_where_all_have_as_much)
 {
 	begin();

@@ -132,7 +132,7 @@ TEST(a_device_that_is_missing_now_is_none)
 	gone();
 }
 
-TEST(who_made_many_events_pushes_out_his_own_after_a_restart_too)
+TEST(a_tenant_that_made_many_events_pushes_out_its_own_after_a_restart_too)
 {
 	given_a_folder();
 	events_meted(d, HAPPENED_BEGAN, "meted began");
@@ -167,7 +167,7 @@ TEST(the_file_is_bounded_and_only_meted_reads_it)
 	gone();
 }
 
-TEST(what_is_not_whole_is_ignored)
+TEST(events_that_are_cut_or_changed_in_the_file_are_ignored)
 {
 	char *text = NULL;
 	size_t bytes = 0;

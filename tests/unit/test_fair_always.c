@@ -110,7 +110,7 @@ static void come(const struct fair_part *comes)
 }
 
 /* Each user has a temper: how often he comes, and through how many tenants. */
-TEST(who_has_no_more_than_his_part_loses_nothing)
+TEST(a_user_with_no_more_than_an_even_part_loses_nothing)
 {
 	for (unsigned round = test_rounds(60); round > 0; round--) {
 		uint64_t often[USERS], tenants[USERS], all = 0;

@@ -50,7 +50,7 @@ TEST(a_moment_is_local_or_has_a_zone)
 	expect_eq(before("2026-11-27T17:00+00:30"), 5400);
 }
 
-TEST(what_is_neither_is_refused)
+TEST(a_text_that_is_neither_a_time_nor_a_moment_is_refused)
 {
 	static const char *const texts[] = {"",
 					    "soon",
@@ -68,8 +68,13 @@ TEST(what_is_neither_is_refused)
 					    "1970-01-01T00:00+23:00",
 					    "99999999999999999999d",
 					    "1m1m1m1mx"};
+	char many[60 * 5 + 1];
 
 	given_a_zone("UTC0");
+	/* 64 bits have no room for the sum. */
+	for (char *end = many; end < many + sizeof(many) - 1; end += 5)
+		memcpy(end, "3650d", 6);
+	expect_eq(before(many), -1);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (before(texts[i]) != -1)
 			test_fail(__FILE__, __LINE__, "'%s' is accepted", texts[i]);

@@ -47,7 +47,7 @@ TEST(a_tenant_with_a_kernel_for_ever_has_half_of_its_part)
 
 /* They had not drained yet when its drain was given up, twice: so it was taken to wait for them,
  * and that was never found to be wrong, as no drain of it ends. It had 0.2 to 0.4. */
-TEST(it_is_not_taken_to_wait_for_its_neighbours_for_ever)
+TEST(a_tenant_with_a_kernel_for_ever_is_not_said_to_await_its_neighbours)
 {
 	static const enum kind kinds[] = {GREEDY, AHEAD, EVEN};
 
@@ -65,7 +65,7 @@ TEST(it_is_not_taken_to_wait_for_its_neighbours_for_ever)
 
 /* It was watched for 1.6 s, in which its only neighbour's turn was not settled. What it had not
  * had then was owed to it, and it kept the device for 1.4 s. */
-TEST(its_only_neighbour_does_not_wait_after_it_was_watched)
+TEST(the_only_neighbour_of_a_kernel_for_ever_is_not_kept_waiting)
 {
 	struct program *n = given_fed(0, GREEDY, 1, 1 * MS);
 
@@ -74,7 +74,7 @@ TEST(its_only_neighbour_does_not_wait_after_it_was_watched)
 }
 
 /* What is learnt of work that stays does not outlive it. */
-TEST(its_drains_are_short_again_once_its_kernel_has_ended)
+TEST(drains_are_short_again_once_a_kernel_for_ever_has_ended)
 {
 	struct program *p, *n = given_fed(0, GREEDY, NEIGHBOURS, 1 * MS);
 
@@ -101,7 +101,7 @@ TEST(its_drains_are_short_again_once_its_kernel_has_ended)
 
 /* Two of them: a neighbour that another one awaited was let in for the second one's drain, four
  * times as long each time, up to a second. A third one waited for 1.7 s. */
-TEST(several_of_them_do_not_keep_their_neighbours_waiting)
+TEST(neighbours_of_several_kernels_for_ever_are_not_kept_waiting)
 {
 	for (unsigned some = 2; some <= 4; some++) {
 		given(false);

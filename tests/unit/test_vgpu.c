@@ -78,7 +78,7 @@ TEST(a_virtual_gpu_that_does_not_name_its_host_is_one)
 }
 
 /* A sanitizer sees what is read beyond the end. */
-TEST(nonsense_ends)
+TEST(a_list_of_capabilities_that_is_nonsense_is_read_to_an_end)
 {
 	uint8_t config[VGPU_CONFIG];
 	struct vgpu vgpu;
