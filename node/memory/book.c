@@ -106,7 +106,8 @@ int book_open(struct daemon *d)
 				       .asks_per_account = DAEMON_ASKS_OF_TENANT,
 				       .asks_per_holder = DAEMON_ASKS_OF_GUEST,
 				       .recall_ns = 1000 * ms,
-				       .refresh_ns = 20 * ms};
+				       .refresh_ns = 20 * ms,
+				       .guess_ns = 5000 * ms};
 	void *memory = calloc(1, ledger_size(&limits));
 	int r;
 
