@@ -43,6 +43,7 @@
 #include "node/state/restore.h"
 #include "node/tenants/tenant.h"
 #include "node/time/gate.h"
+#include "node/time/lost.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"
 #include "node/waits.h"
@@ -297,6 +298,7 @@ static const struct part {
 	{"the book of memory", book_open, NULL},
 	{"the gates", gates_open, NULL},
 	{"the turns", schedule_open, NULL},
+	{"the time that is lost", lost_open, NULL},
 	{"the watch on long waits", waits_open, NULL},
 	{"the measurements", measure_open, NULL},
 	{"the figures of what is outside", outside_open, NULL},
@@ -397,6 +399,7 @@ static void stop(struct daemon *d)
 	divided_close(d);
 	gates_close(d);
 	waits_close(d);
+	lost_close(d);
 	schedule_close(d);
 	measure_close(d);
 	outside_close(d);

@@ -70,6 +70,11 @@ must_check int kubernetes_divided(struct daemon *d, uint32_t former, struct faul
 /* Something has left: a user's daemon exits with its last tenant. */
 void daemon_maybe_end(struct daemon *d);
 
+/* time/lost.c */
+/* Before anything is judged by the time: if meted did not run, tells all who judge. Its own timers
+ * show that: one of them is late. */
+void lost_look(struct daemon *d);
+
 /* time/schedule.c */
 /* Performs all the actions that turns and residency ask for. Called after every event. */
 void schedule_pump(struct daemon *d);

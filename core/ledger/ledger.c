@@ -319,7 +319,7 @@ int ledger_adopt(struct ledger *l, struct ledger_holder *holder, uint64_t alloca
 	set_amounts(holder, &now);
 	room = left_of(a->highest_limit, charged(&a->sum));
 	now.granted = now.allocated = least(allocated, room);
-	now.residual = least(residual, room - now.allocated);
+	now.residual = now.guessed = least(residual, room - now.allocated);
 	/* It was granted under the highest limit. */
 	a->bound = a->highest_limit;
 	set_amounts(holder, &now);
@@ -373,6 +373,7 @@ int ledger_ask(struct ledger *l, struct ledger_holder *holder, const struct ledg
 	ask->round = ++l->round;
 	ask->looks = l->looks;
 	ask->since_ns = now_ns;
+	ask->guess_until = now_ns + l->limits.guess_ns;
 	if (request->may_wait && a->wait_ns) {
 		ask->deadline = now_ns + a->wait_ns;
 		if (!d->patient++)
@@ -456,4 +457,32 @@ void ledger_residual(struct ledger *l, struct ledger_holder *holder, uint64_t by
 		set_amounts(holder, &now);
 	if (charged(&a->sum) > a->limit)
 		note_over(l, a);
+}
+
+void ledger_guessed(struct ledger *l, struct ledger_holder *holder, uint64_t bytes)
+{
+	struct amounts now = holder->has;
+
+	if (now.guessed == bytes)
+		return;
+	l->event++;
+	now.guessed = bytes;
+	set_amounts(holder, &now);
+}
+
+void ledger_lost(struct ledger *l, uint64_t ns)
+{
+	l->event++;
+	for (uint32_t i = 0; i < l->count; i++) {
+		list_for_each(link, &l->devices[i].asks)
+		{
+			struct ask *ask = list_entry(link, struct ask, link);
+
+			ask->deadline += ask->deadline ? ns : 0;
+			ask->guess_until += ns;
+		}
+		list_for_each(link, &l->devices[i].recalled)
+			list_entry(link, struct ledger_holder, recalled)
+				->recall_until += ns;
+	}
 }

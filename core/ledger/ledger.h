@@ -37,7 +37,8 @@
  *     have stated it yet or not;
  *  7. an ask waits only for room. An ask over its account's own limit is refused at once: programs
  *     free their caches when they are refused, and would otherwise wait for themselves;
- *  8. no ask is refused because of residual that is being measured, see ledger_unsettled();
+ *  8. no ask is refused because of residual that is being measured, see ledger_unsettled(), or
+ *     within `guess_ns` because of residual that is only a guess, see ledger_guessed();
  *  9. an account always has places for `asks_sure` asks, whatever others ask for;
  * 10. towards its neighbours an account counts as `booked`: credit + resident + residual, but at
  *     most the largest of its limit, what it counted as when the limit was lowered (until it
@@ -86,6 +87,7 @@ struct ledger_limits {
 	uint32_t asks_per_holder;
 	uint64_t recall_ns;  /* an unanswered recall counts as answered after this */
 	uint64_t refresh_ns; /* while an ask waits, unused credit is searched for this often */
+	uint64_t guess_ns;   /* an ask waits for this long for guesses to be measured */
 };
 
 /* Why an ask was refused, or could not be taken. */
@@ -273,6 +275,16 @@ void ledger_residual(struct ledger *l, struct ledger_holder *holder, uint64_t by
 must_check int ledger_evict(struct ledger *l, struct ledger_holder *holder, uint64_t bytes);
 must_check int ledger_restore(struct ledger *l, struct ledger_holder *holder, uint64_t bytes);
 must_check int ledger_free_evicted(struct ledger *l, struct ledger_holder *holder, uint64_t bytes);
+
+/* So much of the holder's residual is only a guess: a context that is being created or that a
+ * former daemon's guest has, and that nobody has measured. What ledger_next() grants for contexts
+ * is one until this says otherwise, and so is what ledger_adopt() is told. An ask that would fit
+ * without the guesses is not refused for `guess_ns`; each measurement decides about it again. Two
+ * holders that wait for each other's contexts wait no longer: the first that asked is answered. */
+void ledger_guessed(struct ledger *l, struct ledger_holder *holder, uint64_t bytes);
+
+/* The caller did not run for so long, and heard nobody: what ends at a time ends later. */
+void ledger_lost(struct ledger *l, uint64_t ns);
 
 /* The next action; 0: nothing to do. Call it until it returns 0, after every event and at the
  * time of ledger_deadline(). */

@@ -16,6 +16,7 @@ struct amounts {
 	uint64_t allocated; /* of granted */
 	uint64_t evicted;   /* of allocated */
 	uint64_t residual;  /* core/ledger/residual.h's charge */
+	uint64_t guessed;   /* of residual, perhaps more than there is */
 	uint64_t used;	    /* what the driver last reported for the holders */
 };
 
@@ -98,9 +99,10 @@ struct ask {
 	struct ledger_request request;
 	uint64_t deadline; /* of waiting for room; 0: does not wait */
 	uint64_t since_ns;
-	uint64_t round; /* holders recalled in an earlier round are asked again */
-	uint64_t looks; /* the ledger's, when it was asked */
-	int sure;	/* it uses one of the places reserved for its account */
+	uint64_t guess_until; /* it waits for guesses to be measured */
+	uint64_t round;	      /* holders recalled in an earlier round are asked again */
+	uint64_t looks;	      /* the ledger's, when it was asked */
+	int sure;	      /* it uses one of the places reserved for its account */
 };
 
 /* Objects of one size. Those that were never in use follow those that were. */
@@ -290,6 +292,7 @@ static inline void set_amounts(struct ledger_holder *h, const struct amounts *no
 		books[i]->allocated += now->allocated - h->has.allocated;
 		books[i]->evicted += now->evicted - h->has.evicted;
 		books[i]->residual += now->residual - h->has.residual;
+		books[i]->guessed += now->guessed - h->has.guessed;
 		books[i]->used += now->used - h->has.used;
 	}
 	h->has = *now;

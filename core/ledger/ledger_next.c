@@ -131,6 +131,7 @@ static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
 
 	if (q->residual) {
 		now.residual += q->residual == LEDGER_ROOM ? 0 : bytes;
+		now.guessed += q->residual == LEDGER_ROOM ? 0 : bytes;
 	} else {
 		/* Grants more than is needed only if others will not miss it soon: a sixteenth
 		 * of what is left, and nothing while another ask waits. */
@@ -156,6 +157,15 @@ static void grant(struct ledger *l, struct ask *ask, struct ledger_action *ret)
 static int awaits_look(const struct ledger *l, const struct ask *ask)
 {
 	return l->looks - ask->looks < LEDGER_LOOKS;
+}
+
+/* Would it be granted if nothing of what is only guessed were there? `used` of `limit` is what is
+ * in its way, `guessed` the part of it that may be. */
+static int awaits_measure(const struct ask *ask, uint64_t limit, uint64_t used, uint64_t guessed,
+			  uint64_t now_ns)
+{
+	return guessed && now_ns < ask->guess_until &&
+	       ask->request.bytes <= left_of(limit, left_of(used, guessed));
 }
 
 /* Decides about an ask that cannot be granted. */
@@ -187,7 +197,8 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 		if (a->pending)
 			return STAYS;
 	}
-	if (a->unsettled && awaits_look(l, ask))
+	if ((a->unsettled && awaits_look(l, ask)) ||
+	    awaits_measure(ask, a->limit, charged_all(a), a->sum.guessed, now_ns))
 		return STAYS;
 	if (!seen_now(l, &a->refreshed, now_ns)) {
 		refresh(l, &a->refreshed, a, a->device, now_ns, ret);
@@ -241,7 +252,9 @@ static enum outcome lacks_part(struct ledger *l, struct ask *ask, struct ledger_
 	}
 	if (recalls_within(d, part) ||
 	    (in_time && ask->request.bytes <= left_of(part->limit, charged(&a->sum))) ||
-	    ((in_time || !ask->deadline) && d->unsettled && awaits_look(l, ask)))
+	    ((in_time || !ask->deadline) &&
+	     ((d->unsettled && awaits_look(l, ask)) ||
+	      awaits_measure(ask, part->limit, charged_all(part), d->sum.guessed, now_ns))))
 		return STAYS;
 	if (!seen_now(l, &d->refreshed, now_ns)) {
 		refresh(l, &d->refreshed, NULL, d, now_ns, ret);
@@ -289,7 +302,10 @@ static enum outcome lacks_room(struct ledger *l, struct ask *ask, uint64_t now_n
 	if (recall_room(l, ask, now_ns, &pending, ret))
 		return ACTS;
 	if (pending || (in_time && ask->request.bytes <= left_of(d->room_for_all, own)) ||
-	    ((in_time || !ask->deadline) && d->unsettled && awaits_look(l, ask))) {
+	    ((in_time || !ask->deadline) &&
+	     ((d->unsettled && awaits_look(l, ask)) ||
+	      awaits_measure(ask, d->room_for_all, d->booked + d->outside, d->sum.guessed,
+			     now_ns)))) {
 		*blocked |= ask->deadline != 0;
 		return STAYS;
 	}
@@ -415,7 +431,13 @@ static uint64_t device_deadline(const struct ledger_device *d, uint64_t now_ns)
 	if (d->patient)
 		sooner(&deadline, d->refresh_at, now_ns);
 	list_for_each(link, (struct list *)&d->asks)
-		sooner(&deadline, list_entry(link, struct ask, link)->deadline, now_ns);
+	{
+		const struct ask *ask = list_entry(link, struct ask, link);
+
+		sooner(&deadline, ask->deadline, now_ns);
+		if (d->sum.guessed)
+			sooner(&deadline, ask->guess_until, now_ns);
+	}
 	list_for_each(link, (struct list *)&d->recalled)
 	{
 		uint64_t until = list_entry(link, struct ledger_holder, recalled)->recall_until;

@@ -98,6 +98,7 @@ static unsigned ends_between(struct residual *r, const struct residual_moment *n
 	if (r->measuring == RESIDUAL_QUIETLY)
 		return RESIDUAL_REPORT;
 	r->between = true;
+	r->vain += r->guess && r->vain < RESIDUAL_VAIN;
 	return RESIDUAL_REPORT | RESIDUAL_LATER | answer(r, RESIDUAL_ANSWER);
 }
 
@@ -154,6 +155,7 @@ static unsigned ends(struct residual *r, const struct residual_moment *now, uint
 	if (!r->measuring)
 		return 0; /* it was of before an inventory */
 	r->used = used;
+	r->blind = false;
 	r->most_granted = most(r->most_granted, now->granted);
 	if (stood_still(r, now))
 		todo = ends_exactly(r, now, used);
@@ -192,6 +194,7 @@ static unsigned fails(struct residual *r)
 	r->telling = false;
 	r->tries = 0;
 	r->likely = 0;
+	r->blind = true;
 	return answer(r, RESIDUAL_EXCUSE) | (r->wanted ? RESIDUAL_MEASURE : 0);
 }
 
@@ -228,6 +231,7 @@ unsigned residual_step(struct residual *r, const struct residual_event *event)
 	case RESIDUAL_FAILS:
 		return fails(r);
 	case RESIDUAL_LATE:
+		r->blind = true;
 		r->checking = r->check;
 		return answer(r, RESIDUAL_EXCUSE);
 	case RESIDUAL_RETRIED:

@@ -59,6 +59,9 @@ enum {
 	/* Exact measurements in a row that leave some bytes in doubt, until the doubt is
 	 * accepted. */
 	RESIDUAL_DOUBTS = 8,
+	/* So often all attempts for a guest that is not quiet were in vain until what is known of
+	 * it is no guess any more. */
+	RESIDUAL_VAIN = 8,
 };
 
 #define RESIDUAL_CHANGING UINT64_MAX /* for `changes`: one is in progress */
@@ -123,6 +126,8 @@ struct residual {
 
 	bool told, telling;   /* owed: to the next measurement, and to the one in progress */
 	bool check, checking; /* to be answered; by the measurement in progress */
+	bool blind;	      /* the driver did not answer when it was last measured */
+	uint8_t vain;	      /* how often all attempts to measure a guess were in vain */
 	bool between;	      /* it was not quiet when it was last measured, or left doubts */
 	uint64_t guess;	      /* 0: what is known was measured */
 	uint64_t likely;      /* of it, at most, by the attempts so far to measure it */
@@ -141,6 +146,15 @@ must_check unsigned residual_step(struct residual *r, const struct residual_even
 static inline uint64_t residual_charge(const struct residual *r)
 {
 	return r->known + r->reserved;
+}
+
+/* Of these, what may be less once it is measured, which the driver makes possible. After a while,
+ * what is known of a guest that is never quiet is no guess any more. */
+static inline uint64_t residual_guessed(const struct residual *r)
+{
+	if (r->blind)
+		return 0;
+	return r->reserved + (r->guess && r->vain < RESIDUAL_VAIN ? r->known : 0);
 }
 
 /* A request that would be refused because of it waits, since it may be about to change; see

@@ -324,6 +324,8 @@ bool residency_is_to_act(const struct residency_member *m);
 /* Its processes have waited so long for a processor since this was last said, or since it was to
  * act. That is not counted, unless it gets too much. */
 void residency_unserved(struct residency_member *m, uint64_t ns, uint64_t now_ns);
+/* The caller did not run for so long, and heard nobody: it counts for nobody's patience. */
+void residency_lost(struct residency *r, uint64_t ns, uint64_t now_ns);
 /* The store has no room for what the member is to evict, although that was promised: another member
  * keeps it full, and this one is not to blame. stored_bytes: what this one has there. If the store
  * has become too small for the order (residency_budget()), the order is stopped, and store that

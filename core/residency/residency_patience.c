@@ -106,6 +106,18 @@ void residency_unserved(struct residency_member *m, uint64_t ns, uint64_t now_ns
 	m->progress_ns += ns;
 }
 
+void residency_lost(struct residency *r, uint64_t ns, uint64_t now_ns)
+{
+	list_for_each(link, &r->members)
+	{
+		struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		/* It may have been told, or heard, since. */
+		m->progress_ns = least(now_ns, m->progress_ns + ns);
+		m->excused_until_ns += m->starved ? ns : 0;
+	}
+}
+
 void residency_prepared(struct residency_member *m, uint64_t bytes, uint64_t now_ns)
 {
 	m->prepared_bytes += bytes;

@@ -388,6 +388,9 @@ void turns_late(struct turns_seat *seat, bool stands, uint64_t now_ns);
 
 /* The time of turns_deadline() has come. */
 void turns_tick(struct turns *turns, uint64_t now_ns);
+/* The caller did not run for so long, and heard nobody: no drain is late for that. Before
+ * turns_tick(). */
+void turns_lost(struct turns_device *device, uint64_t ns, uint64_t now_ns);
 
 /* When to call turns_tick(); UINT64_MAX: never. */
 uint64_t turns_deadline(const struct turns *turns);

@@ -365,3 +365,20 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 		turns_timer_set(&t->turns->drains, &s->timer,
 				least(now_ns + turns_tenant_check_ns(t), until));
 }
+
+void turns_lost(struct turns_device *d, uint64_t ns, uint64_t now_ns)
+{
+	list_for_each(link, &d->seats)
+	{
+		struct turns_seat *s = SEAT_OF_DEVICE(link);
+		struct turns_tenant *t = s->tenant;
+
+		if (!turns_node_linked(&s->timer))
+			continue;
+		/* The drains of its other devices may have been told of it before. */
+		s->closing_ns = least(now_ns, s->closing_ns + ns);
+		t->ending_ns = least(now_ns, t->ending_ns + ns);
+		t->hung_ns = least(now_ns, t->hung_ns + ns);
+		turns_timer_set(&t->turns->drains, &s->timer, s->timer.key + ns);
+	}
+}

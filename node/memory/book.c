@@ -106,7 +106,8 @@ int book_open(struct daemon *d)
 				       .asks_per_account = DAEMON_ASKS_OF_TENANT,
 				       .asks_per_holder = DAEMON_ASKS_OF_GUEST,
 				       .recall_ns = 1000 * ms,
-				       .refresh_ns = 20 * ms};
+				       .refresh_ns = 20 * ms,
+				       .guess_ns = 5000 * ms};
 	void *memory = calloc(1, ledger_size(&limits));
 	int r;
 
@@ -211,8 +212,10 @@ static void refresh_for(struct daemon *d, const struct ledger_action *action)
 void book_pump(struct daemon *d)
 {
 	struct ledger_action action;
-	uint64_t now = loop_now_ns(), deadline, later;
+	uint64_t now, deadline, later;
 
+	lost_look(d);
+	now = loop_now_ns();
 	while (ledger_next(d->book.ledger, now, &action)) {
 		if (action.verb == LEDGER_REFRESH) {
 			refresh_for(d, &action);
@@ -227,6 +230,7 @@ void book_pump(struct daemon *d)
 	/* Relative to the ledger's time: what became due since then is due at once. */
 	deadline = ledger_deadline(d->book.ledger, now);
 	later = loop_now_ns();
+	d->book.due_ns = deadline;
 	if (deadline)
 		loop_arm(&d->book.timer, deadline > later ? deadline - later : 0);
 	else

@@ -88,6 +88,7 @@ static void act(struct guest_device *at, unsigned todo)
 	struct daemon *d = daemon_of(at);
 	const struct residual *r = &at->residual;
 
+	ledger_guessed(d->book.ledger, at->holder, residual_guessed(r));
 	if (todo & RESIDUAL_REPORT)
 		ledger_residual(d->book.ledger, at->holder, residual_charge(r), r->used);
 	if (todo & RESIDUAL_SAMPLE)

@@ -25,7 +25,8 @@ enum {
 
 struct book {
 	struct ledger *ledger;	      /* owned */
-	struct loop_timer timer;      /* the ledger's next deadline */
+	struct loop_timer timer;      /* the ledger's next deadline ... */
+	uint64_t due_ns;	      /* ... at this time; 0: it is not armed */
 	struct loop_timer show_timer; /* while a tenant has not seen a device's latest room */
 	bool showing;		      /* it is armed */
 };

@@ -22,10 +22,17 @@ struct ask {
 	struct ledger_request request;
 	uint64_t granted_bytes; /* by the machine, in ASK_LEDGER */
 	uint64_t since_ns;
+	uint64_t lost_ns; /* meted itself did not run for so long since */
 	enum ask_state state;
 	unsigned tries;
 	bool plain; /* for unmovable memory */
 };
+
+/* For how long it has waited while meted ran. It may be younger than `now_ns`. */
+static inline uint64_t ask_age(const struct ask *ask, uint64_t now_ns)
+{
+	return beyond(now_ns, ask->since_ns + ask->lost_ns);
+}
 
 /* Of the device's `plain_bytes`: movable memory does not come back into this room. */
 static inline bool ask_keeps_room(const struct ask *ask)

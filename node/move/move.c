@@ -36,7 +36,8 @@ static void on_timer(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, move.timer);
 
-	d->move.checking = false;
+	lost_look(d);
+	d->move.check_ns = 0;
 	move_count_unserved(d, schedule_now(d));
 	move_ask_late(d, schedule_now(d));
 	move_segments_late(d, loop_now_ns());

@@ -49,6 +49,8 @@ void move_wants(struct tenant_device *at, bool wants, uint64_t now);
 /* Does what is to be done; false: there was nothing. Call it after every event of the turns and of
  * the book. */
 must_check bool move_step(struct daemon *d, uint64_t now);
+/* meted did not run for so long, by the loop's clock: it counts for no ask. */
+void move_lost(struct daemon *d, uint64_t ns);
 void move_tick(struct daemon *d, uint64_t now);
 uint64_t move_deadline(const struct daemon *d);
 void move_row(const struct tenant_device *at, struct wire_tenant_row *ret_row);

@@ -136,7 +136,7 @@ static bool may_settle(struct ask *ask)
 
 	capacity += move_capacity(of->tenant->daemon, of->index);
 	if (!ask->request.may_wait ||
-	    beyond(schedule_now(of->tenant->daemon), ask->since_ns) >= MOVE_PLAIN_MS * ms ||
+	    ask_age(ask, schedule_now(of->tenant->daemon)) >= MOVE_PLAIN_MS * ms ||
 	    !would_fit(ask, capacity))
 		return false;
 	if (first)
@@ -287,7 +287,7 @@ static bool end_hindered(struct tenant_device *of, uint64_t now_ns)
 	struct ask *ask;
 
 	while (of->joined && (ask = head(of)) && ask->state == ASK_MACHINE) {
-		if (beyond(now_ns, ask->since_ns) < MOVE_HINDERED_MS * ms ||
+		if (ask_age(ask, now_ns) < MOVE_HINDERED_MS * ms ||
 		    !(by = residency_hindrance(&of->member)))
 			return true;
 		residency_cancel(&of->member, schedule_now(of->tenant->daemon));

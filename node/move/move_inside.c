@@ -12,9 +12,10 @@ static const uint64_t ms = 1000000;
 
 void move_check_later(struct daemon *d)
 {
-	if (!d->move.checking)
-		loop_arm(&d->move.timer, MOVE_CHECK_MS * ms);
-	d->move.checking = true;
+	if (d->move.check_ns)
+		return;
+	d->move.check_ns = loop_now_ns() + MOVE_CHECK_MS * ms;
+	loop_arm(&d->move.timer, MOVE_CHECK_MS * ms);
 }
 
 uint64_t move_capacity(const struct daemon *d, uint32_t index)

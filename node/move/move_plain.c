@@ -149,8 +149,7 @@ static bool end_wait(struct ask *ask, uint64_t now_ns)
 {
 	struct guest_device *at = ask->at;
 	struct ledger_request request = ask->request;
-	/* The ask may be younger than `now_ns`. */
-	bool late = beyond(now_ns, ask->since_ns) >= MOVE_PLAIN_MS * ms;
+	bool late = ask_age(ask, now_ns) >= MOVE_PLAIN_MS * ms;
 	bool doubted = ask->state == ASK_DOUBTED;
 
 	if (ask->state == ASK_PASSED)

@@ -402,6 +402,13 @@ static bool end_waits(struct move_part *part, uint64_t now_ns)
 	return !list_empty(&part->waits);
 }
 
+void move_segments_lost(struct daemon *d, uint64_t ns)
+{
+	for (uint32_t i = 0; i < d->devices; i++)
+		list_for_each(link, &d->move.part[i].waits) list_entry(link, struct wait, link)
+			->since_ns += ns;
+}
+
 void move_segments_late(struct daemon *d, uint64_t now_ns)
 {
 	bool any = false;

@@ -78,5 +78,5 @@ struct movement {
 	struct list in_want;	/* guests' devices; move_store.c's */
 	struct list suspending; /* waits for tenants' memory */
 	struct loop_timer timer;
-	bool checking; /* it is armed */
+	uint64_t check_ns; /* when it is due; 0: it is not armed */
 };

@@ -32,7 +32,7 @@ static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
 	used = load(&own->device[i].allocated_bytes) - load(&own->movable[i].resident_bytes);
 	*ret_spare = used < fixed ? fixed - used : 0;
 	/* Memory that is being allocated does not count as movable yet. */
-	return at->residual.reserved + (at->in_flux ? at->residual.known : 0) +
+	return (at->in_flux ? residual_charge(&at->residual) : residual_guessed(&at->residual)) +
 	       (begun != ended ? fixed : *ret_spare);
 }
 

@@ -223,8 +223,10 @@ static void pump(struct daemon *d, uint64_t now)
 static void on_alarm(struct loop_alarm *alarm)
 {
 	struct daemon *d = container_of(alarm, struct daemon, schedule.alarm);
-	uint64_t now = schedule_now(d);
+	uint64_t now;
 
+	lost_look(d);
+	now = schedule_now(d);
 	turns_tick(&d->schedule.turns, now);
 	late_tick(d, now, judge_late);
 	move_tick(d, now);

@@ -46,8 +46,15 @@ struct late {
 	uint64_t again_ns; /* when it is looked again, by the clock of turns; 0: not */
 };
 
+/* lost.h */
+struct lost {
+	struct loop_after after;
+	uint64_t rested_ns, before_ns; /* the ends of the loop's last two rounds */
+};
+
 struct schedule {
 	struct turns turns;
+	struct lost lost;
 	uint64_t again_ns; /* the first of all `again_ns`; UINT64_MAX: none */
 	struct loop_alarm alarm;
 	bool pumping; /* the machines' actions are being fetched */

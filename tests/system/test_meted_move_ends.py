@@ -289,5 +289,20 @@ def test_an_ask_that_a_guess_kept_from_its_limit_makes_others_move():
             meted.ends()
 
 
+def test_a_context_that_fits_once_others_are_measured_waits_for_that():
+    """Three are made at once, and more is reserved for each than it takes."""
+    with Node() as meted:
+        *first, last = [meted.mover(name) for name in "abc"]
+        for guest in first:
+            guest.ask("residual_ask", device=0, bytes=400 * MIB)
+        id = last.send("residual_ask", device=0, bytes=400 * MIB)
+        until(lambda: meted.row(last).wanting or select.select([last.socket], [], [], 0)[0])
+        for guest in first:
+            guest.send("residual_settle", device=0, contexts=1, bytes=400 * MIB)
+        answer = last.answer(id)
+        assert answer.kind != "refused", answer
+        meted.ends()
+
+
 if __name__ == "__main__":
     run(globals(), at_once=4)

@@ -6,6 +6,7 @@ import errno
 from mover import *
 
 HOST = 2048  # of `unmovable`
+LONGER_THAN_PATIENCE_S = 12
 
 
 def test_no_request_exceeds_the_budget_or_the_quota():
@@ -356,6 +357,26 @@ def test_a_guest_without_a_processor_is_not_stuck_when_a_stopped_one_is():
         meted.play(lambda: not b.asked)
         log = meted.log()
         assert f"tenant.stuck tenant={stopped.made.tenant}" in log and f"tenant.stuck tenant={starved.made.tenant}" not in log, log
+        meted.ends()
+
+
+def test_a_meted_that_did_not_run_blames_and_refuses_nobody():
+    """For longer than its patience with memory that is to leave, and than an ask waits for that."""
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        a.idle()
+        a.obeys = False
+        b = meted.mover("b")
+        b.allocate(SET)
+        meted.play(lambda: a.order["leave"])
+        meted.process.send_signal(signal.SIGSTOP)
+        a.say()
+        time.sleep(LONGER_THAN_PATIENCE_S)
+        meted.process.send_signal(signal.SIGCONT)
+        a.obeys = True
+        meted.play(lambda: not b.asked)
+        log = meted.log()
+        assert not b.refusal and "meted.stood_still" in log and not re.search("tenant.(stuck|hangs)", log), (b.refusal, log)
         meted.ends()
 
 

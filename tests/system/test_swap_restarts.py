@@ -84,9 +84,9 @@ class Restless(swap.Program):
         assert self.process.returncode == 0 and out == "right\n" and "out of memory" not in error, (self.name, self.process.returncode, out, error)
 
 
-def test_memory_that_fitted_before_a_restart_is_not_refused_after_it():
+def is_refused_to_nobody(count):
     with Node("--context", "64M", memory=DEVICE) as node:
-        programs = [Restless(node, f"restless{i}") for i in range(2)]
+        programs = [Restless(node, f"restless{i}") for i in range(count)]
         for program in programs:
             program.hears("there")
         for _ in range(6 * SCALE):
@@ -96,6 +96,14 @@ def test_memory_that_fitted_before_a_restart_is_not_refused_after_it():
             program.ends_well()
         node.is_clean()
         assert not re.search("tenant.(stuck|killed)|guest.overstated", node.log()), node.log()
+
+
+def test_memory_that_fitted_before_a_restart_is_not_refused_after_it():
+    is_refused_to_nobody(2)
+
+
+def test_three_that_make_their_contexts_at_once_are_refused_nothing_then_or_after_a_restart():
+    is_refused_to_nobody(3)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ static inline void given(uint64_t limit_one, uint64_t limit_two, uint64_t wait_n
 				       .asks = 8,
 				       .asks_per_holder = 3,
 				       .recall_ns = 200 * ms,
-				       .refresh_ns = 20 * ms};
+				       .refresh_ns = 20 * ms,
+				       .guess_ns = 500 * ms};
 
 	expect(ledger_size(&limits) <= sizeof(room));
 	l = ledger_init(room, &limits);

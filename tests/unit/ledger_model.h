@@ -16,6 +16,7 @@ enum {
 	STEPS = 250,
 	RECALL_NS = 200,
 	LOOK_NS = 20,
+	GUESS_NS = 150,
 	SURE = 1, /* asks of an account */
 	MOST = 9, /* likewise */
 	COMMON = 6,
@@ -23,7 +24,7 @@ enum {
 
 struct model_ask {
 	int open, waits, residual;
-	uint64_t id, bytes, order, deadline, looks;
+	uint64_t id, bytes, order, deadline, looks, guess_until;
 	unsigned asked_at; /* step */
 };
 
@@ -31,7 +32,8 @@ struct guest {
 	struct ledger_holder *holder; /* NULL: not there */
 	unsigned account;
 	uint64_t granted, allocated, evicted, residual;
-	uint64_t used; /* by the driver */
+	uint64_t guessed; /* of residual */
+	uint64_t used;	  /* by the driver */
 	struct model_ask asks[ASKS];
 	int recalled; /* a recall to answer */
 	uint64_t recall_until;
@@ -277,16 +279,32 @@ static inline void on_grant(const struct ledger_action *action)
 	expect_no_one_overtaken(g, ask);
 	expect(!awaits_owed(g, ask));
 	expect(action->bytes >= ask->bytes);
-	if (ask->residual == LEDGER_RESIDUAL)
+	if (ask->residual == LEDGER_RESIDUAL) {
 		g->residual += action->bytes;
-	else if (!ask->residual)
+		g->guessed += action->bytes;
+	} else if (!ask->residual) {
 		g->granted += action->bytes;
+	}
 	track();
 	s = model_sums(account_of(g), 0);
 	expect(s.granted + s.residual <= account_of(g)->limit);
 	expect(!account_of(g)->expected && !account_of(g)->held);
 	expect(booked_on(account_of(g)->device) + hidden_on(account_of(g)->device) <=
 	       m.capacity[account_of(g)->device]);
+}
+
+/* Of an account's guests, or of a device's. */
+static inline uint64_t guessed_of(const struct account *own, unsigned device)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < GUESTS; i++) {
+		const struct guest *g = &m.guests[i];
+
+		if (g->holder && (own ? account_of(g) == own : account_of(g)->device == device))
+			sum += g->guessed;
+	}
+	return sum;
 }
 
 /* Laws 4 and 8. */
@@ -301,6 +319,7 @@ static inline void on_refuse(const struct ledger_action *action)
 	uint64_t unused_bytes = s.granted - s.allocated;
 	uint64_t used = over ? s.granted + s.residual : booked_on(account_of(g)->device);
 	uint64_t fixed = used - least(used, unused_bytes);
+	uint64_t guessed = guessed_of(scope, account_of(g)->device);
 
 	/* Nothing that fits is refused, not even who waited behind others until its deadline. */
 	if (action->reason == LEDGER_DEADLINE)
@@ -310,6 +329,8 @@ static inline void on_refuse(const struct ledger_action *action)
 		expect(action->reason != LEDGER_DEADLINE);
 	if (action->reason != LEDGER_DEADLINE)
 		expect(!awaits_look(ask, scope, account_of(g)->device));
+	if (action->reason != LEDGER_DEADLINE && guessed && m.now < ask->guess_until)
+		expect(used - least(used, guessed) + ask->bytes > limit);
 	if (fixed + ask->bytes > limit || used + ask->bytes <= limit)
 		return;
 	for (int i = 0; i < GUESTS; i++) {

@@ -43,6 +43,7 @@ static void do_ask(struct guest *g)
 				  .bytes = request.bytes,
 				  .order = ++m.order,
 				  .looks = m.looks,
+				  .guess_until = m.now + GUESS_NS,
 				  .deadline = m.now + account_of(g)->wait_ns};
 }
 
@@ -91,7 +92,7 @@ static void do_join(struct guest *g)
 	expect_eq(s.granted, s.allocated + (r == 0 ? extra : 0));
 	g->granted = s.granted;
 	g->allocated = s.allocated;
-	g->residual = s.residual;
+	g->residual = g->guessed = s.residual;
 	adopted(account_of(g));
 	if (r == 0 && extra) {
 		s = model_sums(account_of(g), 0);
@@ -193,6 +194,8 @@ static void do_measure(struct guest *g)
 {
 	g->residual = below(below(4) ? 40 : 600);
 	g->used = below(below(2) ? 100 : 500);
+	g->guessed = below(2) ? 0 : below(g->residual + 1);
+	ledger_guessed(m.l, g->holder, g->guessed);
 	ledger_residual(m.l, g->holder, g->residual, g->used);
 }
 
@@ -318,7 +321,8 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 				       .asks = GUESTS * ASKS,
 				       .asks_per_holder = ASKS,
 				       .recall_ns = RECALL_NS,
-				       .refresh_ns = LOOK_NS};
+				       .refresh_ns = LOOK_NS,
+				       .guess_ns = GUESS_NS};
 	owned(free) void *memory = malloc(ledger_size(&limits));
 	unsigned rounds = test_histories(2000);
 

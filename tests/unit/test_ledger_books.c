@@ -11,7 +11,8 @@ TEST(a_context_is_reserved_before_it_is_measured)
 	expect_action(0, LEDGER_GRANT, a, 80);
 	expect_eq(action.residual, 1);
 	ask(a, 4, 21, 0);
-	expect_action(0, LEDGER_REFUSE, a, 21);
+	expect_action(500 * ms, LEDGER_REFUSE, a, 21);
+	ledger_guessed(l, a, 0);
 	ledger_residual(l, a, 50, 50);
 	expect_eq(sums(a).residual, 50);
 	granted(a, 50);

@@ -307,3 +307,113 @@ TEST(a_look_is_worthwhile_for_each_account_that_has_not_had_one)
 	}
 	expect(!ledger_awaits_look(l));
 }
+
+static void ask_for_context(struct ledger_holder *who, uint64_t bytes, uint64_t now)
+{
+	struct ledger_request request = {.id = 7, .bytes = bytes, .residual = LEDGER_RESIDUAL};
+
+	expect_eq(ledger_ask(l, who, &request, now), 0);
+}
+
+static void measured(struct ledger_holder *who, uint64_t bytes)
+{
+	ledger_guessed(l, who, 0);
+	ledger_residual(l, who, bytes, bytes);
+}
+
+TEST(a_context_that_fits_once_others_are_measured_waits_for_that)
+{
+	given(900, 900, 0);
+	ask_for_context(a, 400, 0);
+	expect_action(0, LEDGER_GRANT, a, 400);
+	ask_for_context(b, 400, 0);
+	expect_action(0, LEDGER_GRANT, b, 400);
+	ask_for_context(c, 400, 0);
+	expect_quiet(0);
+	measured(a, 200);
+	expect_quiet(1 * ms);
+	for (unsigned i = 0; i < 2 * LEDGER_LOOKS; i++)
+		ledger_looked(l);
+	expect_quiet(2 * ms); /* measurements that say nothing of the guess decide nothing */
+	measured(b, 200);
+	expect_action(3 * ms, LEDGER_GRANT, c, 400);
+}
+
+TEST(an_ask_that_would_not_fit_without_the_guesses_is_refused_at_once)
+{
+	given(900, 900, 0);
+	ask_for_context(a, 100, 0);
+	expect_action(0, LEDGER_GRANT, a, 100);
+	measured(b, 300);
+	ask(c, 1, 601, 0);
+	expect_action(0, LEDGER_REFUSE, c, 601);
+	expect_eq(action.reason, LEDGER_FULL);
+	ask(a, 1, 601, 0);
+	expect_action(0, LEDGER_REFUSE, a, 601);
+	expect_eq(action.reason, LEDGER_OVER);
+}
+
+TEST(a_guess_that_nobody_measures_is_awaited_until_a_time)
+{
+	given(900, 900, 0);
+	ask_for_context(a, 600, 0);
+	expect_action(0, LEDGER_GRANT, a, 600);
+	ask(c, 1, 400, 0);
+	expect_quiet(0);
+	expect_eq(ledger_deadline(l, 0), 500 * ms);
+	expect_quiet(499 * ms);
+	expect_action(500 * ms, LEDGER_REFUSE, c, 400);
+	expect_eq(action.reason, LEDGER_FULL);
+}
+
+/* Two contexts are being created, and each needs more first: the first that asked goes on without,
+ * and the other one has its room. */
+TEST(asks_that_wait_for_each_others_contexts_are_answered_one_at_a_time)
+{
+	given(900, 900, 0);
+	ask_for_context(a, 400, 0);
+	expect_action(0, LEDGER_GRANT, a, 400);
+	ask_for_context(c, 400, 0);
+	expect_action(0, LEDGER_GRANT, c, 400);
+	ask(a, 1, 200, 0);
+	ask(c, 1, 200, 10 * ms);
+	expect_quiet(10 * ms);
+	expect_action(500 * ms, LEDGER_REFUSE, a, 200);
+	expect_quiet(500 * ms);
+	measured(a, 0);
+	expect_action(501 * ms, LEDGER_GRANT, c, 200);
+}
+
+TEST(an_ask_over_its_limit_by_a_guess_alone_waits_for_the_measurement)
+{
+	given(300, 900, 0);
+	ask_for_context(a, 200, 0);
+	expect_action(0, LEDGER_GRANT, a, 200);
+	ask(b, 1, 200, 0);
+	expect_quiet(0);
+	measured(a, 50);
+	expect_action(1 * ms, LEDGER_GRANT, b, 200);
+}
+
+TEST(what_a_former_daemons_guest_is_said_to_have_is_a_guess)
+{
+	given(900, 900, 0);
+	expect_eq(ledger_adopt(l, a, 100, 0, 600), 0);
+	ask(c, 1, 400, 0);
+	expect_quiet(0);
+	measured(a, 100);
+	expect_action(1 * ms, LEDGER_GRANT, c, 400);
+}
+
+TEST(a_caller_that_did_not_run_lets_asks_and_recalls_wait_for_longer)
+{
+	given(900, 900, 100 * ms);
+	granted(a, 800);
+	ledger_report(l, a, 0);
+	ask(c, 1, 400, 0);
+	expect_action(0, LEDGER_RECALL, a, 300);
+	ledger_lost(l, 1000 * ms);
+	expect_quiet(1050 * ms);
+	expect_eq(ledger_return(l, a, 300, 1), 0);
+	expect_action(1050 * ms, LEDGER_GRANT, c, 400);
+}

@@ -322,3 +322,26 @@ TEST(copies_that_are_not_given_back_are_not_counted_on)
 	w.m[0].stuck = true;
 	expect_eq(residency_refusal(&w.m[1], 3 * GIB, 7 * GIB), RESIDENCY_STORE);
 }
+
+/* It obeys in time, and nobody reads that. */
+TEST(a_time_in_which_the_daemon_did_not_run_makes_nobody_stuck)
+{
+	uint64_t lost_ns;
+
+	given(8 * GIB, 32 * GIB);
+	lost_ns = 3 * w.r.tuning.patience_ns;
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 2 * GIB), 0);
+	pass(1000 * MS);
+	expect_eq(given_member(2, 3 * GIB), RESIDENCY_WAITS);
+	expect(w.evict[0] > 0);
+	pass(w.r.tuning.patience_ns / 2);
+	residency_lost(&w.r, lost_ns, w.now + lost_ns);
+	pass(lost_ns);
+	expect(!w.stuck[0]);
+	/* It has its patience still, and no more. */
+	pass(w.r.tuning.patience_ns / 2 - 1 * MS);
+	expect(!w.stuck[0]);
+	pass(1 * MS);
+	expect(w.stuck[0]);
+}

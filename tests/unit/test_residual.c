@@ -386,3 +386,42 @@ TEST(a_guess_remains_one_on_the_next_connection_until_it_was_measured)
 		measured_in_vain(30);
 	expect_eq(residual_charge(&r), 6);
 }
+
+TEST(a_guess_is_one_until_it_was_measured_or_often_tried_in_vain)
+{
+	given(28, 28);
+	page.contexts = 1;
+	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
+	expect_eq(residual_guessed(&r), 40);
+	expect_eq(step(RESIDUAL_SETTLED, 40), RESIDUAL_MEASURE);
+	expect_eq(residual_guessed(&r), 40);
+	expect(measured(34) & RESIDUAL_REPORT);
+	expect_eq(residual_guessed(&r), 0);
+	expect_eq(step(RESIDUAL_GUESSED, 64), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	expect_eq(residual_guessed(&r), 64);
+	for (int round = 0; round < RESIDUAL_VAIN; round++) {
+		expect(residual_guessed(&r) > 0);
+		for (int i = 1; i < RESIDUAL_ROUNDS; i++)
+			measured_in_vain(32);
+		expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
+	}
+	expect_eq(residual_charge(&r), 4);
+	expect_eq(residual_guessed(&r), 0);
+}
+
+TEST(nothing_waits_for_a_driver_that_does_not_answer)
+{
+	given(0, 0);
+	expect_eq(reserve_and_settle(40), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_FAILS, 0), 0);
+	expect_eq(residual_charge(&r), 40);
+	expect_eq(residual_guessed(&r), 0);
+	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
+	expect_eq(residual_guessed(&r), 0);
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect(measured(30) & RESIDUAL_REPORT);
+	expect_eq(residual_guessed(&r), 40);
+	expect_eq(step(RESIDUAL_LATE, 0), 0);
+	expect_eq(residual_guessed(&r), 0);
+}

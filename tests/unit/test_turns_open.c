@@ -46,6 +46,35 @@ TEST(tenants_that_are_alike_take_turns_only_while_told_to)
 	expect(turns_deadline(&turns) == UINT64_MAX);
 }
 
+static int next_verb(uint64_t now_ns)
+{
+	struct turns_action action;
+
+	turns_tick(&turns, now_ns);
+	while (turns_next(&turns, &action)) {
+		if (action.verb == TURNS_REPORT)
+			return TURNS_REPORT;
+		if (action.verb == TURNS_LATE)
+			turns_late(action.seat, false, now_ns);
+	}
+	return 0;
+}
+
+/* What it says of its drain is not read meanwhile. */
+TEST(a_time_in_which_the_daemon_did_not_run_makes_no_drain_late)
+{
+	const uint64_t hang_ns = turns_usual.hang_ns, lost_ns = 10 * hang_ns;
+
+	two_alike();
+	turns_bar(&seats[0], true, 2);
+	expect(device.governed);
+	expect_eq(next_verb(hang_ns / 2), 0);
+	turns_lost(&device, lost_ns, hang_ns / 2 + lost_ns);
+	expect_eq(next_verb(hang_ns / 2 + lost_ns), 0);
+	expect_eq(next_verb(hang_ns + lost_ns), 0);
+	expect_eq(next_verb(hang_ns + lost_ns + 2), TURNS_REPORT);
+}
+
 TEST(a_tenant_that_is_alone_takes_no_turns_whatever_was_decided_before)
 {
 	two_alike();
