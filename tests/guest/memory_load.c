@@ -22,8 +22,8 @@
 
 #include "tests/guest/memory_ways.h"
 
-const char nothing[] = ".version 6.0\n.target sm_60\n.address_size 64\n"
-		       ".visible .entry nothing()\n{\n\tret;\n}\n";
+const char module_of_nothing[] = ".version 6.0\n.target sm_60\n.address_size 64\n"
+				 ".visible .entry nothing()\n{\n\tret;\n}\n";
 
 static void fill_and_empty(const struct way *way, size_t bytes)
 {
@@ -102,7 +102,7 @@ static void measured(size_t *ret_total)
 {
 	CUmodule module;
 
-	ok(g.cuModuleLoadData(&module, nothing));
+	ok(g.cuModuleLoadData(&module, module_of_nothing));
 	do {
 		usleep(1000);
 		ok(g.cuMemGetInfo_v2(&g.free_at_start, ret_total));

@@ -229,7 +229,7 @@ static void *works_on_little(void *none)
 	CUstream stream;
 
 	ok(g.cuCtxSetCurrent(g.context));
-	ok(g.cuModuleLoadData(&module, nothing));
+	ok(g.cuModuleLoadData(&module, module_of_nothing));
 	ok(g.cuStreamCreate(&stream, 0));
 	ok(take_linear(&piece));
 	ok(g.cuMemsetD8Async(piece.address, 1, piece.bytes, stream));

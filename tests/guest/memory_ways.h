@@ -89,7 +89,7 @@ struct load {
 };
 
 extern struct load g;
-extern const char nothing[]; /* a module with a kernel that does nothing */
+extern const char module_of_nothing[]; /* a module with a kernel that does nothing */
 
 /* One piece of memory. */
 struct piece {
