@@ -395,7 +395,7 @@ TEST(an_ask_over_its_limit_by_a_guess_alone_waits_for_the_measurement)
 	expect_action(1 * ms, LEDGER_GRANT, b, 200);
 }
 
-TEST(what_a_former_daemons_guest_is_said_to_have_is_a_guess)
+TEST(the_residual_of_a_former_daemons_guest_is_a_guess)
 {
 	given(900, 900, 0);
 	expect_eq(ledger_adopt(l, a, 100, 0, 600), 0);

@@ -93,7 +93,7 @@ TEST(a_process_is_not_looked_at_while_a_look_at_it_waits)
 }
 
 /* Its number may be 0, which is no process's. */
-TEST(what_a_look_finds_that_has_waited_is_taken_for_nothing_else)
+TEST(a_late_answer_to_a_look_is_not_taken_for_the_next_ones)
 {
 	int fd;
 
