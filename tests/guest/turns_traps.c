@@ -17,7 +17,10 @@
  */
 #include <dlfcn.h>
 #include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/guest/turns_traps.h"
 
@@ -147,6 +150,43 @@ void traps_thread(void *(*work)(void *), pthread_t *ret_thread)
 {
 	if (pthread_create(ret_thread, NULL, work, NULL) != 0)
 		fail("no thread");
+}
+
+void traps_use_device(void)
+{
+	ok(g.cuCtxSetCurrent(g.device[0].context));
+}
+
+void traps_finish(void *(*helper)(void *))
+{
+	pthread_t thread;
+
+	traps_pause();
+	traps_thread(helper, &thread);
+	ok(g.cuCtxSynchronize());
+	pthread_join(thread, NULL);
+}
+
+void traps_start_other(const char *trap, int fd)
+{
+	char *arguments[] = {(char *)"turns_traps", (char *)trap, (char *)"1", NULL};
+	char number[16];
+	extern char **environ;
+	pid_t pid;
+
+	snprintf(number, sizeof(number), "%d", fd);
+	setenv("METE_TRAP_WORD", number, 1);
+	if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, arguments, environ) != 0)
+		fail("no other process");
+}
+
+void traps_share_word(int fd)
+{
+	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		fail("no shared memory");
+	g.word = memory;
 }
 
 static const struct trap {

@@ -109,6 +109,14 @@ void traps_open(struct traps_place *ret, int device, int priority);
 void traps_launch_at(const struct traps_place *place, CUfunction kernel, uint32_t value);
 void traps_pause(void); /* up to 5 ms */
 void traps_thread(void *(*work)(void *), pthread_t *ret_thread);
+void traps_use_device(void); /* the first, in this thread */
+/* Waits until a thread has done `helper`, which all that is on the device waits for. */
+void traps_finish(void *(*helper)(void *));
+
+/* Another process of the tenant, which runs that trap for ever and finds the memory of `fd` by
+ * METE_TRAP_WORD; and the word in that memory. */
+void traps_start_other(const char *trap, int fd);
+void traps_share_word(int fd);
 
 #define TRAP(name, devices) void trap_##name(void);
 #include "tests/guest/turns_traps.def"

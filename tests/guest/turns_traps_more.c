@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Further ways to wait for one's own threads and processes. In each, `helper` is what something on
  * the device waits for. */
-#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,27 +14,12 @@ static void wait_for_helper(void *nothing)
 		sched_yield();
 }
 
-static void use_device(void)
-{
-	ok(g.cuCtxSetCurrent(g.device[0].context));
-}
-
-static void finish(void *(*helper)(void *))
-{
-	pthread_t thread;
-
-	traps_pause();
-	traps_thread(helper, &thread);
-	ok(g.cuCtxSynchronize());
-	pthread_join(thread, NULL);
-}
-
 /* ---- a callback waits until another stream's work is done ----------------------------------- */
 
 static void *work_and_say(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	traps_launch(0, 1, g.device[0].spend, 100000);
 	ok(g.cuStreamSynchronize(g.device[0].stream[1]));
 	g.launched = g.round;
@@ -52,7 +36,7 @@ static void on_reached(CUstream stream, CUresult status, void *nothing)
 void trap_callback(void)
 {
 	ok(g.cuStreamAddCallback(g.device[0].stream[0], on_reached, NULL, 0));
-	finish(work_and_say);
+	traps_finish(work_and_say);
 }
 
 /* A host node of a graph, likewise. */
@@ -69,7 +53,7 @@ void trap_graph_host(void)
 		ok(g.cuGraphInstantiateWithFlags(&ready, graph, 0));
 	}
 	ok(g.cuGraphLaunch(ready, g.device[0].stream[0]));
-	finish(work_and_say);
+	traps_finish(work_and_say);
 }
 
 /* ---- a stream waits for what another stream writes ------------------------------------------- */
@@ -79,7 +63,7 @@ static void *write_in_stream(void *nothing)
 	CUstream stream = g.device[0].stream[1];
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	traps_launch(0, 1, g.device[0].spend, 100000);
 	ok(g.cuStreamWriteValue32_v2(stream, g.address, g.round, 0));
 	return NULL;
@@ -89,7 +73,7 @@ void trap_write_value(void)
 {
 	ok(g.cuStreamWaitValue32_v2(g.device[0].stream[0], g.address, g.round,
 				    CU_STREAM_WAIT_VALUE_GEQ));
-	finish(write_in_stream);
+	traps_finish(write_in_stream);
 }
 
 /* ---- a kernel polls a word until another thread has seen an event, or polled a stream -------- */
@@ -99,7 +83,7 @@ static void *see_event(void *nothing)
 	static CUevent event;
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	if (!event)
 		ok(g.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	traps_launch(0, 1, g.device[0].spend, 100000);
@@ -112,13 +96,13 @@ static void *see_event(void *nothing)
 void trap_event(void)
 {
 	traps_launch(0, 0, g.device[0].wait, g.round);
-	finish(see_event);
+	traps_finish(see_event);
 }
 
 static void *poll_stream(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	traps_launch(0, 1, g.device[0].spend, 100000);
 	while (g.cuStreamQuery(g.device[0].stream[1]) == CUDA_ERROR_NOT_READY)
 		sched_yield();
@@ -129,7 +113,7 @@ static void *poll_stream(void *nothing)
 void trap_query(void)
 {
 	traps_launch(0, 0, g.device[0].wait, g.round);
-	finish(poll_stream);
+	traps_finish(poll_stream);
 }
 
 /* ---- a host function waits until another thread has copied something to the host ------------- */
@@ -141,7 +125,7 @@ static void *copy_and_say(void *nothing)
 	uint32_t got[64];
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	ok(g.cuMemcpyDtoH_v2(got, copied, sizeof(got)));
 	g.launched = g.round;
 	return NULL;
@@ -154,7 +138,7 @@ void trap_copy(void)
 		ok(g.cuMemsetD8_v2(copied, 0, 4096));
 	}
 	ok(g.cuLaunchHostFunc(g.device[0].stream[0], wait_for_helper, NULL));
-	finish(copy_and_say);
+	traps_finish(copy_and_say);
 }
 
 /* ---- eight kernels wait for a thread that never calls the driver ----------------------------- */
@@ -184,36 +168,14 @@ void trap_mailbox(void)
 
 /* ---- a kernel waits for another process of the tenant ---------------------------------------- */
 
-/* An odd word asks the partner for the next even one. */
-static void share_word(int fd)
-{
-	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (memory == MAP_FAILED)
-		fail("no shared memory");
-	g.word = memory;
-}
-
-static void start_partner(int fd)
-{
-	char *arguments[] = {(char *)"turns_traps", (char *)"partner", (char *)"1", NULL};
-	char number[16];
-	extern char **environ;
-	pid_t pid;
-
-	snprintf(number, sizeof(number), "%d", fd);
-	setenv("METE_TRAP_WORD", number, 1);
-	if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, arguments, environ) != 0)
-		fail("no partner");
-}
-
+/* An odd word asks it for the next even one. */
 void trap_partner(void)
 {
 	const struct timespec pause = {0, 100000};
 	uint32_t seen;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	share_word(atoi(getenv("METE_TRAP_WORD")));
+	traps_share_word(atoi(getenv("METE_TRAP_WORD")));
 	for (;;) {
 		while (!((seen = atomic_load(g.word)) & 1))
 			clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
@@ -232,10 +194,10 @@ void trap_process(void)
 		fd = memfd_create("turns_traps", 0);
 		if (fd < 0 || ftruncate(fd, 4096) != 0)
 			fail("no shared memory");
-		share_word(fd);
+		traps_share_word(fd);
 		ok(g.cuMemHostRegister_v2(g.word, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
 		ok(g.cuMemHostGetDevicePointer_v2(&g.address, g.word, 0));
-		start_partner(fd);
+		traps_start_other("partner", fd);
 		begun = true;
 	}
 	traps_launch(0, 0, g.device[0].wait, 2 * g.round);

@@ -5,11 +5,6 @@
 
 #include "tests/guest/turns_traps.h"
 
-static void use_device(void)
-{
-	ok(g.cuCtxSetCurrent(g.device[0].context));
-}
-
 static CUevent new_event(void)
 {
 	CUevent made;
@@ -59,7 +54,7 @@ static void *allocate_there(void *nothing)
 	CUdeviceptr at;
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	ok(g.cuMemAllocAsync(&at, 4 << 20, stream));
 	traps_launch(0, 1, g.device[0].spend, 100000);
 	ok(g.cuMemFreeAsync(at, stream));
@@ -101,13 +96,13 @@ static void *make_and_destroy(void *nothing)
 	CUstream stream;
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	ok(g.cuMemAlloc_v2(&made, 8 << 20));
 	ok(g.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	ok(g.cuStreamDestroy_v2(stream));
 	ok(g.cuCtxCreate_v2(&context, 0, 0));
 	ok(g.cuCtxDestroy_v2(context));
-	use_device();
+	traps_use_device();
 	atomic_store(g.word, g.round);
 	return NULL;
 }
@@ -141,7 +136,7 @@ static void meet(int own)
 static void *meet_there(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	traps_pause();
 	meet(1);
 	return NULL;
@@ -172,7 +167,7 @@ static struct {
 static void *fetch(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	for (unsigned i = 0; i < BATCHES; i++) {
 		while (i >= PLACES && t.training < i - PLACES + 1)
 			sched_yield();
@@ -189,7 +184,7 @@ static void *validate(void *nothing)
 	uint32_t got[64];
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	for (int i = 0; i < 2; i++) {
 		traps_launch(0, 1, g.device[0].spend, 500000);
 		ok(g.cuStreamSynchronize(g.device[0].stream[1]));
@@ -239,7 +234,7 @@ void trap_training(void)
 static void on_timer(union sigval nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	traps_launch(0, 1, g.device[0].spend, 100000);
 	atomic_fetch_add(g.word, 1);
 }

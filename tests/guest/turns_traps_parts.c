@@ -13,11 +13,6 @@
 
 enum { RING = 4, TICKS = 3 };
 
-static void use_device(void)
-{
-	ok(g.cuCtxSetCurrent(g.device[0].context));
-}
-
 /* ---- four threads, each in its own default stream: the kernel of one waits for the one before --
  */
 
@@ -27,7 +22,7 @@ static void *turn_in_own_stream(void *place)
 	CUfunction kernels[] = {g.device[0].wait, g.device[0].set};
 	uint32_t values[] = {before, after};
 
-	use_device();
+	traps_use_device();
 	for (int i = 0; i < 2; i++) {
 		void *arguments[] = {&g.address, &values[i]};
 
@@ -111,7 +106,7 @@ static void *consume(void *nothing)
 	uint32_t got;
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	if (read(from_other, &got, sizeof(got)) != sizeof(got))
 		fail("nothing came back");
 	traps_launch(0, 1, g.device[0].spend, 100000);
@@ -139,28 +134,11 @@ void trap_pipes(void)
 /* ---- streams of two processes of a tenant wait for each other's values --------------------------
  */
 
-static void share_word(int fd)
+static void map_word(int fd)
 {
-	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (memory == MAP_FAILED)
-		fail("no shared memory");
-	g.word = memory;
-	ok(g.cuMemHostRegister_v2(memory, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
-	ok(g.cuMemHostGetDevicePointer_v2(&g.address, memory, 0));
-}
-
-static void start_mate(int fd)
-{
-	char *arguments[] = {(char *)"turns_traps", (char *)"mate", (char *)"1", NULL};
-	char number[16];
-	extern char **environ;
-	pid_t pid;
-
-	snprintf(number, sizeof(number), "%d", fd);
-	setenv("METE_TRAP_WORD", number, 1);
-	if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, arguments, environ) != 0)
-		fail("no mate");
+	traps_share_word(fd);
+	ok(g.cuMemHostRegister_v2((void *)g.word, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+	ok(g.cuMemHostGetDevicePointer_v2(&g.address, (void *)g.word, 0));
 }
 
 /* Writes an even number once the one before is there. */
@@ -181,7 +159,7 @@ void trap_mate(void)
 	if (!word)
 		fail("METE_TRAP_WORD is not set");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	share_word(atoi(word));
+	map_word(atoi(word));
 	for (uint32_t number = 2;; number += 2)
 		answer(number);
 }
@@ -196,8 +174,8 @@ void trap_mates(void)
 		fd = memfd_create("turns_traps", 0);
 		if (fd < 0 || ftruncate(fd, 4096) != 0)
 			fail("no shared memory");
-		share_word(fd);
-		start_mate(fd);
+		map_word(fd);
+		traps_start_other("mate", fd);
 		begun = true;
 	}
 	traps_launch(0, 0, g.device[0].spend, 100000);

@@ -6,11 +6,6 @@
 
 enum { HOPS = 8, LINKS = 4, PHASES = 4, GRID = 8 };
 
-static void use_device(void)
-{
-	ok(g.cuCtxSetCurrent(g.device[0].context));
-}
-
 static void rest(uint64_t ns)
 {
 	struct timespec pause;
@@ -26,24 +21,13 @@ static void work_in(int stream)
 	ok(g.cuStreamSynchronize(g.device[0].stream[stream]));
 }
 
-/* Waits until a thread has done `helper`, which all that is on the device waits for. */
-static void finish(void *(*helper)(void *))
-{
-	pthread_t thread;
-
-	traps_pause();
-	traps_thread(helper, &thread);
-	ok(g.cuCtxSynchronize());
-	pthread_join(thread, NULL);
-}
-
 /* ---- two streams hand a word to each other by batches of memory operations --------------------
  */
 
 static void *begin_batch(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	traps_launch(0, 0, g.device[0].spend, 100000);
 	atomic_store(g.word, g.round * (HOPS + 1));
 	return NULL;
@@ -64,7 +48,7 @@ void trap_batch(void)
 		ok(g.cuStreamBatchMemOp_v2(g.device[0].stream[i % STREAMS], 2, ops, 0));
 		traps_launch(0, (int)i % STREAMS, g.device[0].spend, 50000);
 	}
-	finish(begin_batch);
+	traps_finish(begin_batch);
 }
 
 /* ---- the blocks of a grid wait for each other, and then for the host, again and again ----------
@@ -89,7 +73,7 @@ static const char ptx[] =
 static void *let_phases_go(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	for (uint32_t i = 0; i < PHASES; i++) {
 		traps_pause();
 		work_in(1);
@@ -114,7 +98,7 @@ void trap_grid(void)
 	}
 	ok(g.cuLaunchCooperativeKernel(phases, GRID, 1, 1, 1, 1, 1, 0, g.device[0].stream[0],
 				       (void *[]){&arrived, &due, &g.address, &value, &n}));
-	finish(let_phases_go);
+	traps_finish(let_phases_go);
 }
 
 /* ---- events of one thread are polled in a second one and awaited in a third --------------------
@@ -128,7 +112,7 @@ static struct {
 static void *record_first(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	traps_launch(0, 1, g.device[0].spend, 100000);
 	ok(g.cuEventRecord(events.first, g.device[0].stream[1]));
 	events.recorded = g.round;
@@ -138,7 +122,7 @@ static void *record_first(void *nothing)
 static void *poll_first(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	while (events.recorded < g.round)
 		sched_yield();
 	while (g.cuEventQuery(events.first) == CUDA_ERROR_NOT_READY)
@@ -154,7 +138,7 @@ static void *await_second(void *nothing)
 	pthread_t recorder, poller;
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	traps_thread(poll_first, &poller);
 	traps_thread(record_first, &recorder);
 	while (events.seen < g.round)
@@ -173,7 +157,7 @@ void trap_events(void)
 		ok(g.cuEventCreate(&events.second, CU_EVENT_DISABLE_TIMING));
 	}
 	traps_launch(0, 0, g.device[0].wait, g.round);
-	finish(await_second);
+	traps_finish(await_second);
 }
 
 /* ---- host functions, each of which waits until a thread has allocated and freed -----------------
@@ -188,7 +172,7 @@ static void *allocate_for_each(void *nothing)
 	void *host;
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	for (int i = 0; i < LINKS; i++) {
 		while (asked == given)
 			sched_yield();
@@ -219,7 +203,7 @@ void trap_chain(void)
 		traps_launch(0, 0, g.device[0].spend, 50000);
 		ok(g.cuLaunchHostFunc(g.device[0].stream[0], ask_for_memory, NULL));
 	}
-	finish(allocate_for_each);
+	traps_finish(allocate_for_each);
 }
 
 /* ---- a graph with memory of its own, whose host node waits for a thread -------------------------
@@ -228,7 +212,7 @@ void trap_chain(void)
 static void *work_and_say(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	work_in(1);
 	g.launched = g.round;
 	return NULL;
@@ -269,7 +253,7 @@ void trap_graph_memory(void)
 		ready = with_memory();
 	ok(g.cuGraphLaunch(ready, g.device[0].stream[0]));
 	traps_launch(0, 0, g.device[0].spend, 100000);
-	finish(work_and_say);
+	traps_finish(work_and_say);
 }
 
 /* ---- callbacks, each of which has another thread launch the next one ----------------------------
@@ -289,7 +273,7 @@ static void on_done(CUstream stream, CUresult status, void *nothing)
 static void *launch_for_each(void *nothing)
 {
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	for (int i = 0; i < LINKS; i++) {
 		while (!wanted)
 			sched_yield();
@@ -322,7 +306,7 @@ static void *copy_then_write(void *nothing)
 	static char bytes[1 << 16];
 
 	(void)nothing;
-	use_device();
+	traps_use_device();
 	if (!at)
 		ok(g.cuMemAlloc_v2(&at, sizeof(bytes)));
 	ok(g.cuMemcpyHtoD_v2(at, bytes, sizeof(bytes)));
@@ -334,7 +318,7 @@ static void *copy_then_write(void *nothing)
 void trap_copies(void)
 {
 	traps_launch(0, 0, g.device[0].wait, g.round);
-	finish(copy_then_write);
+	traps_finish(copy_then_write);
 }
 
 /* ---- host functions that take longer than the kernels between them ------------------------------
@@ -371,7 +355,7 @@ void trap_outside(void)
 	ok(g.cuStreamWaitValue32_v2(g.device[0].stream[0], g.address, g.round,
 				    CU_STREAM_WAIT_VALUE_GEQ));
 	traps_launch(0, 0, g.device[0].spend, 500000);
-	finish(hear_from_outside);
+	traps_finish(hear_from_outside);
 }
 
 /* ---- one that works for 10 ms and sleeps for 90 -------------------------------------------------
