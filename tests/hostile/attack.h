@@ -41,6 +41,9 @@ void take_and_free(void);
 /* Runs it in so many threads, each in the context, and waits for all. */
 void in_threads(unsigned threads, void (*work)(void));
 
+/* Calls work(thread) for each but the first of that process's threads. */
+void attack_each_thread(pid_t pid, void (*work)(pid_t thread));
+
 /* Until so much time has passed: while (until(&t, 300)) ... with t 0 at first. */
 bool until(uint64_t *start_ms, uint64_t ms);
 

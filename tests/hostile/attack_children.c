@@ -101,20 +101,28 @@ void attack_old_gate(void)
 
 /* ---- a program in the place of another ------------------------------------------------------- */
 
-/* Each of its programs has its code and its stack where the former one had them. */
-void attack_execs_alike(void)
+/* This program again and again, which takes memory each time, and does `before` what follows. */
+static void exec_again(const char *name, int usual, void (*before)(void))
 {
 	const char *left = getenv("HOSTILE_LEFT");
-	int rounds = left ? (int)strtol(left, NULL, 10) : 2 * ROUNDS;
+	int rounds = left ? (int)strtol(left, NULL, 10) : usual;
 	char text[16];
 
-	personality(ADDR_NO_RANDOMIZE);
 	start_and_take();
 	if (rounds == 0)
 		return;
+	if (before)
+		before();
 	snprintf(text, sizeof(text), "%d", rounds - 1);
 	setenv("HOSTILE_LEFT", text, 1);
-	become("execs_alike");
+	become(name);
+}
+
+/* Each of its programs has its code and its stack where the former one had them. */
+void attack_execs_alike(void)
+{
+	personality(ADDR_NO_RANDOMIZE);
+	exec_again("execs_alike", 2 * ROUNDS, NULL);
 }
 
 static int stay(void *nothing)
@@ -135,17 +143,7 @@ static void leave_memory(void)
 
 void attack_execs_behind(void)
 {
-	const char *left = getenv("HOSTILE_LEFT");
-	int rounds = left ? (int)strtol(left, NULL, 10) : ROUNDS;
-	char text[16];
-
-	start_and_take();
-	if (rounds == 0)
-		return;
-	leave_memory();
-	snprintf(text, sizeof(text), "%d", rounds - 1);
-	setenv("HOSTILE_LEFT", text, 1);
-	become("execs_behind");
+	exec_again("execs_behind", ROUNDS, leave_memory);
 }
 
 /* Much is mapped, so that the end of this memory takes long. */
@@ -162,17 +160,7 @@ static void map_much(void)
 
 void attack_execs_of_much(void)
 {
-	const char *left = getenv("HOSTILE_LEFT");
-	int rounds = left ? (int)strtol(left, NULL, 10) : ROUNDS;
-	char text[16];
-
-	start_and_take();
-	if (rounds == 0)
-		return;
-	map_much();
-	snprintf(text, sizeof(text), "%d", rounds - 1);
-	setenv("HOSTILE_LEFT", text, 1);
-	become("execs_of_much");
+	exec_again("execs_of_much", ROUNDS, map_much);
 }
 
 /* They say hello and end at once, while they are being looked at. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What surrounds the guest in its process: stacks, signals, threads, descriptors. */
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -118,25 +117,6 @@ void attack_threads_many(void)
 
 /* ---- the library's own threads --------------------------------------------------------------- */
 
-/* Calls work(thread) for each but the first of that process's threads. */
-static void each_thread(pid_t pid, void (*work)(pid_t thread))
-{
-	char path[40];
-	const struct dirent *each;
-	DIR *folder;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = opendir(path);
-	while (folder && (each = readdir(folder)) != NULL) {
-		pid_t thread = (pid_t)strtol(each->d_name, NULL, 10);
-
-		if (thread && thread != pid)
-			work(thread);
-	}
-	if (folder)
-		closedir(folder);
-}
-
 static bool stop(pid_t thread)
 {
 	return ptrace(PTRACE_SEIZE, thread, NULL, NULL) == 0 &&
@@ -189,7 +169,7 @@ static void by_a_child(void (*work)(pid_t thread))
 	pid = fork();
 	if (pid == 0) {
 		alarm(2); /* a thread that sleeps in a call steps when that is over */
-		each_thread(maker, work);
+		attack_each_thread(maker, work);
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
@@ -239,7 +219,7 @@ void attack_both_idle(void)
 
 	g.cuMemAlloc_v2(&address, 200 * MIB);
 	yield_always(getpid());
-	each_thread(getpid(), yield_always);
+	attack_each_thread(getpid(), yield_always);
 	in_threads(3, take_and_free);
 	take_everything();
 }

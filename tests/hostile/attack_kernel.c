@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Acts of a process on itself or on its own that the kernel allows: a thread that ends or stands
  * still in the middle of a call, a clock and numbers of its own, system calls that are refused. */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -273,23 +272,10 @@ void attack_own_name(void)
 
 /* ---- one that stands still ------------------------------------------------------------------- */
 
-/* Of its maker's threads, all but the first: the library's own among them. */
-static void trace_threads(pid_t pid)
+static void hold(pid_t thread)
 {
-	char path[40];
-	const struct dirent *each;
-	DIR *folder;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = opendir(path);
-	while (folder && (each = readdir(folder)) != NULL) {
-		pid_t thread = (pid_t)strtol(each->d_name, NULL, 10);
-
-		if (thread && thread != pid && ptrace(PTRACE_SEIZE, thread, NULL, NULL) == 0)
-			ptrace(PTRACE_INTERRUPT, thread, NULL, NULL);
-	}
-	if (folder)
-		closedir(folder);
+	if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) == 0)
+		ptrace(PTRACE_INTERRUPT, thread, NULL, NULL);
 }
 
 /* Only the library's own thread stands still, held by a child, while all others go on. */
@@ -302,7 +288,7 @@ void attack_both_thread_stopped(void)
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	if (fork() == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		trace_threads(maker);
+		attack_each_thread(maker, hold);
 		usleep(2 * WHILE_MS * 1000);
 		_exit(0); /* they go on */
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The beginning of all attacks and of their neighbour, and their shared parts. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
@@ -91,6 +92,24 @@ static void *thread_main(void *work)
 	enter();
 	run();
 	return NULL;
+}
+
+void attack_each_thread(pid_t pid, void (*work)(pid_t thread))
+{
+	char path[40];
+	const struct dirent *each;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = opendir(path);
+	while (folder && (each = readdir(folder)) != NULL) {
+		pid_t thread = (pid_t)strtol(each->d_name, NULL, 10);
+
+		if (thread && thread != pid)
+			work(thread);
+	}
+	if (folder)
+		closedir(folder);
 }
 
 void in_threads(unsigned threads, void (*work)(void))
