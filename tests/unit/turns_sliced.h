@@ -88,23 +88,31 @@ static inline bool stands_early(const struct program *p)
 	return !p->open && (p->kind == AHEAD || p->kind == LEANS);
 }
 
+static inline bool stands_at_gate(struct program *p)
+{
+	if (!p->open && !p->stands)
+		turns_wants(p->at, m.now);
+	p->stands = !p->open;
+	return p->stands;
+}
+
+static inline void submitted(struct program *p)
+{
+	if (!p->busy && !m.bare)
+		turns_wants(p->at, m.now);
+	p->busy = true;
+}
+
 /* Its first call launches, and each one is a copy that it waits for. */
 static inline void feed(struct program *p)
 {
 	if (p->fed || p->free_at > m.now)
 		return;
-	if (!p->open) {
-		if (!p->stands)
-			turns_wants(p->at, m.now);
-		p->stands = true;
+	if (stands_at_gate(p))
 		return;
-	}
-	p->stands = false;
 	p->queued = 1;
 	p->fed = true;
-	if (!p->busy && !m.bare)
-		turns_wants(p->at, m.now);
-	p->busy = true;
+	submitted(p);
 }
 
 static inline void launch(struct program *p)
@@ -115,17 +123,10 @@ static inline void launch(struct program *p)
 	}
 	if (p->free_at > m.now || (p->queued == p->ahead && !stands_early(p)))
 		return;
-	if (!p->open) {
-		if (!p->stands)
-			turns_wants(p->at, m.now);
-		p->stands = true;
+	if (stands_at_gate(p))
 		return;
-	}
-	p->stands = false;
 	p->queued++;
-	if (!p->busy && !m.bare)
-		turns_wants(p->at, m.now);
-	p->busy = true;
+	submitted(p);
 	if (p->kind == MEETS && p->ahead == 1)
 		p->free_at = UINT64_MAX; /* until its kernel has ended */
 }
