@@ -159,13 +159,35 @@ static int awaits_look(const struct ledger *l, const struct ask *ask)
 	return l->looks - ask->looks < LEDGER_LOOKS;
 }
 
-/* Would it be granted if nothing of what is only guessed were there? `used` of `limit` is what is
- * in its way, `guessed` the part of it that may be. */
-static int awaits_measure(const struct ask *ask, uint64_t limit, uint64_t used, uint64_t guessed,
+/* What is in an ask's way: `used` of `limit`, of which `guessed` may be less once it is measured.
+ */
+struct way {
+	uint64_t limit, used, guessed;
+	int unsettled;
+};
+
+/* Would it perhaps be granted once what is in its way has been measured? */
+static int awaits_measure(const struct ledger *l, const struct ask *ask, const struct way *way,
 			  uint64_t now_ns)
 {
-	return guessed && now_ns < ask->guess_until &&
-	       ask->request.bytes <= left_of(limit, left_of(used, guessed));
+	if (way->unsettled && awaits_look(l, ask))
+		return 1;
+	return way->guessed && now_ns < ask->guess_until &&
+	       ask->request.bytes <= left_of(way->limit, left_of(way->used, way->guessed));
+}
+
+static int is_in_time(const struct ask *ask, uint64_t now_ns)
+{
+	return ask->deadline && now_ns < ask->deadline;
+}
+
+/* Others are in its way, too: beside `own` of its account alone it may have room. */
+static int awaits_others(const struct ledger *l, const struct ask *ask, const struct way *way,
+			 uint64_t own, uint64_t now_ns)
+{
+	if (is_in_time(ask, now_ns) && ask->request.bytes <= left_of(way->limit, own))
+		return 1;
+	return (is_in_time(ask, now_ns) || !ask->deadline) && awaits_measure(l, ask, way, now_ns);
 }
 
 /* Decides about an ask that cannot be granted. */
@@ -180,6 +202,7 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 				struct ledger_action *ret)
 {
 	struct ledger_account *a = ask->holder->account;
+	struct way way = {a->limit, charged_all(a), a->sum.guessed, a->unsettled};
 	uint64_t bytes = ask->request.bytes;
 
 	if (!seen_for(ask, &a->refreshed)) {
@@ -197,8 +220,7 @@ static enum outcome lacks_limit(struct ledger *l, struct ask *ask, uint64_t now_
 		if (a->pending)
 			return STAYS;
 	}
-	if ((a->unsettled && awaits_look(l, ask)) ||
-	    awaits_measure(ask, a->limit, charged_all(a), a->sum.guessed, now_ns))
+	if (awaits_measure(l, ask, &way, now_ns))
 		return STAYS;
 	if (!seen_now(l, &a->refreshed, now_ns)) {
 		refresh(l, &a->refreshed, a, a->device, now_ns, ret);
@@ -238,7 +260,7 @@ static enum outcome lacks_part(struct ledger *l, struct ask *ask, struct ledger_
 {
 	struct ledger_account *a = ask->holder->account;
 	struct ledger_device *d = a->device;
-	int in_time = ask->deadline && now_ns < ask->deadline;
+	struct way way = {part->limit, charged_all(part), d->sum.guessed, d->unsettled};
 	struct ledger_holder *h;
 
 	if (!seen_for(ask, &d->refreshed)) {
@@ -250,17 +272,14 @@ static enum outcome lacks_part(struct ledger *l, struct ask *ask, struct ledger_
 		recall(l, h, charged_all(part) + ask->request.bytes - part->limit, now_ns, ret);
 		return ACTS;
 	}
-	if (recalls_within(d, part) ||
-	    (in_time && ask->request.bytes <= left_of(part->limit, charged(&a->sum))) ||
-	    ((in_time || !ask->deadline) &&
-	     ((d->unsettled && awaits_look(l, ask)) ||
-	      awaits_measure(ask, part->limit, charged_all(part), d->sum.guessed, now_ns))))
+	if (recalls_within(d, part) || awaits_others(l, ask, &way, charged(&a->sum), now_ns))
 		return STAYS;
 	if (!seen_now(l, &d->refreshed, now_ns)) {
 		refresh(l, &d->refreshed, NULL, d, now_ns, ret);
 		return ACTS;
 	}
-	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_PART, ret);
+	refuse(l, ask, ask->deadline && !is_in_time(ask, now_ns) ? LEDGER_DEADLINE : LEDGER_PART,
+	       ret);
 	return DONE;
 }
 
@@ -296,16 +315,13 @@ static enum outcome lacks_room(struct ledger *l, struct ask *ask, uint64_t now_n
 {
 	struct ledger_account *a = ask->holder->account;
 	struct ledger_device *d = a->device;
+	struct way way = {d->room_for_all, d->booked + d->outside, d->sum.guessed, d->unsettled};
 	uint64_t own = left_of(a->booked, credit(&a->sum));
-	int in_time = ask->deadline && now_ns < ask->deadline, pending;
+	int pending;
 
 	if (recall_room(l, ask, now_ns, &pending, ret))
 		return ACTS;
-	if (pending || (in_time && ask->request.bytes <= left_of(d->room_for_all, own)) ||
-	    ((in_time || !ask->deadline) &&
-	     ((d->unsettled && awaits_look(l, ask)) ||
-	      awaits_measure(ask, d->room_for_all, d->booked + d->outside, d->sum.guessed,
-			     now_ns)))) {
+	if (pending || awaits_others(l, ask, &way, own, now_ns)) {
 		*blocked |= ask->deadline != 0;
 		return STAYS;
 	}
@@ -313,7 +329,8 @@ static enum outcome lacks_room(struct ledger *l, struct ask *ask, uint64_t now_n
 		refresh(l, &d->refreshed, NULL, d, now_ns, ret);
 		return ACTS;
 	}
-	refuse(l, ask, ask->deadline && !in_time ? LEDGER_DEADLINE : LEDGER_FULL, ret);
+	refuse(l, ask, ask->deadline && !is_in_time(ask, now_ns) ? LEDGER_DEADLINE : LEDGER_FULL,
+	       ret);
 	return DONE;
 }
 
