@@ -34,6 +34,7 @@ struct device {
 	struct residency residency;
 	uint32_t members;	  /* of `residency` */
 	bool relisten;		  /* which guests must report idleness may have changed */
+	bool expecting;		  /* guests of a former daemon have yet to state what they hold */
 	uint64_t passed_bytes;	  /* granted by `residency`, but not by the ledger yet */
 	uint64_t uncleared_bytes; /* of its part of the store: being cleared */
 	uint64_t kept_bytes;	  /* likewise: not given back although it was to be */

@@ -24,11 +24,6 @@
 #include "node/time/schedule_now.h"
 #include "node/upcalls.h"
 
-static struct device *device_of(const struct tenant_device *at)
-{
-	return &at->tenant->daemon->device[at->index];
-}
-
 /* ---- the machines ---------------------------------------------------------------------------- */
 
 /* Something waits, and perhaps no event will end that. */
@@ -162,7 +157,7 @@ uint64_t move_above(const struct daemon *d, uint32_t index)
 	return bytes;
 }
 
-static bool show_capacity(struct daemon *d, uint32_t index, uint64_t now)
+bool move_show_capacity(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct residency *r = &d->device[index].residency;
 	uint64_t capacity = move_capacity(d, index);
@@ -268,7 +263,7 @@ static void tell_cleared(struct daemon *d, uint32_t index, uint64_t now)
 }
 
 /* A guest from before this daemon has not stated what it holds. The ledger keeps room for that, and
- * nothing is moved according to figures that lack it. */
+ * nothing is moved, and no ask judged, according to figures that lack it. */
 static bool is_expecting(const struct daemon *d, uint32_t index)
 {
 	if (!d->restore.waiting)
@@ -281,6 +276,19 @@ static bool is_expecting(const struct daemon *d, uint32_t index)
 	return false;
 }
 
+/* The last of them has stated it, or is not waited for any more: asks that waited are judged. */
+static void see_expected(struct daemon *d, uint32_t index)
+{
+	struct device *device = &d->device[index];
+	const bool before = device->expecting;
+
+	device->expecting = is_expecting(d, index);
+	if (!before || device->expecting)
+		return;
+	list_for_each(link, &device->tenants)
+		move_due(list_entry(link, struct tenant_device, link));
+}
+
 static bool step(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct device *device = &d->device[index];
@@ -289,12 +297,13 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 
 	if (device->relisten)
 		listen_anew(device, now);
-	if ((!device->members && !device->plain_bytes) || is_expecting(d, index))
+	see_expected(d, index);
+	if ((!device->members && !device->plain_bytes) || device->expecting)
 		return false;
 	tell_cleared(d, index, now);
 	residency_budget(&device->residency, move_budget(d, index), now);
 	residency_above(&device->residency, move_above(d, index));
-	done = show_capacity(d, index, now);
+	done = move_show_capacity(d, index, now);
 	if (done)
 		move_recall_if_short(d, index);
 	while (residency_next(&device->residency, now, &action)) {
@@ -352,7 +361,7 @@ uint64_t move_deadline(const struct daemon *d)
 
 static void join(struct tenant_device *at, uint64_t now)
 {
-	struct device *device = device_of(at);
+	struct device *device = move_device(at);
 	const struct daemon *d = at->tenant->daemon;
 
 	/* While the device had no members, the machine was told of no change. */
@@ -373,7 +382,7 @@ void move_sit(struct tenant_device *at, uint64_t now)
 {
 	if (at->tenant->share.swap && at->tenant->daemon->move.stores.budget_bytes)
 		join(at, now);
-	device_of(at)->relisten = true;
+	move_device(at)->relisten = true;
 }
 
 void move_takes_part(struct tenant_device *at, uint64_t now)
@@ -385,7 +394,7 @@ void move_takes_part(struct tenant_device *at, uint64_t now)
 
 void move_stand_up(struct tenant_device *at, uint64_t now)
 {
-	struct device *device = device_of(at);
+	struct device *device = move_device(at);
 
 	device->relisten = true;
 	if (!at->joined)
@@ -412,7 +421,7 @@ void move_set(struct tenant *t)
 			move_sit(at, now);
 		else
 			residency_park(&at->member, t->share.park_ns, now);
-		device_of(at)->relisten = true;
+		move_device(at)->relisten = true;
 	}
 }
 

@@ -31,9 +31,14 @@ static inline struct tenant_device *of_tenant(const struct guest_device *at)
 	return &at->guest->tenant->device[index_of(at)];
 }
 
+static inline struct device *move_device(const struct tenant_device *at)
+{
+	return &at->tenant->daemon->device[at->index];
+}
+
 static inline struct device *device_under(const struct guest_device *at)
 {
-	return &at->guest->tenant->daemon->device[of_tenant(at)->index];
+	return move_device(of_tenant(at));
 }
 
 static inline struct move_part *part_under(const struct guest_device *at)
@@ -60,6 +65,8 @@ bool move_listens(const struct tenant_device *at);
 /* The room for movable memory: the device without the unmovable memory, and without the room that
  * is being made. The machine is told at its next step. */
 uint64_t move_capacity(const struct daemon *d, uint32_t index);
+/* Tells it at once. False: it knew that. */
+bool move_show_capacity(struct daemon *d, uint32_t index, uint64_t now);
 /* The bytes that this room lacks by unmovable memory of classes above batch. */
 uint64_t move_above(const struct daemon *d, uint32_t index);
 /* The bytes of its part of the store that a guest does not need. */

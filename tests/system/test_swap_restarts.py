@@ -72,6 +72,31 @@ print("right", flush=True)
 """
 
 
+HOLDER = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, at = ctypes.c_void_p(), ctypes.c_uint64()
+took = lambda mib: cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(int(mib) << 20))
+cuda.cuInit(0) or cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+print(took(sys.argv[1]), flush=True)
+for line in sys.stdin:
+    print(took(line), flush=True)
+"""
+
+
+class Holder(swap.Program):
+    """Takes so many MiB, and those of each line; says the driver's answers."""
+
+    def __init__(self, node, name, mib):
+        self.node, self.name = node, name
+        self.process = subprocess.Popen([BUILD + "/cli/mete", "run", "--quiet", "--memory", "96M", "--swap", "auto", "-n", name, "--", sys.executable, "-c", HOLDER, str(mib)],
+                                        env=node.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
+        self.hears("0")
+
+    def takes(self, mib):
+        self.process.stdin.write(f"{mib}\n")
+
+
 class Restless(swap.Program):
     def __init__(self, node, name):
         self.node, self.name, self.said = node, name, tempfile.TemporaryFile("w+")
@@ -96,6 +121,22 @@ def is_refused_to_nobody(count):
             program.ends_well()
         node.is_clean()
         assert not re.search("tenant.(stuck|killed)|guest.overstated", node.log()), node.log()
+
+
+def test_an_ask_waits_until_all_have_stated_what_they_hold():
+    """Until then the room for what moves is not known: it would be reckoned without the contexts, and the ask refused."""
+    with Node("--grace", f"{PATIENCE}s", memory=DEVICE) as node:
+        large, asker, late = Holder(node, "large", 78), Holder(node, "asker", 30), Holder(node, "late", 2)
+        os.kill(late.pid(), signal.SIGSTOP)
+        node.restart()
+        until(lambda: all((row := node.row(name)) and row["processes"] and not row["expected"] for name in ("large", "asker")))
+        asker.takes(48)
+        until(lambda: node.row("asker")["waiting"] or select.select([asker.process.stdout], [], [], 0)[0])
+        os.kill(late.pid(), signal.SIGCONT)
+        asker.hears("0")
+        for program in large, asker, late:
+            program.process.communicate(timeout=PATIENCE)
+        node.is_clean()
 
 
 def test_memory_that_fitted_before_a_restart_is_not_refused_after_it():
