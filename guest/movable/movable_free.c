@@ -79,6 +79,20 @@ static void count_out(const struct movable_area *area)
 	movable_show();
 }
 
+/* What was to leave may be unused credit now, which does not move. The daemon waits for it, and
+ * looks at the own page when it hears anything: then it recalls that. */
+static void tell_of_credit(void)
+{
+	bool due;
+
+	futex_lock_take(&movable_.lock);
+	due = movable_.done.left < movable_.order.leave;
+	movable_.report_due |= due;
+	futex_lock_give(&movable_.lock);
+	if (due)
+		movable_kick();
+}
+
 /* The area has left the table. The mover gives its segments back. */
 void movable_dissolve(struct movable_area *area)
 {
@@ -110,6 +124,8 @@ void movable_dissolve(struct movable_area *area)
 		credit_give(movable_.device, here);
 	if (lent)
 		credit_outgoing(movable_.device, -(int64_t)bytes);
+	if (here)
+		tell_of_credit();
 }
 
 CUresult movable_free_at(uint64_t address)
@@ -126,7 +142,9 @@ CUresult movable_free_at(uint64_t address)
 		ended = area;
 	}
 	futex_lock_give(&movable_.lock);
-	if (ended && !movable_stock_keep(ended))
+	if (ended && movable_stock_keep(ended))
+		tell_of_credit();
+	else if (ended)
 		movable_dissolve(ended);
 	return area ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -63,15 +63,31 @@ static void stop(struct guest_device *at)
 	m->stopping = m->telling = true;
 }
 
-/* Unused credit cannot move out: recall it. */
+/* Unused credit cannot move out: recall it. What has left by the page, and not yet by a report, is
+ * no credit. */
 static void recall(struct guest_device *at)
 {
 	const struct guest *g = at->guest;
-	uint64_t resident =
-		__atomic_load_n(&g->own->movable[at - g->device].resident_bytes, __ATOMIC_RELAXED);
+	const struct wire_own_movable *own = &g->own->movable[at - g->device];
+	const struct move_guest *m = &at->move;
+	uint64_t here = __atomic_load_n(&own->resident_bytes, __ATOMIC_RELAXED);
+	uint64_t all = here + __atomic_load_n(&own->out_bytes, __ATOMIC_RELAXED);
+	uint64_t bytes = least(beyond(m->here, here), beyond(m->here + m->out, all));
 
-	if (resident < at->move.here)
-		move_recall(at, at->move.here - resident);
+	if (bytes > m->recalled_bytes)
+		move_recall(at, bytes);
+}
+
+/* Of what was to leave something may have been freed since. */
+static void recall_freed(const struct tenant_device *of, uint32_t device)
+{
+	list_for_each(link, (struct list *)&of->tenant->guests)
+	{
+		struct guest_device *at = of_guest(link, device);
+
+		if (move_open_order(&at->move))
+			recall(at);
+	}
 }
 
 /* ---- splitting ------------------------------------------------------------------------------- */
@@ -282,6 +298,7 @@ static void check(struct tenant_device *of, uint64_t now)
 			stop_all(of, device);
 		told = sum_up(of, device);
 		give(of, device, &told, now);
+		recall_freed(of, device);
 	}
 	prepare(of, device);
 	tenant_gate_open_late(of->tenant, device);

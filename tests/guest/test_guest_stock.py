@@ -41,8 +41,8 @@ class Load(SimLoad):
 
 
 class Node(SimNode):
-    def __init__(self):
-        super().__init__(METE_SIM_MEMORY=f"{DEVICE >> 20}M", METE_SIM_CONTEXT_MEMORY="4M")
+    def __init__(self, **settings):
+        super().__init__(METE_SIM_MEMORY=f"{DEVICE >> 20}M", METE_SIM_CONTEXT_MEMORY="4M", **settings)
 
     def load(self, memory="100%", swap="auto"):
         return Load(self, self.admin.tenant(memory, swap=swap))
@@ -143,6 +143,22 @@ def test_a_suspended_tenant_has_nothing_in_stock():
         until(lambda: load.used() <= ITSELF + 2 * MIB, load.used)
         node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", suspends=0)
         assert load.ask("check", 1, 7) == "same"
+        load.end()
+
+
+def test_memory_freed_while_it_was_to_leave_is_not_waited_for():
+    """It is credit then, or stock, which no order moves: a tenant that is told to leave would be called stuck."""
+    with Node(METE_SIM_LINK_RATE="16k") as node:  # 16 MiB/s
+        load = node.load()
+        sizes = [size * MIB for size in (48, 20, 16, 16, 16)]
+        for i, size in enumerate(sizes):
+            assert load.take(i, size) == "0"
+        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", suspends=1)
+        until(lambda: node.row_of(load).out, lambda: node.row_of(load))  # the others follow; the first two have the lowest addresses, and are last
+        for i in range(2):
+            load.free(i)
+        until(lambda: (row := node.row_of(load)).out == sum(sizes[2:]) and not row.movable and not row.credit, lambda: node.row_of(load))
+        assert "tenant.stuck" not in node.meted.log(), node.meted.log()
         load.end()
 
 
