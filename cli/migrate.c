@@ -54,7 +54,7 @@ static bool is_known(const char *name)
 	static const char *const names[] = {
 #define KEY(path, variable, form, normally, without) variable,
 #define ALSO(variable, path)			     variable,
-#define VARIABLE(name, without)			     name,
+#define VARIABLE(name, form, without)		     name,
 #include "plugin/config/config_nvidia.def"
 	};
 

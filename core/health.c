@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/health.h"
 
+#include <string.h>
+
 enum { FALLEN_OFF = 79 }; /* the Xid of a GPU that is gone */
 
 static const uint64_t second_ns = 1000000000;
@@ -93,10 +95,9 @@ bool health_xids_add(struct health_xids *xids, const char *list, bool counts)
 	bool good = true;
 
 	while (*list) {
-		size_t length = 0;
+		/* A block of a file ends with a newline. */
+		size_t length = strcspn(list, ", \t\r\n");
 
-		while (list[length] && list[length] != ',' && list[length] != ' ')
-			length++;
 		if (length)
 			good &= add_word(xids, list, length, counts);
 		list += length;
