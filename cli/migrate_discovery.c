@@ -12,7 +12,8 @@
 
 enum { KEYS_BYTES = 300, WORD_BYTES = 64 };
 
-/* key: below flags.gfd, where meted follows it; NULL: nowhere. usual: the value that changes nothing. */
+/* key: below flags.gfd, where meted follows it; NULL: nowhere. usual: the value that changes
+ * nothing. */
 static const struct row {
 	const char *variable, *option, *key, *usual;
 	bool turned; /* an option without a value turns it on */
@@ -82,9 +83,8 @@ static void take_strategy(struct reading *r, const char *as, const char *value)
 
 static void say_unknown(struct reading *r, const char *as)
 {
-	migrate_say(r->said,
-		    "not carried over from the DaemonSet %s: %s, which mete does not know", r->name,
-		    as);
+	migrate_say(r->said, "not carried over from the DaemonSet %s: %s, which mete does not know",
+		    r->name, as);
 }
 
 /* By the variable's name, or the option's. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/health.h"
 
-#include <string.h>
-
 enum { FALLEN_OFF = 79 }; /* the Xid of a GPU that is gone */
 
 static const uint64_t second_ns = 1000000000;
@@ -90,14 +88,21 @@ static bool add_word(struct health_xids *xids, const char *word, size_t length, 
 	return number >= 0;
 }
 
+/* A block of a file ends with a newline. */
+static bool is_between(char c)
+{
+	return c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 bool health_xids_add(struct health_xids *xids, const char *list, bool counts)
 {
 	bool good = true;
 
 	while (*list) {
-		/* A block of a file ends with a newline. */
-		size_t length = strcspn(list, ", \t\r\n");
+		size_t length = 0;
 
+		while (list[length] && !is_between(list[length]))
+			length++;
 		if (length)
 			good &= add_word(xids, list, length, counts);
 		list += length;

@@ -19,10 +19,8 @@ void nvml_add_unparted(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_ind
 		nvml->unparted_gpu_later[i] = nvml->devices[--nvml->read];
 		return;
 	}
-	nvml->unparted_gpu_later[i] = (struct nvml_device){.minor = -1,
-							   .gpu_index = gpu_index,
-							   .gpu_instance = -1,
-							   .compute_instance = -1};
+	nvml->unparted_gpu_later[i] = (struct nvml_device){
+		.minor = -1, .gpu_index = gpu_index, .gpu_instance = -1, .compute_instance = -1};
 }
 
 void nvml_accept_unparted(struct nvml *nvml)

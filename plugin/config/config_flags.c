@@ -56,8 +56,8 @@ static int find(const char *word, size_t length)
 	return -1;
 }
 
-/* The first row of those that stand for the same: options of both set its variable, because a second
- * variable of a key would not go before the first one in the environment. */
+/* The first row of those that stand for the same: options of both set its variable, because a
+ * second variable of a key would not go before the first one in the environment. */
 static size_t first_of(size_t row)
 {
 	size_t i = 0;

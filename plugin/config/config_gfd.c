@@ -72,8 +72,8 @@ static int check_interval(struct config_read *read)
 	int r = config_setting(read, path, &value);
 
 	if (r < 0 || !value ||
-	    (value->kind == DOCUMENT_TEXT && (is_number(value) || is_time(value->text) ||
-					      strcmp(value->text, "infinite") == 0)))
+	    (value->kind == DOCUMENT_TEXT &&
+	     (is_number(value) || is_time(value->text) || strcmp(value->text, "infinite") == 0)))
 		return r;
 	return config_refuse_setting(read, value, path, "a time as 60s or 1m30s, or infinite");
 }

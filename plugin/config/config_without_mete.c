@@ -258,8 +258,8 @@ static int take_hooks(struct config_read *read)
 	while (list && *list) {
 		size_t length = strcspn(list, ", ");
 
-		read->config->as_nvidia.hookless |= is_this(list, length, "update-ldcache") ||
-						    is_this(list, length, "all");
+		read->config->as_nvidia.hookless |=
+			is_this(list, length, "update-ldcache") || is_this(list, length, "all");
 		list += length + (list[length] != '\0');
 	}
 	return 0;

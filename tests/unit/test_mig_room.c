@@ -140,7 +140,8 @@ TEST(all_offered_places_have_room_at_random)
 	}
 }
 
-/* ---- histories on each model ------------------------------------------------------------------ */
+/* ---- histories on each model ------------------------------------------------------------------
+ */
 
 static const struct {
 	const char *model, *name;

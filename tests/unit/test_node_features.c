@@ -69,10 +69,20 @@ static void expect_counted(uint32_t devices, uint32_t unparted, bool mete, const
 		{.uuid = "GPU-3", .model = "A", .pci = "", .gpu_index = 3, .gpu_instance = -1},
 	};
 	struct host_device bare[] = {
-		{.uuid = "GPU-1", .model = "A", .pci = "", .gpu_index = 1, .gpu_instance = -1,
-		 .gpu_bytes = 80ull << 20, .is_divisible = true},
-		{.uuid = "GPU-2", .model = "A", .pci = "", .gpu_index = 2, .gpu_instance = -1,
-		 .gpu_bytes = 80ull << 20, .is_divisible = true},
+		{.uuid = "GPU-1",
+		 .model = "A",
+		 .pci = "",
+		 .gpu_index = 1,
+		 .gpu_instance = -1,
+		 .gpu_bytes = 80ull << 20,
+		 .is_divisible = true},
+		{.uuid = "GPU-2",
+		 .model = "A",
+		 .pci = "",
+		 .gpu_index = 2,
+		 .gpu_instance = -1,
+		 .gpu_bytes = 80ull << 20,
+		 .is_divisible = true},
 		{.uuid = "", .model = "", .pci = "", .gpu_index = 4, .gpu_instance = -1},
 	};
 	struct config config = {
