@@ -106,8 +106,12 @@ static int apply(const struct cli_call *call, const struct mig_nvml *nvml,
 	struct tenants tenants = {0};
 	const struct mig_tenants asked = {&tenants, who};
 	struct fault why;
+	const char *hooks = getenv("MIG_PARTED_HOOKS_FILE");
 	int r = find_tenants(&tenants, &why);
 
+	if (hooks && *hooks)
+		fputs("mete mig: note: MIG_PARTED_HOOKS_FILE is ignored: mete runs no hooks\n",
+		      stderr);
 	if (r == 0)
 		r = mig_apply(nvml, spec, mode_only, &asked, &why);
 	ps_rows_free(&tenants.rows);

@@ -9,6 +9,7 @@
 
 #include "base/words.h"
 #include "cli/cli.h"
+#include "cli/migrate_discovery.h"
 #include "cli/migrate_read.h"
 #include "cli/migrate_say.h"
 #include "plugin/config/choice.h"
@@ -54,7 +55,7 @@ static bool is_known(const char *name)
 	static const char *const names[] = {
 #define KEY(path, variable, form, normally, without) variable,
 #define ALSO(variable, path)			     variable,
-#define VARIABLE(name, without)			     name,
+#define VARIABLE(name, form, without)		     name,
 #include "plugin/config/config_nvidia.def"
 	};
 
@@ -138,15 +139,46 @@ static void say_owner(const struct migrate_objects *objects, struct migrate_said
 				  "\"true\" if it takes the label below away");
 }
 
-/* People who delete all that the chart has made lose what their pods select nodes by. */
-static void say_discovery(const struct migrate_objects *objects, struct migrate_said *said)
+/* What a container takes from elsewhere is not in the DaemonSet. */
+static void say_sources(const struct document_node *container, struct migrate_said *said)
 {
-	if (objects->discovery)
+	const struct document_node *from = migrate_at(container, "envFrom", NULL);
+
+	for (from = from ? from->first : NULL; from; from = from->next) {
+		const char *map = migrate_text(migrate_at(from, "configMapRef", "name", NULL)),
+			   *secret = migrate_text(migrate_at(from, "secretRef", "name", NULL));
+
 		migrate_say(said,
-			    "the DaemonSet %s runs GPU feature discovery, and may go on: its "
-			    "labels go with it. Before it goes, write 'gfd: {}' below the flags of "
-			    "each configuration, and meted gives the nodes these labels",
-			    migrate_text(migrate_at(objects->discovery, "metadata", "name", NULL)));
+			    "not carried over: the variables of envFrom, which are in the %s %s",
+			    *map ? "ConfigMap" : "Secret", *map ? map : secret);
+	}
+}
+
+/* The container beside the plugin that chooses a configuration has options of its own. Those that
+ * are none of meted's are about the plugin's process. */
+static void take_choosers(const struct document_node *container, const char *key,
+			  struct migrate_said *said)
+{
+	const struct config_flags flags = {set, variable};
+	const struct document_node *word = migrate_at(container, key, NULL);
+
+	for (word = word ? word->first : NULL; word; word = word->next) {
+		char *words[] = {(char *)migrate_text(word), NULL};
+		int count = 1, rest;
+		struct fault why;
+
+		if (*words[0] != '-')
+			continue;
+		if (!strchr(words[0], '=') && word->next && migrate_text(word->next)[0] != '-') {
+			word = word->next;
+			words[count++] = (char *)migrate_text(word);
+		}
+		if (config_take_flags(&flags, words, count, &rest, &why) < 0)
+			migrate_say(said,
+				    "not carried over: the option %.*s of config-manager, which "
+				    "mete does not know",
+				    (int)strcspn(words[0], "="), words[0]);
+	}
 }
 
 static int take_settings(const struct migrate_objects *objects, struct migrate_said *said,
@@ -158,13 +190,19 @@ static int take_settings(const struct migrate_objects *objects, struct migrate_s
 	int r = take_command(objects->container, said, why);
 
 	say_owner(objects, said);
-	say_discovery(objects, said);
 	if (r == 0)
 		r = take_environment(objects->container, said, why);
-	/* The container beside the plugin that chooses a configuration. */
-	for (one = one ? one->first : NULL; one && r == 0; one = one->next)
-		if (migrate_runs(one, "config-manager"))
-			r = take_environment(one, said, why);
+	say_sources(objects->container, said);
+	for (one = one ? one->first : NULL; one && r == 0; one = one->next) {
+		if (!migrate_runs(one, "config-manager"))
+			continue;
+		take_choosers(one, "command", said);
+		take_choosers(one, "args", said);
+		r = take_environment(one, said, why);
+		say_sources(one, said);
+	}
+	if (objects->discovery)
+		migrate_discovery(objects->discovery, variable("MIG_STRATEGY"), said);
 	return r;
 }
 
@@ -196,16 +234,17 @@ static bool check(const char *name, const char *text, struct migrate_said *said)
 static void check_nodes(const struct migrate_objects *objects, const struct document_node *data,
 			struct migrate_said *said)
 {
+	const char *given = variable("NODE_LABEL"), *key = given ? given : CHOICE_LABEL;
+
 	for (uint32_t i = 0; i < objects->nodes; i++) {
 		const struct document_node *meta = migrate_at(objects->node[i], "metadata", NULL);
-		const char *label = migrate_text(migrate_at(meta, "labels", CHOICE_LABEL, NULL));
+		const char *label = migrate_text(migrate_at(meta, "labels", key, NULL));
 
 		if (*label && !migrate_at(data, label, NULL))
 			migrate_say(said,
-				    "node %s: its label " CHOICE_LABEL
-				    " names '%s', which is none of the configurations: meted waits "
-				    "there",
-				    migrate_text(migrate_at(meta, "name", NULL)), label);
+				    "node %s: its label %s names '%s', which is none of the "
+				    "configurations: meted waits there",
+				    migrate_text(migrate_at(meta, "name", NULL)), key, label);
 	}
 }
 

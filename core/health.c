@@ -88,6 +88,12 @@ static bool add_word(struct health_xids *xids, const char *word, size_t length, 
 	return number >= 0;
 }
 
+/* A block of a file ends with a newline. */
+static bool is_between(char c)
+{
+	return c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 bool health_xids_add(struct health_xids *xids, const char *list, bool counts)
 {
 	bool good = true;
@@ -95,7 +101,7 @@ bool health_xids_add(struct health_xids *xids, const char *list, bool counts)
 	while (*list) {
 		size_t length = 0;
 
-		while (list[length] && list[length] != ',' && list[length] != ' ')
+		while (list[length] && !is_between(list[length]))
 			length++;
 		if (length)
 			good &= add_word(xids, list, length, counts);

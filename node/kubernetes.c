@@ -32,7 +32,7 @@ struct kubernetes {
 	const struct plugin_entry *entry;
 	struct plugin *plugin;
 	struct host host;
-	struct host_device device[DAEMON_DEVICES];
+	struct host_device device[DAEMON_DEVICES], unparted[DAEMON_DEVICES];
 	struct loop_signal reload;
 	int driver[WIRE_LIBRARIES]; /* what containers load; -1: none */
 	struct health_watch health;
@@ -281,30 +281,38 @@ bool kubernetes_makes_parts(const struct daemon *d)
 	       k.entry->makes(d->options.kubernetes);
 }
 
+static struct host_device of(const struct nvml_device *info)
+{
+	return (struct host_device){
+		.uuid = info->uuid_text,
+		.model = info->model,
+		.total_bytes = info->total_bytes,
+		.gpu_bytes = info->gpu_bytes,
+		.minor = info->minor,
+		.pci = info->pci,
+		.cc_major = info->cc_major,
+		.cc_minor = info->cc_minor,
+		.clique = info->clique,
+		.gpu_index = info->gpu_index,
+		.part_index = info->part_index,
+		.gpu_instance = info->gpu_instance,
+		.compute_instance = info->compute_instance,
+		.is_divisible = info->is_divisible,
+		.gone = info->gone,
+		.part = &info->part,
+	};
+}
+
 static void fill_devices(struct kubernetes *k, const struct daemon *d)
 {
-	for (uint32_t i = 0; i < d->devices; i++) {
-		const struct nvml_device *info = d->device[i].info;
+	uint32_t unparted = d->nvml ? nvml_unparted(d->nvml) : 0;
 
-		k->device[i] = (struct host_device){
-			.uuid = info->uuid_text,
-			.model = info->model,
-			.total_bytes = info->total_bytes,
-			.gpu_bytes = info->gpu_bytes,
-			.minor = info->minor,
-			.pci = info->pci,
-			.cc_major = info->cc_major,
-			.cc_minor = info->cc_minor,
-			.clique = info->clique,
-			.gpu_index = info->gpu_index,
-			.part_index = info->part_index,
-			.gpu_instance = info->gpu_instance,
-			.compute_instance = info->compute_instance,
-			.is_divisible = info->is_divisible,
-			.gone = info->gone,
-			.part = &info->part,
-		};
-	}
+	for (uint32_t i = 0; i < d->devices; i++)
+		k->device[i] = of(d->device[i].info);
+	for (uint32_t i = 0; i < unparted && i < DAEMON_DEVICES; i++)
+		k->unparted[i] = of(nvml_unparted_gpu(d->nvml, i));
+	k->host.devices = d->devices;
+	k->host.unparted = unparted < DAEMON_DEVICES ? unparted : DAEMON_DEVICES;
 }
 
 int kubernetes_divided(struct daemon *d, uint32_t former, struct fault *why)
@@ -314,18 +322,15 @@ int kubernetes_divided(struct daemon *d, uint32_t former, struct fault *why)
 	if (!k || !k->plugin)
 		return 0;
 	fill_devices(k, d);
-	k->host.devices = d->devices;
-	k->host.unparted = nvml_unparted(d->nvml);
 	return k->entry->divided(k->plugin, former, why);
 }
 
 static void fill(struct kubernetes *k, struct daemon *d)
 {
-	fill_devices(k, d);
 	k->host = (struct host){
 		.version = HOST_VERSION,
-		.devices = d->devices,
 		.device = k->device,
+		.unparted_gpu = k->unparted,
 		.loop = &d->loop,
 		.daemon = d,
 		.place = d->place,
@@ -334,7 +339,6 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.driver_version = d->nvml ? nvml_driver(d->nvml) : "",
 		.cuda_version = d->nvml ? nvml_cuda(d->nvml) : 0,
 		.log_level = d->options.log_level,
-		.unparted = d->nvml ? nvml_unparted(d->nvml) : -1,
 		.missing = d->stands_by ? STANDS_BY : d->missing.why,
 		.missing_driver = d->missing.no_driver,
 		.stands_by = d->stands_by,
@@ -358,6 +362,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.finished = standby_finished,
 		.ended = ended,
 	};
+	fill_devices(k, d);
 }
 
 static void on_reload(struct loop_signal *signal)

@@ -17,7 +17,7 @@ enum { MOST_S = 30 };
 
 bool missing_is(const struct daemon *d, const struct nvml *nvml)
 {
-	return !nvml_count(nvml) && (nvml_unparted(nvml) < 0 || !kubernetes_makes_parts(d));
+	return !nvml_count(nvml) && (!nvml_unparted(nvml) || !kubernetes_makes_parts(d));
 }
 
 static void on_due(struct loop_timer *timer)

@@ -21,7 +21,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 23, /* of this interface: both sides are built together */
+	HOST_VERSION = 24, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -122,7 +122,8 @@ struct host {
 	const char *driver_version; /* "580.65.06"; "": not reported */
 	int cuda_version;	    /* that the driver serves at most, 12090; 0: not reported */
 	enum log_level log_level;
-	int unparted; /* the first GPU in MIG mode without parts, in NVIDIA's numbering; -1 */
+	uint32_t unparted; /* GPUs in MIG mode without parts, which are no devices */
+	const struct host_device *unparted_gpu;
 	const char *mig_config; /* mig-parted's file, for a label; NULL: none */
 	const char *missing;	/* why there are no devices: meted waits for them */
 	bool missing_driver;	/* it could not be opened at all */

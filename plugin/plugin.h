@@ -201,7 +201,8 @@ struct plugin {
 	char *metrics_at, *alive_at; /* where they serve */
 	char *metrics;		     /* the last text, as of metrics_ns */
 	uint64_t metrics_ns, metrics_made;
-	uint32_t metrics_copies;	      /* of that text */
+	uint32_t metrics_copies; /* of that text */
+	uint32_t driver_cdi;	 /* a bit for each class of driver_cdi.h that has a file */
 	uint64_t allocations, bound, refused; /* for metrics */
 
 	bool settled;		   /* the configuration is known and in force */

@@ -240,8 +240,7 @@ static int read_gpu_or_parts(struct nvml *nvml, unsigned int index, struct fault
 	/* In MIG mode, and without parts. */
 	if (r == 0 && first == nvml->read) {
 		nvml->divisible = true;
-		if (nvml->unparted < 0)
-			nvml->unparted = (int)index;
+		nvml_add_unparted(nvml, gpu, index);
 	}
 	return r;
 }
@@ -263,7 +262,6 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 	r = says(nvml, nvml->nvmlDeviceGetCount_v2(&count), "the number of devices", why);
 	if (r < 0)
 		return r;
-	nvml->unparted = -1;
 	for (unsigned int i = 0; i < count; i++) {
 		r = read_gpu_or_parts(nvml, i, why);
 		if (r < 0) {
@@ -271,6 +269,7 @@ static int read_devices(struct nvml *nvml, struct fault *why)
 			return r;
 		}
 	}
+	nvml_accept_unparted(nvml);
 	nvml_read_links(nvml);
 	nvml->count = nvml->read;
 	return 0;

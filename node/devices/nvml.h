@@ -64,8 +64,10 @@ const struct nvml_device *nvml_device(const struct nvml *nvml, uint32_t index);
 struct nvml_link nvml_link(const struct nvml *nvml, uint32_t a, uint32_t b);
 /* Can MIG divide any GPU? */
 bool nvml_is_divisible(const struct nvml *nvml);
-/* The first GPU in MIG mode without parts, in NVIDIA's numbering; -1: there is none. */
-int nvml_unparted(const struct nvml *nvml);
+/* How many GPUs are in MIG mode and have no parts: they are no devices. */
+uint32_t nvml_unparted(const struct nvml *nvml);
+/* One of them; its texts are empty, and its figures 0, where the driver does not tell. */
+const struct nvml_device *nvml_unparted_gpu(const struct nvml *nvml, uint32_t index);
 /* A number for the devices that MIG has made since the devices were read: parts, and GPUs that are
  * whole again; and for parts that have another part_index since. The same for the same ones; 0:
  * there are none, or the driver does not tell. Blocks. */

@@ -186,8 +186,8 @@ static int take_from(struct nvml *nvml, nvmlDevice_t gpu, unsigned int index, st
 		parts += nvml_find_part(nvml, gpu, i, &part);
 		r = take_part(nvml, gpu, index, i, why);
 	}
-	if (!parts && nvml->unparted_later < 0)
-		nvml->unparted_later = (int)index;
+	if (!parts && r == 0)
+		nvml_add_unparted(nvml, gpu, index);
 	return r;
 }
 
@@ -197,7 +197,7 @@ int nvml_look_again(struct nvml *nvml, struct fault *why)
 	int r = 0;
 
 	nvml->read = nvml->count;
-	nvml->unparted_later = -1;
+	nvml->unparted_later = 0;
 	memset(nvml->found, 0, sizeof(nvml->found));
 	if (nvml->count > NVML_DEVICES_LATER)
 		return full(why);
@@ -226,18 +226,13 @@ void nvml_accept(struct nvml *nvml)
 		device->part = found->part;
 		nvml_set_handle(nvml, i, found->handle);
 	}
-	nvml->unparted = nvml->unparted_later;
+	nvml_accept_unparted(nvml);
 	__atomic_store_n(&nvml->count, nvml->read, __ATOMIC_RELEASE);
 }
 
 bool nvml_is_divisible(const struct nvml *nvml)
 {
 	return nvml->divisible;
-}
-
-int nvml_unparted(const struct nvml *nvml)
-{
-	return nvml->unparted;
 }
 
 void nvml_read_part(const struct nvml *nvml, nvmlDevice_t part, struct gpu_part *ret)

@@ -68,11 +68,13 @@ struct nvml {
 	nvmlEventSet_t events;	 /* NULL: nobody has asked for them */
 	uint32_t registered;	 /* devices whose GPUs send them */
 	struct nvml_found found[NVML_DEVICES_LATER];
-	int unparted_later;
 	char driver[80];
 	int cuda; /* 0: not reported */
 	bool divisible;
-	int unparted;
+	/* GPUs in MIG mode without parts, and those that nvml_look_again() has found. */
+	uint32_t unparted, unparted_later;
+	struct nvml_device unparted_gpu[NVML_DEVICES_LATER];
+	struct nvml_device unparted_gpu_later[NVML_DEVICES_LATER];
 #define CALL(name, needed) nvml_fn_##name *name;
 	NVML_CALLS(CALL)
 #undef CALL
@@ -105,6 +107,9 @@ void nvml_read_part(const struct nvml *nvml, nvmlDevice_t part, struct gpu_part 
  * does not tell stays as it is. */
 void nvml_read_place(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_instance,
 		     struct gpu_part *part);
+/* A GPU in MIG mode without parts, which is no device: from nvml_accept_unparted() on it counts. */
+void nvml_add_unparted(struct nvml *nvml, nvmlDevice_t gpu, unsigned int gpu_index);
+void nvml_accept_unparted(struct nvml *nvml);
 /* Whether MIG has divided it. */
 bool nvml_is_divided(const struct nvml *nvml, nvmlDevice_t gpu);
 /* Returns false if there is no part with this index. There may be gaps. */

@@ -77,8 +77,8 @@ int config_choose(const struct config_choice *choice, const char **ret_name, str
 	if (choice->usual && *choice->usual)
 		return take_named(choice, choice->usual, "$DEFAULT_CONFIG", ret_name, why);
 	while (*at) {
-		size_t length = strcspn(at, ",");
-		int r = fall_back(choice, at, length, ret_name, why);
+		size_t length = strcspn(at, ", ");
+		int r = length ? fall_back(choice, at, length, ret_name, why) : 1;
 
 		if (r <= 0)
 			return r;

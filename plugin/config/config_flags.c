@@ -13,11 +13,12 @@ static const struct {
 	const char *variable;
 	enum form form;
 	const char *name; /* NULL: it is the variable's */
+	const char *path; /* of the key; NULL: it has none */
 } rows[] = {
-#define KEY(path, variable, form, normally, without) {variable, form, NULL},
-#define ALSO(variable, path)			     {variable, ONE, NULL},
-#define VARIABLE(name, without)			     {name, ONE, NULL},
-#define OPTION(name, variable)			     {variable, ONE, name},
+#define KEY(path, variable, form, normally, without) {variable, form, NULL, path},
+#define ALSO(variable, path)			     {variable, ONE, NULL, path},
+#define VARIABLE(name, form, without)		     {name, form, NULL, NULL},
+#define OPTION(name, variable)			     {variable, ONE, name, NULL},
 #include "plugin/config/config_nvidia.def"
 };
 
@@ -55,6 +56,29 @@ static int find(const char *word, size_t length)
 	return -1;
 }
 
+/* The first row of those that stand for the same: options of both set its variable, because a
+ * second variable of a key would not go before the first one in the environment. */
+static size_t first_of(size_t row)
+{
+	size_t i = 0;
+
+	while (strcmp(rows[i].variable, rows[row].variable) != 0 &&
+	       (!rows[row].path || !rows[i].path || strcmp(rows[i].path, rows[row].path) != 0))
+		i++;
+	return i;
+}
+
+/* As in that plugin, one option has one name in a command line. */
+static int refuse_both(size_t one, size_t other, struct fault *why)
+{
+	char names[2][NAME_BYTES];
+
+	name_of(one, names[0]);
+	name_of(other, names[1]);
+	return fault_set(why, -EINVAL, "--%s and --%s are one option; accepted: one of them",
+			 names[0], names[1]);
+}
+
 static int refuse(const char *word, struct fault *why)
 {
 	char names[ARRAY_SIZE(rows)][NAME_BYTES], name[NAME_BYTES];
@@ -76,7 +100,7 @@ static int refuse(const char *word, struct fault *why)
 }
 
 /* One that may be given several times is a list. */
-static int set(const struct config_flags *flags, int row, const char *value, bool again,
+static int set(const struct config_flags *flags, size_t row, const char *value, bool again,
 	       struct fault *why)
 {
 	const char *before =
@@ -95,15 +119,19 @@ static int set(const struct config_flags *flags, int row, const char *value, boo
 int config_take_flags(const struct config_flags *flags, char *const *words, int count,
 		      int *ret_rest, struct fault *why)
 {
-	bool seen[ARRAY_SIZE(rows)] = {false};
+	int by[ARRAY_SIZE(rows)] = {0}; /* the row that has set a variable, from 1 */
 	int i = 0, r = 0;
 
 	for (; r == 0 && i < count && strcmp(words[i], "--") != 0; i++) {
 		const char *word = words[i] + strspn(words[i], "-"), *value = strchr(word, '=');
 		int row = *words[i] == '-' ? find(word, strcspn(word, "=")) : -1;
+		size_t first;
 
 		if (row < 0)
 			return refuse(word, why);
+		first = first_of((size_t)row);
+		if (by[first] && by[first] != row + 1)
+			return refuse_both((size_t)by[first] - 1, (size_t)row, why);
 		if (value)
 			value++;
 		else if (rows[row].form == TURNED)
@@ -112,8 +140,8 @@ int config_take_flags(const struct config_flags *flags, char *const *words, int 
 			value = words[++i];
 		else
 			return fault_set(why, -EINVAL, "--%s needs a value", word);
-		r = set(flags, row, value, seen[row], why);
-		seen[row] = true;
+		r = set(flags, first, value, by[first], why);
+		by[first] = row + 1;
 	}
 	*ret_rest = i < count ? i + 1 : count;
 	return r;

@@ -72,9 +72,10 @@ static int check_interval(struct config_read *read)
 	int r = config_setting(read, path, &value);
 
 	if (r < 0 || !value ||
-	    (value->kind == DOCUMENT_TEXT && (is_number(value) || is_time(value->text))))
+	    (value->kind == DOCUMENT_TEXT &&
+	     (is_number(value) || is_time(value->text) || strcmp(value->text, "infinite") == 0)))
 		return r;
-	return config_refuse_setting(read, value, path, "a time as 60s or 1m30s");
+	return config_refuse_setting(read, value, path, "a time as 60s or 1m30s, or infinite");
 }
 
 int config_take_gfd(struct config_read *read)

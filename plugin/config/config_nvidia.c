@@ -305,8 +305,14 @@ static int take_key(struct config_read *read, const struct document_node *value)
 		return ours ? take_sharing(read, value) : check_sharing(read, value);
 	if (!ours && strcasecmp(value->key, "imex") == 0)
 		return check_flags(read, value, "imex");
-	if (document_is_null(value) || !value->first)
+	if (document_is_null(value) || (ours && !value->first))
 		return 0;
+	if (!ours) {
+		int r = config_check_resources(read, value);
+
+		if (r < 0 || !value->first)
+			return r;
+	}
 	return config_warn(read, value->line, "%s",
 			   ours ? "this has no meaning for mete and is ignored"
 				: "this is ignored, as by NVIDIA's plugin");

@@ -148,6 +148,8 @@ must_check int config_each_row(struct config_read *read, const struct document_n
  * "sharing.timeSlicing.resources[]", or that of MPS. */
 must_check int config_check_row(struct config_read *read, const struct document_node *resource,
 				const char *folder, uint32_t *ret_replicas);
+/* config_rows.c: what NVIDIA's plugin refuses in `resources`, which it ignores otherwise. */
+must_check int config_check_resources(struct config_read *read, const struct document_node *value);
 /* config_rows.c: the values of a row, as NVIDIA's plugin checks them. */
 must_check int config_check_values(struct config_read *read, const struct document_node *row,
 				   uint32_t *ret_replicas);

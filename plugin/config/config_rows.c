@@ -80,6 +80,63 @@ static int check_names(struct config_read *read, const struct document_node *row
 	return r == 0 && other && !config_is_usual(other, "") ? check_name(read, other) : r;
 }
 
+static int check_naming(struct config_read *read, const struct document_node *row)
+{
+	static const char *const keys[] = {"pattern", "name"};
+
+	if (row->kind != DOCUMENT_MAP)
+		return config_wrong(read, row->line,
+				    "this is not a map; accepted: a map with pattern and name");
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const struct document_node *value = config_find(row, keys[i]);
+
+		if (!value || document_is_null(value))
+			return config_wrong(read, row->line, "the key '%s' is missing", keys[i]);
+	}
+	return check_name(read, config_find(row, "name"));
+}
+
+static int check_namings(struct config_read *read, const struct document_node *list)
+{
+	uint32_t index = 0;
+	int r = 0;
+
+	if (list->kind != DOCUMENT_LIST)
+		return config_wrong(read, list->line,
+				    "this is not a list; accepted: a list of maps with pattern and "
+				    "name");
+	for (const struct document_node *row = list->first; row && r == 0; row = row->next) {
+		size_t before = config_enter(read, "[%u]", index++);
+
+		r = check_naming(read, row);
+		if (r == 0)
+			config_leave(read, before);
+	}
+	return r;
+}
+
+int config_check_resources(struct config_read *read, const struct document_node *value)
+{
+	static const char *const keys[] = {"gpus", "mig"};
+	int r = 0;
+
+	if (value->kind != DOCUMENT_MAP)
+		return config_wrong(read, value->line,
+				    "this is not a map; accepted: a map with gpus and mig");
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(keys); i++) {
+		const struct document_node *list = config_find(value, keys[i]);
+		size_t before;
+
+		if (!list || document_is_null(list))
+			continue;
+		before = config_enter(read, ".%s", keys[i]);
+		r = check_namings(read, list);
+		if (r == 0)
+			config_leave(read, before);
+	}
+	return r;
+}
+
 /* Digits alone, up to `end`. */
 static bool is_number(const char *text, const char *end)
 {

@@ -64,17 +64,22 @@ static int add_word(struct config_read *read, const char *text, size_t length,
 	return config_keep(read, word, &node->text);
 }
 
+/* Blanks around a word do not count, as with that plugin. */
 static int read_words(struct config_read *read, const char *text, struct document_node *list)
 {
+	static const char blanks[] = " \t\r\n";
 	const struct document_node **last = &list->first;
 	int r = 0;
 
 	list->kind = DOCUMENT_LIST;
 	while (r == 0 && *text) {
-		size_t length = strcspn(text, ",");
+		const char *word = text + strspn(text, blanks);
+		size_t length = strcspn(text, ","), used = (size_t)(text + length - word);
 		struct document_node *node;
 
-		r = add_word(read, text, length, &node);
+		while (used && strchr(blanks, word[used - 1]))
+			used--;
+		r = add_word(read, word, used, &node);
 		if (r < 0)
 			break;
 		*last = node;
@@ -154,7 +159,7 @@ int config_warn_of_variables(struct config_read *read)
 #define THEIRS						 CONFIG_THEIRS
 #define REFUSED						 CONFIG_REFUSED
 #define KEY(path, variable, form, normally, use_without) {variable, normally, use_without},
-#define VARIABLE(name, use_without)			 {name, NULL, use_without},
+#define VARIABLE(name, form, use_without)		 {name, NULL, use_without},
 #include "plugin/config/config_nvidia.def"
 #undef TAKEN
 #undef IGNORED

@@ -244,15 +244,24 @@ static int take_xids(struct config_read *read)
 	return r;
 }
 
+static bool is_this(const char *word, size_t length, const char *wanted)
+{
+	return strlen(wanted) == length && memcmp(word, wanted, length) == 0;
+}
+
 /* Of the hooks only one is used: that which updates the linker's cache. */
 static int take_hooks(struct config_read *read)
 {
 	static const char name[] = "CDI_DISABLE_HOOKS";
 	const char *list = read->variable ? read->variable(name) : NULL;
 
-	if (list)
-		read->config->as_nvidia.hookless =
-			strstr(list, "update-ldcache") || strcmp(list, "all") == 0;
+	while (list && *list) {
+		size_t length = strcspn(list, ", ");
+
+		read->config->as_nvidia.hookless |=
+			is_this(list, length, "update-ldcache") || is_this(list, length, "all");
+		list += length + (list[length] != '\0');
+	}
 	return 0;
 }
 

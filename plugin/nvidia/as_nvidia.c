@@ -120,6 +120,13 @@ static void add_envs(const struct plugin *p, struct answer *g)
 		add_env(g, "NVIDIA_VISIBLE_DEVICES", alone->volumes ? VOLUMES : g->visible);
 	if (alone->envvar && driver_cdi_has_imex(p))
 		add_env(g, "NVIDIA_IMEX_CHANNELS", "0");
+}
+
+/* NVIDIA's runtime looks at them even where CDI names the devices. */
+static void add_modes(const struct plugin *p, struct answer *g)
+{
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+
 	if (alone->gdrcopy)
 		add_env(g, "NVIDIA_GDRCOPY", "enabled");
 	if (alone->gds)
@@ -365,15 +372,16 @@ static int check(const struct serving *s, struct answer *g,
 	const struct plugin *p = s->plugin;
 	size_t wrong;
 
+	if (find_devices(p, g, said, &wrong) < 0)
+		return fault_set(why, -ENODEV,
+				 "invalid allocation request for \"%s\": invalid request: unknown "
+				 "device: %s",
+				 s->resource, words_show(said->devices_ids[wrong]).text);
 	if (p->config->as_nvidia.one_only && s->replicas && said->n_devices_ids > 1)
 		return fault_set(why, -EINVAL,
 				 "invalid allocation request for \"%s\": invalid request: maximum "
 				 "request size for shared resources is 1; found %zu",
 				 s->resource, said->n_devices_ids);
-	if (find_devices(p, g, said, &wrong) < 0)
-		return fault_set(why, -ENODEV,
-				 "invalid allocation request for \"%s\": unknown device: %s",
-				 s->resource, words_show(said->devices_ids[wrong]).text);
 	for (uint32_t i = 0; i < g->count; i++)
 		if (p->host->device[g->device[i]].gone)
 			return fault_set(why, -ENODEV,
@@ -429,6 +437,7 @@ void as_nvidia_allocate(struct serving *s, struct grpc_call *call,
 		add_mounts(p, g);
 		add_specs(p, g);
 	}
+	add_modes(p, g);
 	if (p->config->as_nvidia.mps)
 		add_mps(s, g, said);
 	g->row.annotations = g->marks;

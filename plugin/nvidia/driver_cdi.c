@@ -10,37 +10,35 @@
 
 enum { NODES = 3 * HOST_DEVICES + 8, PATHS = 3, PATH = 512 };
 
-/* Device files that belong to no GPU: their nodes in /dev, and the key that asks for them. */
+enum { IMEX }; /* of the classes */
+
+/* Device files that belong to no GPU: their nodes in /dev, and the key that asks for them. In the
+ * order in which NVIDIA's plugin names them. */
 static const struct {
 	const char *class, *device, *key;
 	const char *patterns[PATHS];
 	size_t asked; /* in struct config_as_nvidia */
-	bool lax;     /* may be missing, unless imex.required */
 } classes[DRIVER_CDI_CLASSES] = {
-	{"gdrcopy",
-	 "all",
-	 "flags.gdrcopyEnabled",
-	 {"/dev/gdrdrv"},
-	 offsetof(struct config_as_nvidia, gdrcopy),
-	 false},
-	{"gds",
-	 "all",
-	 "flags.gdsEnabled",
-	 {"/dev/nvidia-fs*"},
-	 offsetof(struct config_as_nvidia, gds),
-	 false},
-	{"mofed",
-	 "all",
-	 "flags.mofedEnabled",
-	 {"/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"},
-	 offsetof(struct config_as_nvidia, mofed),
-	 false},
 	{"imex-channel",
 	 "0",
 	 "imex.channelIDs",
 	 {DRIVER_CDI_IMEX},
-	 offsetof(struct config_as_nvidia, imex),
-	 true},
+	 offsetof(struct config_as_nvidia, imex)},
+	{"gdrcopy",
+	 "all",
+	 "flags.gdrcopyEnabled",
+	 {"/dev/gdrdrv"},
+	 offsetof(struct config_as_nvidia, gdrcopy)},
+	{"gds",
+	 "all",
+	 "flags.gdsEnabled",
+	 {"/dev/nvidia-fs*"},
+	 offsetof(struct config_as_nvidia, gds)},
+	{"mofed",
+	 "all",
+	 "flags.mofedEnabled",
+	 {"/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"},
+	 offsetof(struct config_as_nvidia, mofed)},
 };
 
 static const char *const common[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
@@ -75,7 +73,7 @@ bool driver_cdi_has_imex(const struct plugin *p)
 
 bool driver_cdi_uses(const struct plugin *p, size_t index)
 {
-	return is_asked(p, index) && (!classes[index].lax || driver_cdi_has_imex(p));
+	return p->driver_cdi & 1u << index;
 }
 
 /* Nodes, each with its text on the host and in the container. */
@@ -177,7 +175,8 @@ static int write_gpus(const struct plugin *p, struct fault *why)
 		      : r;
 }
 
-static int write_class(const struct plugin *p, size_t index, struct fault *why)
+/* As that plugin, which goes on without the devices that are not there. */
+static int write_class(struct plugin *p, size_t index, struct fault *why)
 {
 	struct nodes nodes = {.count = 0};
 	struct inject_plain device = {.name = classes[index].device, .nodes = nodes.node};
@@ -185,18 +184,23 @@ static int write_class(const struct plugin *p, size_t index, struct fault *why)
 
 	find_nodes(p, index, &nodes);
 	device.node_count = nodes.count;
-	if (!nodes.count)
-		return fault_set(why, -ENOENT, "%s: this node has no %s", classes[index].key,
-				 classes[index].patterns[0]);
+	if (!nodes.count) {
+		fault_set(why, 0, "%s: this node has no %s: containers get none",
+			  classes[index].key, classes[index].patterns[0]);
+		log_warning("cdi.missing", "reason=%s", log_text(why->text).text);
+		return 0;
+	}
+	p->driver_cdi |= 1u << index;
 	snprintf(kind, sizeof(kind), DRIVER_CDI_VENDOR "/%s", classes[index].class);
 	return inject_write_plain(p->config->cdi_folder, kind, NULL, &device, 1, why);
 }
 
-int driver_cdi_settle(const struct plugin *p, struct fault *why)
+int driver_cdi_settle(struct plugin *p, struct fault *why)
 {
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 	int r = 0;
 
+	p->driver_cdi = 0;
 	if (alone->imex && !driver_cdi_has_imex(p)) {
 		fault_set(why, 0, "imex.channelIDs: this node has no " DRIVER_CDI_IMEX);
 		if (alone->imex_required)
@@ -206,7 +210,7 @@ int driver_cdi_settle(const struct plugin *p, struct fault *why)
 	if (!alone->annotation && !alone->cri)
 		return 0;
 	for (size_t i = 0; r == 0 && i < DRIVER_CDI_CLASSES; i++)
-		if (driver_cdi_uses(p, i))
+		if (is_asked(p, i) && (i != IMEX || driver_cdi_has_imex(p)))
 			r = write_class(p, i, why);
 	return r == 0 ? write_gpus(p, why) : r;
 }

@@ -19,6 +19,7 @@ bool driver_cdi_uses(const struct plugin *p, size_t index);
 /* Does the configuration name the IMEX channel, and is it there? */
 bool driver_cdi_has_imex(const struct plugin *p);
 
-/* Writes the files, if a strategy needs them, and checks that the devices of the configuration
- * exist. On failure there is a sentence, and some files may have been written. */
-must_check int driver_cdi_settle(const struct plugin *p, struct fault *why);
+/* Writes the files, if a strategy needs them. Classes of which this node has no device have none,
+ * which is logged; a channel that is required must be there. On failure there is a sentence, and
+ * some files may have been written. */
+must_check int driver_cdi_settle(struct plugin *p, struct fault *why);

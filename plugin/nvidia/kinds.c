@@ -215,14 +215,15 @@ int kinds_check(const struct plugin *p, struct fault *why)
 			       : 0;
 	if (p->config->has_mete || strategy == CONFIG_MIG_NONE)
 		return 0;
-	if (p->host->unparted >= 0)
+	if (strategy != CONFIG_MIG_SINGLE)
+		return 0;
+	if (p->host->unparted)
 		return fault_set(why, -EINVAL,
-				 "flags.migStrategy: %s: at least one device with migEnabled=true "
-				 "was not configured correctly: GPU %d is in MIG mode and has no "
-				 "parts",
-				 strategy == CONFIG_MIG_SINGLE ? "single" : "mixed",
-				 p->host->unparted);
-	return strategy == CONFIG_MIG_SINGLE ? check_single(p, why) : 0;
+				 "flags.migStrategy: single: at least one device with "
+				 "migEnabled=true was not configured correctly: GPU %u is in MIG "
+				 "mode and has no parts",
+				 p->host->unparted_gpu[0].gpu_index);
+	return check_single(p, why);
 }
 
 static void begin(struct plugin *p, uint32_t i, const struct names *names)
@@ -265,6 +266,16 @@ int kinds_add(struct plugin *p, struct fault *why)
 	return r;
 }
 
+/* As that plugin, which warns likewise. */
+static void say_unparted(const struct plugin *p)
+{
+	for (uint32_t i = 0; i < p->host->unparted; i++)
+		log_warning("mig.unparted",
+			    "gpu=%u reason=\"it is in MIG mode and has no parts: nothing of it is "
+			    "offered\"",
+			    p->host->unparted_gpu[i].gpu_index);
+}
+
 int kinds_find(struct plugin *p, struct fault *why)
 {
 	struct names names;
@@ -272,6 +283,8 @@ int kinds_find(struct plugin *p, struct fault *why)
 
 	if (r < 0)
 		return r;
+	if (!config_makes_parts(p->config))
+		say_unparted(p);
 	/* First what parts there could be: they have names. */
 	r = parts_begin(p->parts, why);
 	if (r < 0)

@@ -59,12 +59,24 @@ static int open_pci(const struct plugin *p, const struct host_device *device, co
 	return fd < 0 ? r : fd;
 }
 
+/* Devices, and then GPUs in MIG mode without parts: the node has them, too. */
+static uint32_t count_all(const struct plugin *p)
+{
+	return p->host->devices + p->host->unparted;
+}
+
+static const struct host_device *one_of_all(const struct plugin *p, uint32_t i)
+{
+	return i < p->host->devices ? &p->host->device[i]
+				    : &p->host->unparted_gpu[i - p->host->devices];
+}
+
 /* "": it is not known, or not the same for all. */
 static void find_class(const struct plugin *p, char ret_class[16])
 {
 	*ret_class = '\0';
-	for (uint32_t i = 0; i < p->host->devices; i++) {
-		owned(close) int fd = open_pci(p, &p->host->device[i], "class");
+	for (uint32_t i = 0; i < count_all(p); i++) {
+		owned(close) int fd = open_pci(p, one_of_all(p, i), "class");
 		owned(free) char *line = read_line_from(fd);
 
 		if (!line || (*ret_class && strcmp(ret_class, line) != 0)) {
@@ -81,8 +93,8 @@ static const char *find_clique(const struct plugin *p)
 {
 	const char *clique = "";
 
-	for (uint32_t i = 0; i < p->host->devices; i++) {
-		const struct host_device *one = &p->host->device[i];
+	for (uint32_t i = 0; i < count_all(p); i++) {
+		const struct host_device *one = one_of_all(p, i);
 
 		if (one->gone || !one->clique || !*one->clique)
 			continue;
@@ -98,8 +110,8 @@ static bool find_vgpu(const struct plugin *p, struct vgpu *ret_vgpu, bool *ret_p
 {
 	*ret_vgpu = (struct vgpu){.driver = ""};
 	*ret_present = false;
-	for (uint32_t i = 0; i < p->host->devices; i++) {
-		owned(close) int fd = open_pci(p, &p->host->device[i], "config");
+	for (uint32_t i = 0; i < count_all(p); i++) {
+		owned(close) int fd = open_pci(p, one_of_all(p, i), "config");
 		uint8_t config[VGPU_CONFIG];
 		struct vgpu one;
 
@@ -136,10 +148,17 @@ static void gpu_model(const struct host_device *one, char ret_model[64])
 static bool is_first(const struct plugin *p, uint32_t device)
 {
 	for (uint32_t i = 0; i < device; i++)
-		if (!p->host->device[i].gone &&
-		    p->host->device[i].gpu_index == p->host->device[device].gpu_index)
+		if (!one_of_all(p, i)->gone &&
+		    one_of_all(p, i)->gpu_index == one_of_all(p, device)->gpu_index)
 			return false;
-	return !p->host->device[device].gone;
+	return !one_of_all(p, device)->gone;
+}
+
+static uint32_t replicas_of(const struct plugin *p, uint32_t device)
+{
+	if (!p->config->has_mete)
+		return p->config->as_nvidia.replicas;
+	return device < p->host->devices ? p->offer[device].slots : 0;
 }
 
 /* False: there is no GPU. Of several parts of one GPU the first one stands for it. */
@@ -149,17 +168,16 @@ static bool find_gpus(const struct plugin *p, struct finding *found)
 	bool whole = p->config->has_mete;
 	char model[64];
 
-	for (uint32_t i = 0; i < p->host->devices; i++) {
-		const struct host_device *one = &p->host->device[i];
+	for (uint32_t i = 0; i < count_all(p); i++) {
+		const struct host_device *one = one_of_all(p, i);
 
 		f->is_divisible |= one->is_divisible;
-		if (!is_first(p, i))
-			continue;
 		gpu_model(one, model);
+		if (!*model || !is_first(p, i))
+			continue;
 		if (!f->count) {
 			snprintf(found->model, sizeof(found->model), "%s", model);
-			f->replicas = p->config->has_mete ? p->offer[i].slots
-							  : p->config->as_nvidia.replicas;
+			f->replicas = replicas_of(p, i);
 			f->total_bytes = one->gpu_bytes;
 			f->cc_major = one->cc_major;
 			f->cc_minor = one->cc_minor;
@@ -167,7 +185,7 @@ static bool find_gpus(const struct plugin *p, struct finding *found)
 		if (strcmp(model, found->model) != 0)
 			continue;
 		f->count++;
-		whole |= one->gpu_instance < 0;
+		whole |= i < p->host->devices && one->gpu_instance < 0;
 	}
 	/* Of GPUs that are all divided there are no replicas, whatever the file says of whole ones.
 	 */

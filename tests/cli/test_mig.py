@@ -93,6 +93,14 @@ def test_apply_makes_the_division_and_assert_confirms_it():
             applied(here.mig("apply", name))
 
 
+def test_hooks_are_not_passed_over_in_silence():
+    with Machine() as here:
+        applied(here.mig("apply", "all-disabled", MIG_PARTED_HOOKS_FILE=""))
+        done = here.mig("apply", "all-disabled", MIG_PARTED_HOOKS_FILE="/hooks.yaml")
+        assert done.returncode == 0 and done.stderr == "mete mig: note: MIG_PARTED_HOOKS_FILE is ignored: mete runs no hooks\n", done
+        refused(here.mig("apply", "all-disabled", "--hooks-file", "/hooks.yaml"), "hooks-file")
+
+
 def test_an_exported_division_can_be_applied():
     with Machine() as here:
         applied(here.mig("apply", "half"))

@@ -71,6 +71,73 @@ spec: {template: {spec: {containers: [{name: gpu-feature-discovery-ctr, image: "
         assert "#  * the DaemonSet nvdp-gpu-feature-discovery runs GPU feature discovery, and may go on" in said.stdout, said.stdout
 
 
+DISCOVERY = """---
+kind: DaemonSet
+metadata: {name: nvdp-gfd}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: gpu-feature-discovery-sidecar, image: "nvcr.io/nvidia/k8s-device-plugin:v0.20.0", command: [config-manager], env: [{name: DEFAULT_CONFIG, value: x}]}
+      - name: gpu-feature-discovery-ctr
+        image: "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
+        command: [gpu-feature-discovery]
+        args: ARGS
+        env: ENV
+"""
+
+
+def discovery(args, env):
+    """What is said of that DaemonSet."""
+    text = open(os.path.join(HERE, "chart.yaml")).read() + DISCOVERY
+    text = text.replace("ARGS", json.dumps(args)).replace("ENV", json.dumps([{"name": name, "value": value} for name, value in env.items()]))
+    said = mete("migrate", "--from", "nvidia", "-", input=text)
+    assert said.returncode == 0, said
+    return [line.removeprefix("#  * ") for line in said.stdout.splitlines() if "nvdp-gfd" in line]
+
+
+def test_each_setting_of_feature_discovery_is_carried_over_or_named():
+    begin = "the DaemonSet nvdp-gfd runs GPU feature discovery, and may go on: its labels go with it. Before it goes, write 'gfd: {%s}' below the flags of each "
+    # The chart's own, which change nothing.
+    usual = {"NODE_NAME": "n", "NAMESPACE": "nvidia", "POD_NAME": "p", "NVIDIA_MIG_MONITOR_DEVICES": "all", "GFD_USE_NODE_FEATURE_API": "true",
+             "GFD_SLEEP_INTERVAL": "60s", "GFD_FAIL_ON_INIT_ERROR": "TRUE", "GFD_NO_TIMESTAMP": "false"}
+    said = discovery([], usual)
+    assert len(said) == 1 and said[0].startswith(begin % ""), said
+    for args, env in ((["--no-timestamp", "--machine-type-file", "/etc/machine"], {}),
+                      (["-no-timestamp=true", "--machine-type-file=/etc/machine"], {"GFD_NO_TIMESTAMP": "false", "GFD_MACHINE_TYPE_FILE": "/not/this"}),
+                      ([], {"GFD_NO_TIMESTAMP": "true", "GFD_MACHINE_TYPE_FILE": "/etc/machine"})):
+        said = discovery(args, env)
+        assert len(said) == 1 and said[0].startswith(begin % 'noTimestamp: true, machineTypeFile: "/etc/machine"'), said
+    assert begin % "" in discovery(["--no-timestamp=false"], {"GFD_NO_TIMESTAMP": "true"})[0]
+    for name, value in ("GFD_ONESHOT", "true"), ("GFD_SLEEP_INTERVAL", "infinite"), ("GFD_OUTPUT_FILE", "/x"), ("USE_NODE_FEATURE_API", "false"), ("DEVICE_DISCOVERY_STRATEGY", "vfio"):
+        said = discovery([], {name: value})
+        assert len(said) == 2 and said[0].startswith(f"not carried over from the DaemonSet nvdp-gfd: {name}, which has no meaning for mete"), said
+    said = discovery(["--oneshot", "--sleep-interval", "5s"], {"GFD_X": "1"})
+    assert [line.split(": ")[1].split(",")[0] for line in said[:3]] == ["--oneshot", "--sleep-interval", "GFD_X"] and "does not know" in said[2], said
+    for args, env, named in ((["--mig-strategy=mixed"], {}, "--mig-strategy"), ([], {"GFD_MIG_STRATEGY": "mixed"}, "GFD_MIG_STRATEGY"), ([], {"MIG_STRATEGY": "mixed"}, "MIG_STRATEGY")):
+        said = discovery(args, env)
+        assert said[0] == f"the DaemonSet nvdp-gfd has {named} 'mixed': meted's labels follow the plugin's, which is that of the configuration", said
+
+
+def test_what_the_chooser_of_a_configuration_is_told_is_carried_over_or_named():
+    text = open(os.path.join(HERE, "chart.yaml")).read()
+    before = """        command: [config-manager]
+        env:
+"""
+    assert before in text
+    args = '        command: [config-manager, "--node-label=example.com/gpu", --default-config, whole, --oneshot=false, "--signal", "1"]\n        envFrom: [{configMapRef: {name: more}}]\n        env:\n'
+    text = text.replace(before, args, 1).replace("{nvidia.com/device-plugin.config: sharde}", "{example.com/gpu: sharde}", 1)
+    said = mete("migrate", "--from", "nvidia", "-", input=text)
+    assert said.returncode == 0, said
+    # The command line goes before the environment.
+    for words in ('- {name: NODE_LABEL, value: "example.com/gpu"}', '- {name: DEFAULT_CONFIG, value: "whole"}',
+                  "#  * not carried over: the option --oneshot of config-manager, which mete does not know",
+                  "#  * not carried over: the option --signal of config-manager, which mete does not know",
+                  "#  * not carried over: the variables of envFrom, which are in the ConfigMap more",
+                  "#  * node two: its label example.com/gpu names 'sharde'"):
+        assert words in said.stdout, (words, said.stdout)
+
+
 def test_mps_is_carried_over_and_its_changes_are_named():
     text = open(os.path.join(HERE, "chart.yaml")).read()
     said = mete("migrate", "--from", "nvidia", "-", input=text.replace("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}", 1))

@@ -36,7 +36,7 @@ def test_devices_are_given_whole_by_the_environment():
         assert both == f"ok env=NVIDIA_VISIBLE_DEVICES={node.uuid[1]},{node.uuid[0]}"
         for id in node.id(0), "GPU-0":
             sentence = node.kubelet.refusal(node.kubelet.begin("allocate", id))
-            assert sentence.startswith('invalid allocation request for "nvidia.com/gpu": unknown device: ') and id in sentence, sentence
+            assert sentence.startswith('invalid allocation request for "nvidia.com/gpu": invalid request: unknown device: ') and id in sentence, sentence
         assert node.kubelet.refusal(node.kubelet.begin("start", node.uuid[0])) == "containers are not prepared here", "nor is it served"
         assert not node.tenants() and not os.path.exists(node.cdi)
 
@@ -220,7 +220,7 @@ def test_cdi_devices_are_named_in_the_field_or_in_an_annotation():
     flags = {"gdsEnabled": True, "mofedEnabled": True, "gdrcopyEnabled": True}
     more = ("nvidia0", "nvidia1", "nvidiactl", "nvidia-fs0", "gdrdrv", "infiniband/uverbs0", "infiniband/rdma_cm",
             "nvidia-caps-imex-channels/channel0")
-    names = [f"{VENDOR}/{name}" for name in ("gpu=1", "gpu=0", "gdrcopy=all", "gds=all", "mofed=all", "imex-channel=0")]
+    names = [f"{VENDOR}/{name}" for name in ("gpu=1", "gpu=0", "imex-channel=0", "gdrcopy=all", "gds=all", "mofed=all")]
     for strategies, prefix in (["cdi-cri"], None), (["cdi-annotations"], "cdi.k8s.io/"), (["cdi-annotations", "cdi-cri", "envvar"], "cdi.example.com/"):
         with as_nvidia({**flags, "nvidiaDevRoot": "/run/dev", "plugin": {
                 "deviceListStrategy": strategies, "deviceIDStrategy": "index", "passDeviceSpecs": True,
@@ -242,7 +242,7 @@ def test_cdi_devices_are_named_in_the_field_or_in_an_annotation():
                                 "env=NVIDIA_MOFED=enabled", *(f"node=/run/dev{path}:{path}" for path in (
                                     "/dev/nvidiactl", "/dev/nvidia1", "/dev/nvidia0", "/dev/nvidia-caps-imex-channels/channel0"))], rest
             else:
-                assert rest == [], "with CDI alone the files have the rest"
+                assert rest == ["env=NVIDIA_GDRCOPY=enabled", "env=NVIDIA_GDS=enabled", "env=NVIDIA_MOFED=enabled"], "with CDI alone the files have the rest"
 
 
 def test_cdi_files_have_the_driver_its_nodes_and_nvidias_hook():
@@ -268,11 +268,18 @@ def test_cdi_files_have_the_driver_its_nodes_and_nvidias_hook():
         assert sorted(os.listdir(node.cdi)) == [f"{VENDOR}-{name}.json" for name in ("gpu", "mofed")]
 
 
-def test_a_cdi_device_that_is_not_there_is_refused():
-    with as_nvidia({"gdsEnabled": True, "plugin": {"deviceListStrategy": "cdi-cri"}}, start=False) as node:
+def test_a_cdi_device_that_is_not_there_is_left_out_and_an_imex_channel_that_is_required_is_refused():
+    with as_nvidia({"gdsEnabled": True, "mofedEnabled": True, "plugin": {"deviceListStrategy": "cdi-cri"}}, start=False, imex={"channelIDs": [0]}) as node:
+        has_cdi(node, "infiniband/rdma_cm")
+        node.start()
+        node.kubelet.hear("registered")
+        said = node.kubelet.ask("allocate", node.uuid[0])
+        assert said == f"ok cdi={VENDOR}/gpu={node.uuid[0]} cdi={VENDOR}/mofed=all env=NVIDIA_GDS=enabled env=NVIDIA_MOFED=enabled", said
+        assert re.search(r"cdi\.missing reason=\"flags\.gdsEnabled: this node has no /dev/nvidia-fs\*", node.log()), node.log()
+    with as_nvidia({"plugin": {"deviceListStrategy": "cdi-cri"}}, start=False, imex={"channelIDs": [0], "required": True}) as node:
         has_cdi(node)
         refused = subprocess.run([*node.wrap, *node.command()], env=dict(os.environ, **node.environment), stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
-        assert refused.returncode and "flags.gdsEnabled: this node has no /dev/nvidia-fs*" in refused.stderr, refused
+        assert refused.returncode and "imex.channelIDs: this node has no /dev/nvidia-caps-imex-channels/channel0" in refused.stderr, refused
 
 
 def test_changed_strategies_hold_at_once_and_impossible_ones_stop_the_service():

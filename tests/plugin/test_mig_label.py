@@ -158,22 +158,22 @@ def test_a_state_from_before_is_not_told_again():
 
 
 def test_a_division_that_goes_with_no_strategy_can_be_left():
-    """GPUs in MIG mode without parts: that plugin does not start then, and meted waits for the label."""
-    for parts, first in ("", "empty"), ("0:3g.40gb", None):
-        leave(parts, first)
+    """GPUs in MIG mode without parts: with single that plugin does not start then, and meted waits for the label."""
+    for parts, first, strategy, resource in (("", "empty", "mixed", "mig-3g.40gb"), ("0:3g.40gb", None, "single", "gpu"), ("0:3g.40gb", None, "mixed", "mig-3g.40gb")):
+        leave(parts, first, strategy, "nvidia.com/" + resource)
 
 
-def leave(parts, first):
-    with Labelled(first, environment={"METE_SIM_MIG": "on", "METE_SIM_PARTS": parts}) as node:
-        node.kubelet.ask("turn", "nvidia.com/mig-3g.40gb")
+def leave(parts, first, strategy, resource):
+    with Labelled(first, strategy=strategy, environment={"METE_SIM_MIG": "on", "METE_SIM_PARTS": parts}) as node:
+        node.kubelet.ask("turn", resource)
         node.start()
         if first:
             node.await_states("success")
         else:
-            node.await_log("plugin.unsettled")
+            node.await_log("plugin.unsettled" if strategy == "single" else "mig.unparted")
         node.relabel("all-3g.40gb")
         node.await_states(*(["success"] if first else []), "pending", "success")
-        node.kubelet.hear("registered nvidia.com/mig-3g.40gb")
+        node.kubelet.hear(f"registered {resource} ")
         node.kubelet.await_devices(lambda now: len(healthy(now)) == 4)
 
 

@@ -59,6 +59,12 @@ def test_mixed_gives_each_kind_of_parts_a_name():
         assert os.path.exists(node.kubelet.plugins + "/mete-mig-1g.10gb.me.sock")
 
 
+def test_mixed_offers_the_others_where_a_gpu_in_mig_mode_has_no_parts():
+    with divided("0:2x1g.10gb", flags={"migStrategy": "mixed"}, listen=PREFIX + "mig-1g.10gb", METE_SIM_MIG="on") as node:
+        await_list(node, of(node, "1g.10gb"))
+        assert re.search(r"mig\.unparted gpu=1 ", node.log()), node.log()
+
+
 def test_single_offers_parts_as_gpus():
     with divided("0:2x3g.40gb;1:2x3g.40gb", flags={"migStrategy": "single", "plugin": {"deviceIDStrategy": "index"}}) as node:
         uuids = of(node, "3g.40gb")
@@ -94,11 +100,12 @@ def test_a_container_gets_the_files_of_its_parts():
 
 
 def test_strategies_that_do_not_go_with_the_division_are_refused():
-    for parts, strategy, sentences in (
-        (SEVEN, "single", ("all devices on the node must be configured with the same migEnabled value", "GPU 0 is divided by MIG, and GPU 1 is not")),
-        ("0:3g.40gb,2g.20gb;1:3g.40gb", "single", ("more than one MIG device type present on node: 3g.40gb and 2g.20gb",)),
+    for parts, strategy, mode, sentences in (
+        ("0:1g.10gb", "single", "on", ("at least one device with migEnabled=true was not configured correctly: GPU 1 is in MIG mode and has no parts",)),
+        (SEVEN, "single", "off", ("all devices on the node must be configured with the same migEnabled value", "GPU 0 is divided by MIG, and GPU 1 is not")),
+        ("0:3g.40gb,2g.20gb;1:3g.40gb", "single", "off", ("more than one MIG device type present on node: 3g.40gb and 2g.20gb",)),
     ):
-        with divided(parts, flags={"migStrategy": strategy}, start=False) as node:
+        with divided(parts, flags={"migStrategy": strategy}, start=False, METE_SIM_MIG=mode) as node:
             refused = subprocess.run(node.command(), env=dict(os.environ, **node.environment), stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
             assert refused.returncode and all(sentence in refused.stderr for sentence in sentences), refused
 
@@ -117,6 +124,20 @@ def test_the_node_has_the_labels_of_its_parts():
                   "mig-1g.10gb.count": "2", "mig-1g.10gb.replicas": "2", "mig-1g.10gb.memory": "9984", "mig-1g.10gb.multiprocessors": "16",
                   "mig-1g.10gb.slices.gi": "1", "mig-1g.10gb.slices.ci": "1", "mig-1g.10gb.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED",
                   "mig-1g.10gb.sharing-strategy": "time-slicing", "mig-1g.10gb.engines.copy": "1"}
+        until(lambda: wanted.items() <= labels().items(), lambda: f"{set(wanted.items()) - set(labels().items())} of {labels()}")
+
+
+def test_gpus_that_have_no_parts_yet_have_their_labels():
+    with Node(start=False, devices="2xH100", labels={}, environment={"METE_SIM_MIG": "on"}) as node:
+        node.write("version: v1\nflags: {migStrategy: dynamic, gfd: {noTimestamp: true}}\n")
+        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE)
+        node.kubelet.ask("turn", PREFIX + "mig-1g.10gb")
+        node.start()
+
+        def labels():
+            return {key.removeprefix(PREFIX): value for key, value in node.api.node()["metadata"].get("labels", {}).items() if key.startswith(PREFIX)}
+        wanted = {"mig.strategy": "mixed", "mig.capable": "true", "gpu.count": "2", "gpu.memory": "81559", "gpu.product": "NVIDIA-H100-80GB-HBM3", "gpu.replicas": "0",
+                  "gpu.sharing-strategy": "none", "gpu.family": "hopper"}
         until(lambda: wanted.items() <= labels().items(), lambda: f"{set(wanted.items()) - set(labels().items())} of {labels()}")
 
 

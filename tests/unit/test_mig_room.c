@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Room for parts, their names, and the place that costs the others least. */
+#include <string.h>
+
 #include "mig/place.h"
 #include "mig/room.h"
 #include "tests/test.h"
@@ -134,6 +136,139 @@ TEST(all_offered_places_have_room_at_random)
 					expect(!mig_place_overlaps(g.part[n].place,
 								   g.profile[i].place[k]));
 			}
+		}
+	}
+}
+
+/* ---- histories on each model ------------------------------------------------------------------
+ */
+
+static const struct {
+	const char *model, *name;
+	uint32_t places, step, size, most;
+} profiles[] = {
+#define PROFILE(model, name, kind, id, slices, places, step, size, most, ...)                      \
+	{model, name, places, step, size, most},
+#include "sim/machine/mig.def"
+};
+
+static struct mig_gpu gpu_of(const char *model)
+{
+	struct mig_gpu made = {.uuid = "GPU-1", .on = true};
+
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
+		struct mig_profile *profile = &made.profile[made.profiles];
+
+		if (strcmp(profiles[i].model, model) != 0)
+			continue;
+		made.profiles++;
+		*profile = (struct mig_profile){.most = profiles[i].most,
+						.places = profiles[i].places};
+		snprintf(profile->name, sizeof(profile->name), "%s", profiles[i].name);
+		for (uint32_t k = 0; k < profiles[i].places; k++)
+			profile->place[k] =
+				(struct mig_place){k * profiles[i].step, profiles[i].size};
+	}
+	return made;
+}
+
+/* Looked at slice by slice: may the driver make it there, once what goes has gone? */
+static bool has_room(const struct mig_gpu *g, const bool *goes, uint32_t profile, uint32_t place)
+{
+	struct mig_place wanted = g->profile[profile].place[place];
+	bool taken[8] = {false};
+	uint32_t alike = 0;
+
+	for (uint32_t n = 0; n < g->parts; n++) {
+		alike += !goes[n] && g->part[n].profile == profile;
+		for (uint32_t at = 0; !goes[n] && at < g->part[n].place.size; at++) {
+			expect(!taken[g->part[n].place.start + at]);
+			taken[g->part[n].place.start + at] = true;
+		}
+	}
+	for (uint32_t at = 0; at < wanted.size; at++)
+		if (taken[wanted.start + at])
+			return false;
+	return alike < g->profile[profile].most;
+}
+
+/* As many places as there can be parts of the profile, beside those that stay, are offered: not one
+ * that is taken, and never none while there is room. (Places of one profile do not overlap.) */
+static void check_offers(const struct mig_gpu *g, const bool *goes, uint32_t profile,
+			 struct mig_room *room)
+{
+	uint32_t free = 0, staying = 0, most = g->profile[profile].most;
+
+	for (uint32_t n = 0; n < g->parts; n++)
+		staying += !goes[n] && g->part[n].profile == profile;
+	mig_room_find(g, goes, room);
+	mig_room_offer(g, goes, profile, room);
+	for (uint32_t k = 0; k < g->profile[profile].places; k++) {
+		bool fits = has_room(g, goes, profile, k);
+
+		free += fits;
+		expect(!room->open[profile][k] || fits);
+	}
+	expect_eq(count(room, profile), free < most - staying ? free : most - staying);
+}
+
+/* Some parts are idle, and go when their place is needed. */
+static void take_some(struct mig_gpu *g, bool *goes, uint32_t profile, const struct mig_room *room)
+{
+	uint32_t kept = 0, place = (uint32_t)test_random_below(g->profile[profile].places);
+
+	if (!room->open[profile][place])
+		return;
+	for (uint32_t n = 0; n < g->parts; n++)
+		if (!goes[n] ||
+		    !mig_place_overlaps(g->part[n].place, g->profile[profile].place[place])) {
+			goes[kept] = goes[n];
+			g->part[kept++] = g->part[n];
+		}
+	g->parts = kept;
+	goes[g->parts] = false;
+	add(g, profile, place);
+}
+
+static void remove_one(struct mig_gpu *g, bool *goes)
+{
+	uint32_t n = (uint32_t)test_random_below(g->parts);
+
+	g->part[n] = g->part[--g->parts];
+	goes[n] = goes[g->parts];
+}
+
+TEST(in_any_history_parts_never_overlap_and_a_free_place_is_offered)
+{
+	static const char *const models[] = {"A100-40", "A100", "H100", "H200", "B200"};
+
+	for (size_t m = 0; m < ARRAY_SIZE(models); m++) {
+		bool goes[MIG_PARTS_MAX] = {false};
+		struct mig_gpu g = gpu_of(models[m]);
+		uint32_t made = 0;
+
+		expect_eq(g.profiles, 7);
+		for (int step = 0; step < 3000; step++) {
+			uint32_t profile = (uint32_t)test_random_below(g.profiles), before;
+			struct mig_room room;
+
+			if (g.parts && test_random_below(3) == 0)
+				remove_one(&g, goes);
+			if (g.parts && test_random_below(2) == 0)
+				goes[test_random_below(g.parts)] ^= true;
+			check_offers(&g, goes, profile, &room);
+			before = g.parts;
+			take_some(&g, goes, profile, &room);
+			made += g.parts > before;
+		}
+		expect(made > 100);
+		while (g.parts)
+			remove_one(&g, goes);
+		for (uint32_t i = 0; i < g.profiles; i++) {
+			struct mig_room room;
+
+			check_offers(&g, goes, i, &room);
+			expect(count(&room, i) > 0);
 		}
 	}
 }

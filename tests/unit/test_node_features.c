@@ -60,6 +60,73 @@ TEST(a_part_without_a_profile_in_its_name_has_no_label)
 	expect_str(count_of("A", "B"), "none");
 }
 
+static void expect_counted(uint32_t devices, uint32_t unparted, bool mete, const char *count,
+			   const char *replicas)
+{
+	struct host_device device[] = {
+		{.uuid = "MIG-1", .model = "A MIG 1g.10gb", .pci = "", .gpu_instance = 1},
+		{.uuid = "MIG-2", .model = "A MIG 1g.10gb", .pci = "", .gpu_instance = 2},
+		{.uuid = "GPU-3", .model = "A", .pci = "", .gpu_index = 3, .gpu_instance = -1},
+	};
+	struct host_device bare[] = {
+		{.uuid = "GPU-1",
+		 .model = "A",
+		 .pci = "",
+		 .gpu_index = 1,
+		 .gpu_instance = -1,
+		 .gpu_bytes = 80ull << 20,
+		 .is_divisible = true},
+		{.uuid = "GPU-2",
+		 .model = "A",
+		 .pci = "",
+		 .gpu_index = 2,
+		 .gpu_instance = -1,
+		 .gpu_bytes = 80ull << 20,
+		 .is_divisible = true},
+		{.uuid = "", .model = "", .pci = "", .gpu_index = 4, .gpu_instance = -1},
+	};
+	struct config config = {
+		.features = true,
+		.has_mete = mete,
+		.resource = "nvidia.com/gpu",
+		.driver_root = "/",
+		.as_nvidia = {.mig = CONFIG_MIG_MIXED, .replicas = 4, .machine_file = "/dev/null"}};
+	struct host host = {.device = device,
+			    .devices = devices,
+			    .unparted = unparted,
+			    .unparted_gpu = bare,
+			    .driver_version = "610.1"};
+	struct plugin plugin = {.host = &host, .config = &config};
+	owned(cJSON_Delete) cJSON *labels = NULL;
+
+	plugin.offer[0].slots = 3;
+	labels = node_features(&plugin);
+	if (!count) {
+		expect(!labels);
+		return;
+	}
+	expect_str(json_text(labels, "nvidia.com/gpu.count"), count);
+	expect_str(json_text(labels, "nvidia.com/gpu.replicas"), replicas);
+	if (unparted)
+		expect_str(json_text(labels, "nvidia.com/mig.capable"), "true");
+	if (!devices)
+		expect_str(json_text(labels, "nvidia.com/gpu.memory"), "80");
+}
+
+/* They count as in GPU feature discovery, whether a part of them is there just now or not. */
+TEST(gpus_in_mig_mode_without_parts_are_counted)
+{
+	expect_counted(2, 0, false, "1", "0");
+	expect_counted(2, 2, false, "3", "0");
+	expect_counted(3, 2, false, "4", "4");
+	expect_counted(0, 2, false, "2", "0");
+	expect_counted(2, 2, true, "3", "3");
+	expect_counted(0, 1, true, "1", "1");
+	/* One of which the driver tells nothing. */
+	expect_counted(2, 3, false, "3", "0");
+	expect_counted(0, 0, false, NULL, NULL);
+}
+
 /* Of the GPUs themselves, beside parts that have labels of their own. */
 static void expect_gpus(bool with_a_whole_one, const char *replicas, const char *product)
 {

@@ -285,7 +285,7 @@ static const struct {
 } keys[] = {
 #define KEY(path, variable, form, normally, without) {path, variable, #without},
 #define ALSO(variable, path)			     {path, variable, ""},
-#define VARIABLE(name, without)			     {"", name, #without},
+#define VARIABLE(name, form, without)		     {"", name, #without},
 #include "plugin/config/config_nvidia.def"
 };
 

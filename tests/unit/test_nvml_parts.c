@@ -72,6 +72,12 @@ TEST(a_gpu_that_mig_is_to_divide_and_has_not_is_no_device)
 	expect_eq(nvml_count(nvml), 1);
 	expect_str(nvml_device(nvml, 0)->uuid_text, "GPU-00000000-0000-0000-0000-000000000002");
 	expect_eq(nvml_device(nvml, 0)->gpu_index, 1);
+	/* And is known all the same. */
+	expect_eq(nvml_unparted(nvml), 1);
+	expect_eq(nvml_unparted_gpu(nvml, 0)->gpu_index, 0);
+	expect_str(nvml_unparted_gpu(nvml, 0)->uuid_text,
+		   "GPU-00000000-0000-0000-0000-000000000001");
+	expect_eq(nvml_unparted_gpu(nvml, 0)->gpu_instance, -1);
 	nvml_close(nvml);
 	divide_no_more();
 }
