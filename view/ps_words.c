@@ -111,6 +111,17 @@ struct ps_text ps_duration(uint64_t ns)
 	return said;
 }
 
+struct ps_text ps_wait(double ns)
+{
+	struct ps_text said;
+
+	if (ns < 1e9)
+		snprintf(said.text, sizeof(said.text), "%.2f ms", ns / 1e6);
+	else
+		snprintf(said.text, sizeof(said.text), "%.1f s", ns / 1e9);
+	return said;
+}
+
 /* The value of KEY=VALUE among words with blanks between them. */
 static bool find_word(const char *words, const char *key, struct ps_text *ret)
 {
