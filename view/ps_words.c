@@ -353,7 +353,8 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 /* Reasons of a gate that is not open, if doing does not imply them. */
 static void say_gate(struct words *words, const struct wire_tenant_row *t)
 {
-	if (t->coupled)
+	/* It may have closed since: at a suspension its work is waited for. */
+	if (t->coupled && t->gate != WIRE_GATE_CLOSED)
 		say(words, 1, "coupled: its gate could not be closed");
 	for (uint32_t i = GATE_SHUT; i <= GATE_UNHEARD; i++)
 		if (gate_has(t->reasons, i) && t->guests)
