@@ -5,6 +5,7 @@
 argv[3]: the build's folder. Only root can play another user.
 """
 import json
+import re
 import subprocess
 import sys
 
@@ -135,6 +136,24 @@ def test_a_tenant_and_a_device_by_name_and_number():
             answer = meted.ask(path)
             assert answer.status == 404 and ("no device has this UUID" if "devices/" in path else "there is no such path: there are /, ") in answer.body, (path, answer.body)
         assert meted.ask("/healthz").body == "ok\n"
+
+
+def served_keys(answer):
+    """Those of the answer itself, and of the objects that no other page explains."""
+    return set(answer) | {key for row in answer.get("why", ()) for key in row}
+
+
+def test_the_keys_that_are_documented_are_those_that_are_served():
+    """Of rows that `mete ps --json` prints, too, mete-ps(1) has them: tests/cli/test_texts.py."""
+    paths = open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "page.md")).read().partition("\n## Paths\n")[2].partition("\n## ")[0]
+    everywhere = set(re.findall(r"in `(\w+)`", re.search(r"^Each answer .*$", paths, re.M)[0]))
+    with Shown() as meted:
+        made = Admin(meted.place)
+        tenant = made.tenant("1GiB", name="one")
+        for path, asked in (("/v1/node", "/v1/node"), ("/v1/tenants/NAME", f"/v1/tenants/{tenant.tenant}"), ("/v1/devices/UUID", "/v1/devices/0")):
+            row = re.search(rf"^\| `{path}` \| (.*) \|$", paths, re.M)[1]
+            documented = {word for word in re.findall(r"`(\w+)`", row) if word not in ("all", "own")} | everywhere
+            assert documented == served_keys(meted.ask(asked).json), (path, documented ^ served_keys(meted.ask(asked).json))
 
 
 def test_the_page_runs_nothing_but_its_own_script():
