@@ -115,6 +115,11 @@ class Engine:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
+        # What it leaves mounted could not be removed: a network's namespace, or its data upon itself.
+        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+            left = [line.split()[1] for line in mounts if f" {self.place}/" in line]
+        for path in reversed(left):
+            subprocess.run(["umount", "--lazy", path], check=True)
         self.log.close()
 
 
