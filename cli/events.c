@@ -91,8 +91,11 @@ int events_main(const struct cli_call *call)
 		return cli_fail(call, 1, &why);
 	if (r == ADMIN_ABSENT) {
 		r = events_read_kept(&order);
-		fprintf(stderr, "mete events: no meted is running%s\n",
-			r == 0 ? ": this is what the last one has told" : "");
+		if (r != 0)
+			fprintf(stderr, "mete events: no meted is running%s\n",
+				r == EVENTS_SYSTEMS
+					? "; what the system's last one has told only root may read"
+					: "");
 	}
 	if (r == 0 && !order.printed && !order.json)
 		say_nothing(&order);

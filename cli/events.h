@@ -24,7 +24,12 @@ must_check int events_reach(struct events_order *order, struct fault *why);
 must_check int events_read(struct events_order *order, struct fault *why);
 /* Prints one if it was asked for. */
 void events_take(struct events_order *order, const struct wire_event_row *event);
-/* Reads what the user's own meted, which has ended, has left. ADMIN_ABSENT: nothing. */
+/* Outcomes of events_read_kept(), besides ADMIN_ABSENT: there is nothing. */
+enum {
+	EVENTS_SYSTEMS = ADMIN_ABSENT + 1, /* only root may read what the system's meted has left */
+};
+
+/* Reads what a meted that has ended has left, the system's or the user's own, and says whose. */
 must_check int events_read_kept(struct events_order *order);
 /* Reads what happens as it happens. 0: nobody reads what we print. */
 must_check int events_follow(struct events_order *order, struct fault *why);

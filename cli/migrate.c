@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/words.h"
 #include "cli/cli.h"
@@ -296,6 +297,18 @@ static int find_data(const struct migrate_objects *objects, const struct documen
 	return 0;
 }
 
+static int complain_of(const struct cli_call *call, const char *from)
+{
+	if (!from)
+		return cli_complain(call, CLI_USAGE,
+				    "--from is missing; accepted: nvidia, as in: mete migrate "
+				    "--from nvidia >kustomization.yaml");
+	return cli_complain(call, CLI_USAGE, "--from '%s': accepted: nvidia%s", from,
+			    strcasecmp(from, "hami") == 0
+				    ? " (from HAMi, by hand: docs/howto-from-hami.md)"
+				    : "");
+}
+
 int migrate_main(const struct cli_call *call)
 {
 	owned(migrate_objects_free) struct migrate_objects *objects = calloc(1, sizeof(*objects));
@@ -309,8 +322,7 @@ int migrate_main(const struct cli_call *call)
 	if (!objects)
 		return cli_complain(call, 1, "out of memory");
 	if (!from || strcmp(from, "nvidia") != 0)
-		return cli_complain(call, CLI_USAGE, "--from '%s': accepted: nvidia",
-				    from ? from : "");
+		return complain_of(call, from);
 	r = read_all(call, objects, &why);
 	if (r == 0)
 		r = take_settings(objects, &said, &why);

@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/words.h"
 #include "cli/ps_filter.h"
 #include "cli/ps_json.h"
 #include "core/share/share.h"
@@ -50,16 +51,45 @@ static bool is_known(const char *key)
 	return has_key("tenant", key);
 }
 
+/* The key that was probably meant, as it is to be written; "" if there is none. */
+static struct words_shown nearest_key(const char *key)
+{
+	const char *dot = strchr(key, '.'), *object = "tenant", *nearest;
+	const char *names[ARRAY_SIZE(known)], *word;
+	struct words_shown said = {""};
+	size_t n = 0;
+
+	if (begins(key, DEVICE))
+		object = "device";
+	else if (begins(key, TIME))
+		object = "time";
+	else if (dot)
+		return said;
+	word = dot ? dot + 1 : key;
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (strcmp(known[i].object, object) == 0)
+			names[n++] = known[i].key;
+	nearest = words_nearest(word, names, n);
+	/* Units are what people leave out: used_bytes rather than user. */
+	for (size_t i = 0; i < n; i++)
+		if (*word && begins(names[i], word) && names[i][strlen(word)] == '_')
+			nearest = names[i];
+	if (nearest)
+		snprintf(said.text, sizeof(said.text), "; did you mean '%.*s%s'?",
+			 dot ? (int)(dot - key) + 1 : 0, key, nearest);
+	return said;
+}
+
 static int add_key(struct ps_query *query, const char *key, struct fault *why)
 {
 	if (query->count == PS_QUERY_KEYS)
 		return fault_set(why, -E2BIG, "--query: at most %d keys", PS_QUERY_KEYS);
 	if (!is_known(key))
 		return fault_set(why, -EINVAL,
-				 "--query '%.60s': no such key; accepted are a tenant's keys of "
+				 "--query '%.60s': no such key%s; accepted are a tenant's keys of "
 				 "--json (name), time.KEY, fields.KEY and device.KEY: see "
 				 "mete-ps(1)",
-				 key);
+				 key, nearest_key(key).text);
 	query->key[query->count++] = key;
 	return 0;
 }

@@ -34,10 +34,7 @@ static void add_parts(struct grid *grid, const struct wire_tenant_row *t, uint64
 
 static void add_wait(struct grid *grid, double ns)
 {
-	if (ns < 1e9)
-		grid_add(grid, GRID_PLAIN, "%.2f ms", ns / 1e6);
-	else
-		grid_add(grid, GRID_PLAIN, "%.1f s", ns / 1e9);
+	grid_add(grid, GRID_PLAIN, "%s", ps_wait(ns).text);
 }
 
 static void add_drift(struct grid *grid, const struct wire_tenant_row *t)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/words.h"
 #include "base/wrap.h"
 #include "core/share/share.h"
 
@@ -146,6 +147,22 @@ static int find(const char *name, size_t length, size_t *ret_index)
 	return -ENOENT;
 }
 
+static int refuse(const char *word, struct fault *why)
+{
+	const char *names[ARRAY_SIZE(rows)], *nearest = NULL;
+	char name[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		names[i] = rows[i].name;
+	if (strncmp(word, "--", 2) == 0) {
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+		nearest = words_nearest(name, names, ARRAY_SIZE(names));
+	}
+	return fault_set(why, -EINVAL, "'%s' is not an option%s%s%s: see meted --help", word,
+			 nearest ? " (did you mean '--" : "", nearest ? nearest : "",
+			 nearest ? "'?)" : "");
+}
+
 static int read_all(int argc, char **argv, struct options *options, struct fault *why)
 {
 	int r;
@@ -155,12 +172,10 @@ static int read_all(int argc, char **argv, struct options *options, struct fault
 		size_t index;
 
 		if (strncmp(argv[i], "--", 2) != 0 || !*name)
-			return fault_set(why, -EINVAL, "'%s' is not an option: see meted --help",
-					 argv[i]);
+			return refuse(argv[i], why);
 		equals = strchr(name, '=');
 		if (find(name, equals ? (size_t)(equals - name) : strlen(name), &index) < 0)
-			return fault_set(why, -EINVAL, "'%s' is not an option: see meted --help",
-					 argv[i]);
+			return refuse(argv[i], why);
 		if (equals)
 			value = equals + 1;
 		else if (*rows[index].argument && i + 1 < argc)

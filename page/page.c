@@ -56,7 +56,7 @@ static void answer_text(int r, char *text, struct http_answer *ret_answer)
 {
 	ret_answer->headers = figure_headers;
 	if (r < 0) {
-		ret_answer->status = r == -ENOENT ? 404 : 503;
+		ret_answer->status = 503;
 		return;
 	}
 	ret_answer->status = 200;
@@ -101,6 +101,22 @@ static const char *behind(const char *path, const char *prefix)
 	return strncmp(path, prefix, size) == 0 && path[size] ? path + size : NULL;
 }
 
+/* Nothing tells a tenant that may not be seen from one that is not there. */
+static void say_absent(const char *path, struct http_answer *ret_answer)
+{
+	const char *sentence =
+		"there is no such path: there are /, /healthz, /v1/node, /v1/events, "
+		"/v1/tenants/NAME and /v1/devices/UUID\n";
+
+	if (behind(path, "/v1/tenants/"))
+		sentence = "no tenant that you may see has this name or number: /v1/node lists "
+			   "them\n";
+	else if (behind(path, "/v1/devices/"))
+		sentence = "no device has this UUID or index: /v1/node lists them\n";
+	ret_answer->headers = figure_headers;
+	say(ret_answer, 404, sentence);
+}
+
 static void answer_figures(struct page_server *p, const struct sight *sight, const char *path,
 			   struct http_answer *ret_answer)
 {
@@ -118,7 +134,10 @@ static void answer_figures(struct page_server *p, const struct sight *sight, con
 		r = looks_tenant(&p->looks, sight, name, &text);
 	else if ((name = behind(path, "/v1/devices/")) != NULL)
 		r = looks_device(&p->looks, sight, name, &text);
-	answer_text(r, text, ret_answer);
+	if (r == -ENOENT)
+		say_absent(path, ret_answer);
+	else
+		answer_text(r, text, ret_answer);
 }
 
 /* Whose token it is, and what he may see: false if that is refused, or not known yet. */

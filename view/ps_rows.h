@@ -90,6 +90,8 @@ struct ps_text ps_outside_command(const struct ps_rows *rows,
 struct ps_text ps_tenant_command(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
 /* "12 s", "3 min", "2 h 10 min", "5 d 3 h" */
 struct ps_text ps_duration(uint64_t ns);
+/* How long a turn or memory was waited for: "0.42 ms", "12.5 s" */
+struct ps_text ps_wait(double ns);
 
 /* The value of a field that is in force, from the fields that were set. */
 struct ps_text ps_field(const wire_text *share, const char *key);

@@ -111,6 +111,17 @@ struct ps_text ps_duration(uint64_t ns)
 	return said;
 }
 
+struct ps_text ps_wait(double ns)
+{
+	struct ps_text said;
+
+	if (ns < 1e9)
+		snprintf(said.text, sizeof(said.text), "%.2f ms", ns / 1e6);
+	else
+		snprintf(said.text, sizeof(said.text), "%.1f s", ns / 1e9);
+	return said;
+}
+
 /* The value of KEY=VALUE among words with blanks between them. */
 static bool find_word(const char *words, const char *key, struct ps_text *ret)
 {
@@ -342,7 +353,8 @@ static void say_doing(struct words *words, const struct ps_rows *rows,
 /* Reasons of a gate that is not open, if doing does not imply them. */
 static void say_gate(struct words *words, const struct wire_tenant_row *t)
 {
-	if (t->coupled)
+	/* It may have closed since: at a suspension its work is waited for. */
+	if (t->coupled && t->gate != WIRE_GATE_CLOSED)
 		say(words, 1, "coupled: its gate could not be closed");
 	for (uint32_t i = GATE_SHUT; i <= GATE_UNHEARD; i++)
 		if (gate_has(t->reasons, i) && t->guests)

@@ -47,10 +47,10 @@ static void put_time(struct lines *lines, const struct wire_tenant_row *t)
 {
 	char line[WIRE_TEXT_MAX + 400];
 
-	snprintf(line, sizeof(line), "share: %s; %llu turns, longest wait %.1f ms, mean %.2f ms",
+	snprintf(line, sizeof(line), "share: %s; %llu turn%s, longest wait %.40s, mean %.40s",
 		 t->share.text[0] ? t->share.text : "all defaults", (unsigned long long)t->turns,
-		 (double)t->longest_wait / 1e6,
-		 t->waits ? (double)t->waited / (double)t->waits / 1e6 : 0);
+		 t->turns == 1 ? "" : "s", ps_wait((double)t->longest_wait).text,
+		 ps_wait(t->waits ? (double)t->waited / (double)t->waits : 0).text);
 	put_text(lines, GRID_PLAIN, line);
 }
 

@@ -9,16 +9,36 @@ let view = null, where = null, drawing = false, since = 0;
 
 let denied = false;
 
+/* As people type it: where it is no text, as it stands. */
+function plainly(address) {
+	try {
+		return decodeURIComponent(address);
+	} catch {
+		return address;
+	}
+}
+
+/* The name of the view at an address, and what makes it. */
+function viewAt(address) {
+	const [first, ...parts] = address.replace(/^#\/?/, '').split('/');
+	const views = { '': ['overview', overview], devices: ['devices', devices], tenants: ['tenants', tenants] };
+	if (first === 'tenant' && parts.length === 2 && parts.every((part) => /^\d+$/.test(part)))
+		return ['tenant', () => story(Number(parts[0]), Number(parts[1]))];
+	if (first === 'tenant' && parts.join(''))
+		return ['tenant', () => tenantCalled(plainly(parts.join('/')))];
+	if (!parts.length && Object.hasOwn(views, first))
+		return views[first];
+	return ['not here', () => nowhere(`Nothing is shown at ${plainly(address)}.`)];
+}
+
 function openView() {
 	if (denied)
 		return;
-	const [first, ...parts] = location.hash.replace(/^#\/?/, '').split('/');
-	const found = parts.every((part) => /^\d+$/.test(part)) && parts.length === (first === 'tenant' ? 2 : 0);
-	const name = found && ['devices', 'tenants', 'tenant'].includes(first) ? first : 'overview';
 	if (location.hash === where)
 		return;
 	where = location.hash;
-	view = { overview, devices, tenants, tenant: () => story(Number(parts[0]), Number(parts[1])) }[name]();
+	const [name, make] = viewAt(where);
+	view = make();
 	$('view').replaceChildren(view);
 	view.querySelector('h1').tabIndex = -1;
 	for (const link of document.querySelectorAll('nav a'))

@@ -71,6 +71,11 @@ function duration(ns) {
 	return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
 }
 
+/* As `mete ps` and `mete top` say it. */
+function waited(ns) {
+	return ns < 1e9 ? `${(ns / 1e6).toFixed(2)} ms` : `${(ns / 1e9).toFixed(1)} s`;
+}
+
 function percent(part) {
 	return `${Math.round(100 * (part || 0))} %`;
 }

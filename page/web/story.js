@@ -99,13 +99,16 @@ function reasons(tenant, device) {
 	return list;
 }
 
+const links = (rows) => rows.flatMap((row) => [h('a', { href: linkOf(row) }, `GPU ${row.device}`), ' ']);
+
 function story(tenant, device) {
 	const key = `${tenant}/${device}`;
 	const title = h('h1'), badge = h('span.badge'), why = h('p.sentence'), helps = reasons(tenant, device), command = h('p.command');
 	const list = facts(['User', 'Device', 'Memory', 'Limit', 'On the device', 'In the host’s memory', 'Most it held', 'Time, last second', 'Time, last minute', 'Turns', 'Longest wait', 'Refused', 'For how long']);
 	const share = h('p.share'), drawn = charts(), events = eventList(), processes = processTable();
 	const siblings = h('p.siblings');
-	const gone = h('p.none', { hidden: true }, 'This tenant is not here: it has ended, or is not yours to see.');
+	const ended = h('p', {}, `This tenant is not here: it has ended, or is not yours to see. \`mete events --tenant ${tenant}\` tells what has happened to it.`);
+	const elsewhere = h('p'), gone = h('div.none', { hidden: true }, ended, elsewhere);
 	const content = h('div', {}, why, helps, command, siblings, h('div.columns.story', {}, drawn, h('div', {}, events,
 		h('section.panel', {}, h('h2', {}, 'Figures'), list, share), h('section.panel', {}, h('h2', {}, 'Processes'), processes))));
 	const root = h('div', {}, h('p.back', {}, h('a', { href: '#/tenants' }, h('span', { 'aria-hidden': 'true' }, '← '), 'All tenants')), h('div.head', {}, title, badge), gone, content);
@@ -115,10 +118,17 @@ function story(tenant, device) {
 		content.hidden = badge.hidden = !row;
 		say(title, row ? row.name : `Tenant ${tenant}`);
 		document.title = `mete: ${title.said}`;
-		if (!row)
+		const others = [...store.tenants.values()].filter((other) => other.tenant === tenant && other.device !== device);
+		const where = others.map((other) => other.device).join();
+		if (!row) {
+			ended.hidden = others.length > 0;
+			elsewhere.hidden = !others.length;
+			if (elsewhere.where !== where)
+				elsewhere.replaceChildren(`This tenant is not on GPU ${device}, but on `, ...links(others));
+			elsewhere.where = where;
 			return;
+		}
 		const time = row.time, kind = kindOf(row);
-		const others = [...store.tenants.values()].filter((other) => other.tenant === row.tenant && other.device !== row.device);
 		say(badge, KIND_WORDS[kind]);
 		mark(badge, 'data-kind', kind);
 		mark(why, 'data-kind', kind);
@@ -126,16 +136,15 @@ function story(tenant, device) {
 		helps.write(row, kind !== 'runs' && kind !== 'idle');
 		say(command, row.command);
 		siblings.hidden = !others.length;
-		const where = others.map((other) => other.device).join();
 		if (siblings.where !== where)
-			siblings.replaceChildren('Also on ', ...others.flatMap((other) => [h('a', { href: linkOf(other) }, `GPU ${other.device}`), ' ']));
+			siblings.replaceChildren('Also on ', ...links(others));
 		siblings.where = where;
 		list.write({
 			User: row.user, Device: `GPU ${row.device}, ${row.model}`, Memory: bytes(row.used_bytes), Limit: bytes(row.limit_bytes),
 			'On the device': bytes(row.used_bytes - row.out_bytes), 'In the host’s memory': bytes(row.out_bytes), 'Most it held': bytes(row.peak_bytes),
 			'Time, last second': time.by_turns ? `${percent(time.charged_1s_ns / 1e9)} of ${percent(time.entitled_1s_ns / 1e9)} due` : 'takes no turns',
 			'Time, last minute': time.by_turns ? `${percent(time.charged_60s_ns / 6e10)} of ${percent(time.entitled_60s_ns / 6e10)} due` : 'takes no turns',
-			Turns: String(time.turns), 'Longest wait': time.waits ? `${(time.longest_wait_ns / 1e6).toFixed(0)} ms` : 'none',
+			Turns: String(time.turns), 'Longest wait': time.waits ? waited(time.longest_wait_ns) : 'none',
 			Refused: plural(row.refusals, 'time', 'times'), 'For how long': duration(row.age_ns + (performance.now() - row.seenAt) * 1e6),
 		});
 		say(share, row.share ? `Share: ${row.share}` : 'Share: as by default');

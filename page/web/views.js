@@ -79,6 +79,25 @@ function deviceLine() {
 	return element;
 }
 
+/* At an address that somebody has mistyped, or kept for too long. */
+function nowhere(sentence) {
+	const root = h('div', {}, h('h1', {}, 'Not here'), h('p.none', {}, sentence), h('p.back', {}, 'There are ',
+		h('a', { href: '#/' }, 'an overview'), ', ', h('a', { href: '#/devices' }, 'the devices'), ' and ', h('a', { href: '#/tenants' }, 'the tenants'), '.'));
+	root.write = () => {};
+	return root;
+}
+
+/* The story of a tenant by its name or number, as soon as it is there. */
+function tenantCalled(name) {
+	const root = nowhere(`No tenant here is called ${name}: it has ended, has not come yet, or is not yours to see.`);
+	root.write = () => {
+		const row = [...store.tenants.values()].find((one) => one.name === name || String(one.tenant) === name);
+		if (row)
+			location.replace(linkOf(row));
+	};
+	return root;
+}
+
 function overview() {
 	const memory = card('Memory'), devices = card('Devices'), tenants = card('Tenants'), waits = card('Waiting');
 	const none = h('p.none', {}, 'Nobody waits, and nothing needs a look.');

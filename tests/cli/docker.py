@@ -3,6 +3,7 @@
 
 It runs in folders of the test's own, without a network, and stores images by copying (vfs)."""
 import fcntl
+import glob
 import json
 import os
 import re
@@ -59,6 +60,12 @@ def own():
     return {name: [shutil.which(name, path=needed.SEARCH)] for name in ("dockerd", "docker")}
 
 
+def search():
+    """Where the engine finds containerd: on the machine, or among the programs of the tests' own cluster."""
+    built = sorted(glob.glob(os.path.expanduser("~/.cache/mete/cluster-*/containerd")))
+    return ":".join([needed.SEARCH, *map(os.path.dirname, built[-1:])])
+
+
 class Engine:
     """One that runs, with an image of that root file system; environment: what its client needs."""
 
@@ -68,11 +75,11 @@ class Engine:
         with open(place + "/daemon.json", "w") as file:
             json.dump(settings, file)
         self.environment = {**{name: value for name, value in os.environ.items() if not name.startswith("LD_")}, "DOCKER_HOST": f"unix://{place}/socket",
-                            "DOCKER_CONFIG": place, "PATH": needed.SEARCH}
+                            "DOCKER_CONFIG": place, "PATH": search()}
         self.log = open(place + "/log", "w")
         self.process = subprocess.Popen(
             [*programs["dockerd"], "--config-file", place + "/daemon.json", "--data-root", place + "/data", "--exec-root", place + "/exec", "--pidfile", place + "/pid",
-             "-H", f"unix://{place}/socket", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs"],
+             "-H", f"unix://{place}/socket", "--bridge=none", "--iptables=false", "--ip6tables=false", "--userland-proxy=false", "--storage-driver", "vfs"],
             env=self.environment, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
     def client(self, *words):
@@ -108,6 +115,11 @@ class Engine:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
+        # What it leaves mounted could not be removed: a network's namespace, or its data upon itself.
+        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+            left = [line.split()[1] for line in mounts if f" {self.place}/" in line]
+        for path in reversed(left):
+            subprocess.run(["umount", "--lazy", path], check=True)
         self.log.close()
 
 

@@ -5,13 +5,16 @@ tests have a /run of their own, with the system's meted in it.
 
     TEST.py BUILD"""
 import contextlib
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
 from mete import *
+from meted import until
 from docker import Engine, engines, newer
 from person import ROOT
 from runner import Skipped, needed
@@ -60,10 +63,60 @@ def test_nvidias_runtime_gives_the_share_to_a_container_of_any_engine():
         assert "the limit of 256MiB is reached" in done.stderr and "job on GPU 0: held at most" in done.stderr, done.stderr
 
 
+def page():
+    return open(os.path.join(ROOT, "docs", "howto-docker.md")).read()
+
+
+def commands():
+    """Those of the page's first blocks, up to the table of engines: what is typed behind each `$`."""
+    return re.findall(r"^\$ (.*)$", page().partition("## Which engines")[0], re.M)
+
+
+def as_pasted(here, engine):
+    """What runs a command of the page: `mete`, `sudo` and `docker` are found as on a server, and IMAGE is the test's image and its program."""
+    folder = here.place + "/bin"
+    os.mkdir(folder)
+    client = " ".join(engine.client())
+    for name, text in (("sudo", 'exec "$@"'), ("mete", f'exec {os.path.join(BUILD, "cli", "mete")} "$@"'),
+                       ("docker", f'[ "$1" != run ] || {{ shift; set -- run --net host "$@"; }}\nexec {client} "$@"')):
+        with open(f"{folder}/{name}", "w") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(f"{folder}/{name}", 0o755)
+    environment = dict(here.environment, PATH=folder + ":" + os.environ["PATH"])
+
+    def paste(command, **more):
+        words = command.replace("IMAGE", "gpu /bin/hoarder").replace("OTHER", "gpu /bin/vector-add rounds=2").replace("4G", "256M")
+        return subprocess.Popen(["sh", "-c", words], env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+    return paste
+
+
+def test_the_pages_commands_do_as_they_promise():
+    once, stays, *containers = commands()
+    assert "docker run" in once and stays.endswith("sleep infinity") and len(containers) == 2, commands()
+    with machine(newer(), features=json.loads(re.search(r"`(\{\"features\".*?\})`", page())[1])["features"]) as (here, engine):
+        paste = as_pasted(here, engine)
+        done = paste(once)
+        out, said = done.communicate(timeout=240)
+        assert done.returncode == 0 and "hoarder ok" in out and "the limit of 256MiB is reached" in said, (out, said)
+        share = paste(stays, process_group=0)
+        until(lambda: os.listdir("/run/cdi"), "the device is not there")
+        for command, wanted in zip(containers, ("hoarder ok", "vector-add ok")):
+            done = paste(command)
+            out, said = done.communicate(timeout=240)
+            assert done.returncode == 0 and wanted in out, (command, out, said)
+        os.killpg(share.pid, signal.SIGINT)  # Ctrl-C
+        share.communicate(timeout=240)
+        assert os.listdir("/run/cdi") == []
+        # And what the page says of it then.
+        done = paste(containers[0])
+        out, said = done.communicate(timeout=240)
+        sentence = re.search(r"`(unresolvable CDI devices [^`]*)`", page())[1]
+        assert done.returncode != 0 and sentence in said, (out, said)
+
+
 def recipe():
     """The command of the page for engines without CDI, as somebody pastes it: `mete run ... -- sh -c '...'`."""
-    page = open(os.path.join(ROOT, "docs", "howto-docker.md")).read()
-    found, = re.findall(r"sudo mete run --name job --memory 4G -- sh -c '(.*?)'\n", page, re.S)
+    found, = re.findall(r"sudo mete run --name job --memory 4G -- sh -c '(.*?)'\n", page(), re.S)
     return found.replace("\\\n", " ")
 
 

@@ -51,7 +51,7 @@ def cluster(**answers):
             return open(place + "/asked").read().splitlines()
 
         os.symlink(PLUGIN, place + "/kubectl_complete-mete")
-        mete.asked, mete.complete = asked, lambda *words: mete(*words, plugin=place + "/kubectl_complete-mete")
+        mete.place, mete.asked, mete.complete = place, asked, lambda *words: mete(*words, plugin=place + "/kubectl_complete-mete")
         yield mete
 
 
@@ -63,6 +63,16 @@ def test_a_refusal_is_not_taken_for_an_answer():
     with cluster(node="n1") as mete:
         done = mete("why", "mine", "-n", "ns")
         assert done.returncode == 1 and done.stdout == "" and done.stderr == "Forbidden: agents\n", done
+
+
+def test_a_mistake_is_told_before_a_cluster_is_asked():
+    with cluster(kubectl="#!/bin/sh\necho asked >>$ANSWERS/asked\nexit 1\n") as mete:
+        for words, status, said in ((["top", "--live"], 2, "--live needs --node NODE"), (["events", "-f"], 2, "--follow needs a pod that is on a node, or --node NODE"),
+                                    (["why"], 2, "why needs a pod, as in: kubectl mete why mine"), (["set"], 2, "set needs a pod and KEY=VALUE"), (["set", "mine"], 2, "set needs KEY=VALUE, as in"),
+                                    (["tpo"], 2, "there is no verb 'tpo'"), ([], 2, "kubectl mete version"), (["version"], 0, ""), (["--help"], 0, "")):
+            done = mete(*words)
+            assert done.returncode == status and said in done.stderr, (words, done)
+        assert not os.path.exists(mete.place + "/asked")
 
 
 def test_remedies_are_commands_for_this_machine():

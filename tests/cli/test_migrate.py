@@ -162,8 +162,9 @@ def test_an_option_that_plugin_does_not_have_is_refused_with_the_nearest():
 
 def test_a_mistake_in_the_command_or_a_file_is_one_sentence():
     cases = (
-        (["--from", "hami", PLUGIN], 2, ["hami", "accepted: nvidia"]),
-        ([PLUGIN], 2, ["--from", "accepted: nvidia"]),
+        (["--from", "hami", PLUGIN], 2, ["'hami': accepted: nvidia (from HAMi, by hand: docs/howto-from-hami.md)"]),
+        (["--from", "x", PLUGIN], 2, ["'x': accepted: nvidia"]),
+        ([PLUGIN], 2, ["--from is missing; accepted: nvidia, as in: mete migrate --from nvidia"]),
         (["--from", "nvidia", "/nowhere.yaml"], 1, ["/nowhere.yaml"]),
         (["--from", "nvidia", os.path.join(ROOT, "deploy/base/rbac.yaml")], 1, ["no DaemonSet", "k8s-device-plugin"]),
         (["--from", "nvidia", PLUGIN, os.path.join(HERE, "chart.yaml")], 1, ["two DaemonSets", "nvidia-device-plugin-daemonset", "nvdp-nvidia-device-plugin"]),

@@ -94,6 +94,19 @@ def test_time_had_and_due_is_shown_second_by_second():
             top.wait(r"tenant \d+ much of", r"weight=300; [1-9]\d* turns", r"100% │", r" 0% │.*[▁▂▃▄▅▆▇█]")
 
 
+def test_waits_have_the_unit_that_ps_gives_them():
+    with Node() as node:
+        for name, kernel in ("long", 1300000), ("short", 1000):
+            process = node.start("run", "--name", name, "--", workload("steady"), "stdin=1", "seconds=600", "report_ms=3600000", f"kernel_us={kernel}")
+            process.stdout.readline()
+        with Screen(node, "--sort", "id", columns=160) as top:
+            top.wait("tenant 1 long of")
+            top.press("Down")
+            # Of kernels that last for more than a second.
+            shown = top.wait("tenant 2 short of", r"\d turns?, longest wait \d+\.\d s, mean \d+\.\d+ m?s$")
+            assert re.search(r" \d+\.\d s .*weight=|short .* \d+\.\d s ", plain(in_terminal(node, "ps", columns=200))), shown
+
+
 def test_keys_sort_filter_and_select():
     with Node() as node:
         for name in ("first", "second", "third"):

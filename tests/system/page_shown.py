@@ -40,7 +40,7 @@ LIVE = "window.mete && mete.timing.first > 0"
 
 def views(browser):
     row = browser.wait("[...mete.store.tenants.values()].find((row) => row.processes.length)")
-    return {"overview": "#/", "devices": "#/devices", "tenants": "#/tenants", "tenant": f"#/tenant/{row['tenant']}/{row['device']}"}
+    return {"overview": "#/", "devices": "#/devices", "tenants": "#/tenants", "tenant": f"#/tenant/{row['tenant']}/{row['device']}", "nowhere": "#/nothing"}
 
 
 def waiter(meted, crowd):

@@ -23,6 +23,34 @@ def test_files_of_an_ended_system_daemon_lock_nobody_out():
         assert here.mete(ALICE, "ps").returncode == 0
 
 
+def test_events_of_a_system_daemon_that_was_stopped_are_roots_to_read():
+    """Root and a user each also had a meted of their own, before and after it."""
+    with Machine() as here:
+        def told(uid):
+            done = here.mete(uid, "events")
+            assert done.returncode == 0, done
+            return {name for name in ("earlier", "systems", "later") if f"{name} (tenant" in done.stdout}, done.stderr
+
+        here.meted.process.terminate()
+        here.meted.wait()
+        for uid in (0, ALICE):
+            assert here.mete(uid, "run", "--name", "earlier", "-q", "true").returncode == 0
+        until(lambda: all(told(uid)[0] == {"earlier"} for uid in (0, ALICE)))  # their meteds end with their last tenant
+        here.meted = here.start_daemon()
+        assert here.mete(ALICE, "run", "--name", "systems", "-q", "true").returncode == 0
+        until(lambda: " left " in here.mete(0, "events").stdout)
+        here.meted.process.terminate()
+        here.meted.wait()
+        assert told(0) == ({"systems"}, "mete events: no meted is running: this is what the system's last one has told\n"), told(0)
+        assert told(ALICE) == ({"earlier"}, "mete events: no meted is running: this is what your own last one has told; what the system's has told since only root may read\n"), told(ALICE)
+        # Who has nothing of his own hears why he is shown nothing.
+        assert told(BOB) == (set(), "mete events: no meted is running; what the system's last one has told only root may read\n"), told(BOB)
+        assert here.mete(0, "run", "--name", "later", "-q", "true").returncode == 0
+        until(lambda: "no meted is running" in told(0)[1])
+        assert told(0)[0] == {"earlier", "later"} and told(0)[1].endswith("this is what the last one has told\n"), told(0)
+        here.meted = here.start_daemon()
+
+
 def test_a_former_versions_daemon_that_runs_is_not_passed_by():
     with Machine() as here:
         os.chmod(PLACE + "/admin.sock", 0o600)

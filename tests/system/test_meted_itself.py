@@ -50,7 +50,8 @@ def test_bad_input_gets_one_sentence():
 
 
 def test_unknown_options_are_refused_in_one_sentence():
-    for options, word in [(["--colour"], "'--colour' is not an option"), (["junk"], "'junk' is not an option"),
+    for options, word in [(["--colour"], "'--colour' is not an option"), (["junk"], "'junk' is not an option: see"),
+                          (["--sytem"], "'--sytem' is not an option (did you mean '--system'?)"), (["--page-tokn=x"], "did you mean '--page-token'?"), (["--"], "'--' is not an option: see"),
                           (["--user", "--system"], "exclusive"), (["--dir"], "--dir needs a value"),
                           (["--dir", "relative"], "absolute"), (["--log-level", "loud"], "'loud'"),
                           (["--reserve", "5m"], "512M"), (["--block", "3M"], "2MiB to 64MiB"), (["--block", "66M"], "2MiB to 64MiB"), (["--look-every", "99ms"], "100ms to 60s"), (["--look-every", "61s"], "100ms to 60s"),

@@ -5,6 +5,7 @@
 argv[3]: the build's folder. Only root can play another user.
 """
 import json
+import re
 import subprocess
 import sys
 
@@ -125,14 +126,34 @@ def test_a_tenant_and_a_device_by_name_and_number():
             # The answer of `mete why` about it.
             assert answer.json["why"] == [{"tenant": made.tenant, "device": 0, "waits": False, "sentences": ["No process of it uses the GPU."]}], answer.body
         for name in ("nobody", "", "99"):
-            assert meted.ask(f"/v1/tenants/{name}").status == 404, name
+            answer = meted.ask(f"/v1/tenants/{name}")
+            assert answer.status == 404 and ("no tenant that you may see has this name" in answer.body or not name), (name, answer.body)
         uuid = meted.ask("/v1/node").json["devices"][0]["uuid"]
         for name in (uuid, "0"):
             said = meted.ask(f"/v1/devices/{name}").json
             assert said["device"]["uuid"] == uuid and {row["tenant"] for row in said["tenants"]} == {made.tenant, other.tenant}
         for path in ("/v1/devices/1", "/v1/devices/GPU-nothing", "/v1", "/v1/", "/v2/node", "/v1/node/", "/metrics", "/v1/../v1/node"):
-            assert meted.ask(path).status == 404, path
+            answer = meted.ask(path)
+            assert answer.status == 404 and ("no device has this UUID" if "devices/" in path else "there is no such path: there are /, ") in answer.body, (path, answer.body)
         assert meted.ask("/healthz").body == "ok\n"
+
+
+def served_keys(answer):
+    """Those of the answer itself, and of the objects that no other page explains."""
+    return set(answer) | {key for row in answer.get("why", ()) for key in row}
+
+
+def test_the_keys_that_are_documented_are_those_that_are_served():
+    """Of rows that `mete ps --json` prints, too, mete-ps(1) has them: tests/cli/test_texts.py."""
+    paths = open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "page.md")).read().partition("\n## Paths\n")[2].partition("\n## ")[0]
+    everywhere = set(re.findall(r"in `(\w+)`", re.search(r"^Each answer .*$", paths, re.M)[0]))
+    with Shown() as meted:
+        made = Admin(meted.place)
+        tenant = made.tenant("1GiB", name="one")
+        for path, asked in (("/v1/node", "/v1/node"), ("/v1/tenants/NAME", f"/v1/tenants/{tenant.tenant}"), ("/v1/devices/UUID", "/v1/devices/0")):
+            row = re.search(rf"^\| `{path}` \| (.*) \|$", paths, re.M)[1]
+            documented = {word for word in re.findall(r"`(\w+)`", row) if word not in ("all", "own")} | everywhere
+            assert documented == served_keys(meted.ask(asked).json), (path, documented ^ served_keys(meted.ask(asked).json))
 
 
 def test_the_page_runs_nothing_but_its_own_script():

@@ -80,13 +80,41 @@ def test_strange_names_are_text_and_stay_in_their_place():
         admin.close()
 
 
-def test_addresses_that_mean_nothing_show_the_overview():
-    with page(1, 1) as (meted, crowd, browser):
+def test_addresses_that_mean_nothing_are_said_to():
+    with page(1, 2) as (meted, crowd, browser):
         browser.wait(LIVE)
-        for fragment in ("#/__proto__", "#/constructor", "#/tenant", "#/tenant/x/y", "#/tenant/1", "#/tenants/1", "#/%", "#nothing"):
+        for fragment, said in (("#/__proto__", "shown at #/__proto__."), ("#/constructor", "constructor"), ("#/tenant", "#/tenant."), ("#/tenant/", "#/tenant/."), ("#/tenants/1", "#/tenants/1"),
+                               ("#/devices/GPU-7", "#/devices/GPU-7"), ("#/%", "#/%"), ("#nothing", "#nothing"), ("#/a%20<b>", "#/a <b>."),
+                               ("#/tenant/x/y", "No tenant here is called x/y: it has ended, has not come yet, or is not yours to see."), ("#/tenant/%E0%A4%A", "%E0%A4%A")):
             browser.view("#/devices")
-            browser.view(fragment)
-            browser.wait("document.querySelector('#view h1').textContent === 'Overview'", fragment)
+            browser.run("location.hash = arguments[0]", fragment)
+            browser.wait("document.querySelector('#view h1').textContent === 'Not here'", fragment)
+            assert said in browser.run("return document.querySelector('#view .none').textContent"), fragment
+        for address in ("#", "#/"):
+            browser.view("#/devices")
+            browser.run("location.hash = arguments[0]", address)
+            browser.wait("document.querySelector('#view h1').textContent === 'Overview'", address)
+        assert browser.said() == []
+
+
+def test_a_tenants_story_is_found_by_its_name_and_told_where_it_is():
+    with page(0, 2) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        heading = "document.querySelector('#view h1').textContent"
+        browser.view("#/tenant/later/the%20main")
+        browser.wait(f"{heading} === 'Not here'")
+        admin = Admin(meted.place)
+        made = admin.ask("tenant_new", name="later/the main", memory="64MiB", device="1")
+        # It comes while somebody looks.
+        browser.wait(f"{heading} === 'later/the main' && location.hash === '#/tenant/{made.tenant}/1'")
+        browser.view("#/tenants")
+        browser.run("location.hash = arguments[0]", f"#/tenant/{made.tenant}")
+        browser.wait(f"location.hash === '#/tenant/{made.tenant}/1'")
+        browser.view(f"#/tenant/{made.tenant}/0")
+        browser.wait("document.querySelector('#view .none:not([hidden])')?.innerText.trim() === 'This tenant is not on GPU 0, but on GPU 1'")
+        browser.view("#/tenant/77/0")
+        browser.wait("document.querySelector('#view .none:not([hidden])')?.innerText.includes('`mete events --tenant 77` tells what has happened to it.')")
+        admin.close()
         assert browser.said() == []
 
 
