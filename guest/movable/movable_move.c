@@ -88,7 +88,7 @@ static bool stop_step(void)
 
 	futex_lock_take(&movable_.lock);
 	next = movable_.order.generation;
-	due = next != movable_.generation && movable_.flying == 0;
+	due = movable_.up && next != movable_.generation && movable_.flying == 0;
 	futex_lock_give(&movable_.lock);
 	if (!due || link_try(&about.word) == -EAGAIN)
 		return false;

@@ -67,6 +67,7 @@ struct movable_object {
 	struct movable_order order;
 	struct movable_done done; /* of `generation` */
 	uint32_t generation;
+	bool up;	   /* the daemon has the inventory: orders are obeyed, reports sent */
 	bool ask_again;	   /* ask a new daemon for its store */
 	bool stuck;	   /* no segment is available, until a message arrives */
 	bool report_due;   /* MOVED must be sent */

@@ -39,12 +39,11 @@ static void nothing_ordered(void)
 	movable_.report_due = false;
 }
 
+/* What the daemon has ordered since it got the inventory holds. */
 void movable_up(void)
 {
-	if (atomic_load(&movable_.serving) == MOVABLE_UNASKED)
-		return;
 	futex_lock_take(&movable_.lock);
-	nothing_ordered();
+	movable_.up = true;
 	movable_.stuck = false;
 	futex_lock_give(&movable_.lock);
 }
@@ -64,6 +63,7 @@ void movable_down(void)
 {
 	futex_lock_take(&movable_.lock);
 	nothing_ordered();
+	movable_.up = false;
 	futex_lock_give(&movable_.lock);
 }
 
@@ -90,6 +90,8 @@ void movable_state(int device, struct wire_inventory *inventory)
 		futex_wait(&movable_.arrivals, seen, SOON_MS, FUTEX_PRIVATE_FLAG);
 		futex_lock_take(&movable_.lock);
 	}
+	/* It says what these blocks did. */
+	nothing_ordered();
 	inventory->movable = movable_.resident;
 	inventory->out = movable_.out;
 	futex_lock_give(&movable_.lock);

@@ -30,8 +30,8 @@ enum {
 /* With the lock held: are the current orders to be followed? */
 bool movable_obeys(void)
 {
-	return movable_.order.generation == movable_.generation && !movable_.give_up &&
-	       !movable_.stuck;
+	return movable_.up && movable_.order.generation == movable_.generation &&
+	       !movable_.give_up && !movable_.stuck;
 }
 
 bool movable_leaves_more(void)

@@ -87,6 +87,7 @@ class FakeMeted:
         self.forgets = False  # evicted memory by the guests' reports
         self.recalls = False  # before each grant
         self.mute = False  # it does not answer an inventory
+        self.hasty = False  # it orders what is out to come back before it has answered the whole inventory
         self.libc = ctypes.CDLL(None)
         self.guests, self.wrong = [], []
         self.changed = threading.Condition()
@@ -184,6 +185,8 @@ class FakeMeted:
         guest.stated = True
         if self.mute:
             return
+        if self.hasty:
+            self.order(guest, enter=guest.stated_out)
         guest.say("done", m.id, value=0 if self.forgets else guest.stated_out)
 
     def on_credit_ask(self, guest, m):

@@ -317,6 +317,22 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is(
             load.check(0, 1, 2)
 
 
+def test_what_a_daemon_orders_before_it_has_answered_the_inventory_is_done():
+    with Machine() as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(8 * MIB)
+        fake.close()
+        assert fake.away(load.guest) == 8 * MIB
+        fake.kill()
+        fake.hasty = True
+        fake.start()
+        fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
+        guest = load.guest = fake.guests[0]
+        fake.wait(lambda: guest.moved["entered"] == 8 * MIB, lambda: f"it does not come: {guest.moved} {guest.movable()}")
+        fake.gate(True)
+        load.check(0)
+
+
 def test_a_daemon_does_not_free_memory_before_guests_have_stated_it():
     """A context is in no figure of the program's own: its page, which is new, has that figure only later."""
     with Machine() as machine:
