@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/seating.h by examples: a node of GPUs of 80 GiB, if nothing else is said. */
+/* core/placement/seating.h by examples: a node of GPUs of 80 GiB, if nothing else is said. */
 #include "core/placement/seating.h"
 #include "tests/test.h"
 
