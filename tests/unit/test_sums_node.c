@@ -301,6 +301,12 @@ TEST(amounts_on_a_gpu_out_of_service_and_those_before_a_container_are_nobody_els
 	expect(seats_sums(&plugin, &bytes, &milli));
 	expect_eq(bytes, (1 << 30) + (1 << 20));
 	expect_eq(milli, 1000 + 1);
+	/* Without its seat it is a slot that is promised. */
+	many.seat[1].is.seated = false;
+	list_remove(&many.binding[1].link);
+	plugin.bindings.count--;
+	expect(seats_sums(&plugin, &bytes, &milli));
+	expect_eq(bytes, 1 << 20);
 	is_shared = many.shown = false;
 }
 
