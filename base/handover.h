@@ -21,14 +21,16 @@ struct handover_sockets {
 	int fd[HANDOVER_SOCKETS];
 };
 
-/* NULL: there are none, and the message says so. -errno. */
+/* Sends the sockets' descriptors, which stay the caller's, too. NULL: there are none, and the
+ * message says so. -errno: nothing was sent. */
 must_check int handover_send(int fd, const struct handover_sockets *sockets);
 /* 0: the caller owns the descriptors. 1: there are none. -errno: no message came, or it makes no
  * sense. */
 must_check int handover_receive(int fd, struct handover_sockets *ret_sockets);
-/* Confirms that they were taken over. */
+/* Confirms that they were taken over. An answer that cannot be sent is as one that was not. */
 void handover_confirm(int fd);
 /* Were they taken over? Reads the heir's confirmation; an heir that has hung up has not taken them.
  */
 must_check bool handover_confirmed(int fd);
+/* Closes the descriptors. */
 void handover_close(struct handover_sockets *sockets);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes one message per event to stderr, for the operator: the event's name and key=value pairs,
- *as one text line. Only programs log (node/, plugin/, cli/).
+ * as one text line. Only programs log (node/, plugin/, cli/).
  *
  *	log_info("tenant.joined", "tenant=%u limit_bytes=%" PRIu64, id, limit);
  *	2026-11-21T12:00:00.123Z info tenant.joined tenant=3 limit_bytes=4294967296

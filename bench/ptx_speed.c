@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast the interpreter runs examples/kernels/matmul.cu and saxpy.cu: instructions of the
+ * How fast the interpreter runs examples/kernels/matmul.cuu and saxpy.cu: instructions of the
  * kernel's threads per second of this thread's CPU time, best of 5. The result is checked. The
  * figure is the slower of the two.
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept in its order, for several users in one bounded place: which of it goes when
- * something comes and there is no more room. The oldest goes of the user who has the most, and of
- * his tenants of the one that has the most; so who makes much pushes out his own. What comes is
- * counted, too: nobody loses anything to one who then has more than he. Of several that have the
- * most, the one whose thing is the oldest.
+ * Decides which of the things that are kept for several users in one bounded place goes when
+ * another one comes and the place is full. The user who has the most loses one; of his tenants, the
+ * one that has the most; and of its things, the oldest. A user who makes many things therefore
+ * pushes out his own. The thing that comes is counted, so that no user loses anything to another
+ * one who then has more. Among equals, the one with the oldest thing loses it.
  *
- * Pure: who keeps the things says whose they are. It says nothing of how many a user may have: one
- * who is alone has all the room.
+ * Pure: the caller keeps the things, and says whose they are. A user has no limit of his own: if he
+ * is alone, he has all the room.
  */
 #pragma once
 
@@ -19,6 +19,6 @@ struct fair_part {
 	uint64_t user, tenant; /* tenants of different users may have one number */
 };
 
-/* `part` of each thing, the oldest first; their `count` is 1 to FAIR_MOST. The index of the one
- * that goes for the one that comes. */
+/* The index of the thing that goes for the one that comes. `part`: whose each thing is, the oldest
+ * first; `count`: 1 to FAIR_MOST. */
 uint32_t fair_goes(const struct fair_part *part, uint32_t count, const struct fair_part *comes);

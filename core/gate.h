@@ -4,7 +4,7 @@
  * ps`, its JSON and core/doing.h take their words from it: each reason is a fact of one machine,
  * and is kept nowhere else.
  *
- * Pure: it reads what core/turns.h and core/residency.h decided, and two facts that are only its
+ * Pure: it reads what core/turns/turns.h and core/residency/residency.h decided, and two facts that are only its
  * caller's.
  *
  * Laws, tested by tests/unit/test_gate_always.c:
@@ -12,7 +12,7 @@
  *     its tenant's processes have drained;
  *  2. each reason ends with the event that gate.def names: where nobody is suspended, shut, halted
  *     or unheard, and nobody yields, a tenant that wants to run has its gate opened within the
- * bounds of core/turns.h and core/residency.h, whatever happened before;
+ *     bounds of core/turns/turns.h and core/residency/residency.h, whatever happened before;
  *  3. after the end of `mete suspend` a tenant computes again, whether any of its memory moved or
  *     not;
  *  4. no gate is open while some of its tenant's memory is out;

@@ -3,10 +3,10 @@
  * Decides which of many members with repeated requests is served next: the one that was given
  * least. Pure: the caller reports what each service took, in its own unit.
  *
- *	member   may be in the line, at most once. A member that returns to the line is treated as
- * if it had been given as much as the member served last: rest is not saved up. A debt of at most
- * `grace` is forgotten, so that a member that waits for one answer at a time is served before
- * those that want more than they can be given.
+ * A member is in the line once at most. If it returns to the line, it is treated as if it had been
+ * given as much as the member that was served last: rest is not saved up. A debt of at most `grace`
+ * is forgotten, so that a member that waits for one answer at a time is served before those that
+ * want more than they can be given.
  *
  * Laws, tested by tests/unit/test_line.c:
  *  1. the member that is served was charged no more than any other member in the line, and came

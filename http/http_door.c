@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/hash.h"
 #include "http/http_tls.h"
 
 static const uint64_t second_ns = 1000000000;
@@ -76,10 +77,8 @@ struct http_host http_host_named(const char *name)
 	/* A value that no address has: an IPv6 address has a second half of zero, others a first
 	 * half of zero. */
 	struct http_host host = {.byte = {[8] = 'n', 'a', 'm', 'e'}};
-	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
+	uint64_t hash = hash_text(HASH_BEGIN, name);
 
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 1099511628211ULL;
 	memcpy(host.byte, &hash, sizeof(hash));
 	return host;
 }

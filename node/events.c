@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "node/upcalls.h"
 
@@ -85,15 +86,6 @@ void events_bring_back(struct daemon *d, const struct event *like, const char *s
 		d->tenants.last_id = like->tenant; /* so that a number means one tenant */
 }
 
-static uint64_t hash_of(const char *text, size_t size)
-{
-	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-	return hash;
-}
-
 /* The name of a pod's tenant begins with its namespace. The highest bit tells that from a user's
  * number. */
 static struct fair_part whose(const struct tenant *t)
@@ -103,7 +95,9 @@ static struct fair_part whose(const struct tenant *t)
 	while (t->outer)
 		t = t->outer;
 	part.tenant = t->id;
-	part.user = t->pods ? hash_of(t->name, strcspn(t->name, "/")) | 1ull << 63 : t->owner;
+	part.user = t->owner;
+	if (t->pods)
+		part.user = hash_bytes(HASH_BEGIN, t->name, strcspn(t->name, "/")) | 1ull << 63;
 	return part;
 }
 

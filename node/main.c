@@ -26,22 +26,18 @@
 #include "node/memory/watch.h"
 #include "node/missing.h"
 #include "node/move/move.h"
-#include "node/move/store.h"
 #include "node/notify.h"
 #include "node/options.h"
 #include "node/place_lock.h"
 #include "node/process_look.h"
 #include "node/shown.h"
 #include "node/standby.h"
-#include "node/peers/admin.h"
+#include "node/stop.h"
 #include "node/peers/admin_accept.h"
 #include "node/peers/door.h"
 #include "node/peers/flow.h"
-#include "node/state/absent.h"
 #include "node/state/events_file.h"
-#include "base/journal.h"
 #include "node/state/restore.h"
-#include "node/tenants/tenant.h"
 #include "node/time/gate.h"
 #include "node/time/lost.h"
 #include "node/time/schedule.h"
@@ -345,77 +341,6 @@ static int start(struct daemon *d, struct fault *why)
 	return r;
 }
 
-/* Guests continue without us and reconnect to our successor. Their tenants therefore stay in the
- * journal, and so do the reservations of `mete pick`. The journal is removed only if nobody is
- * left. */
-static void stop(struct daemon *d)
-{
-	char path[PLACE_MAX + 16];
-	bool nobody = list_empty(&d->tenants.all) && !reserve_any(d) && !absent_any(d);
-
-	d->stopping = true;
-	/* We are already stopping: a signal must not interrupt the clean end, and the driver's
-	 * threads do not block it. */
-	loop_signal_keep(&d->terminate);
-	loop_signal_keep(&d->interrupt);
-	if (!d->missing.again)
-		notify_send("STOPPING=1");
-	missing_close(d);
-	standby_close(d);
-	shown_close(d->shown); /* it asks Kubernetes' part who may see what */
-	kubernetes_close(d->kubernetes);
-	admin_close_all(d);
-	list_for_each(link, &d->tenants.all) tenant_end(list_entry(link, struct tenant, link));
-	stores_close(&d->move.stores);
-	if (d->admins.listener.open) {
-		loop_unwatch(&d->admins.listener, NULL);
-		close(d->admins.fd);
-		snprintf(path, sizeof(path), "%s/admin.sock", d->place);
-		unlink(path);
-	}
-	journal_close(&d->restore.journal);
-	absent_close(d);
-	if (nobody && d->restore.journal.path[0])
-		unlink(d->restore.journal.path);
-	/* A driver that does not answer blocks its thread, and would block our end. What the API
-	 * server is told is bounded, and must not depend on what the driver is doing just now. */
-	if (loop_is_working(&d->loop)) {
-		while (kubernetes_is_leaving(d->kubernetes) && loop_once(&d->loop))
-			;
-		if (!d->missing.again)
-			_exit(0);
-		return; /* our successor takes the place of these threads, too */
-	}
-	loop_timer_close(&d->watchdog, NULL);
-	loop_timer_close(&d->admins.pause, NULL);
-	/* Users that are still being served leave the flows first. */
-	events_file_close(d);
-	events_free(d);
-	user_close(d);
-	flows_close(&d->flows);
-	loop_timer_close(&d->restore.grace, NULL);
-	reserve_close(d);
-	mark_close(d);
-	divided_close(d);
-	gates_close(d);
-	waits_close(d);
-	lost_close(d);
-	schedule_close(d);
-	measure_close(d);
-	outside_close(d);
-	watch_close(d);
-	move_close(d);
-	book_close(d);
-	loop_done(&d->loop);
-	free(d->marks);
-	kubernetes_free(d->kubernetes);
-	standby_free(d);
-	shown_free(d->shown);
-	nvml_close(d->nvml);
-	if (d->lock_fd >= 0)
-		close(d->lock_fd);
-}
-
 /* The exit status of what only prints. */
 static int printed(void)
 {
@@ -423,6 +348,53 @@ static int printed(void)
 		return 0;
 	fprintf(stderr, "meted: its output cannot be written: %s\n", strerror(errno));
 	return 1;
+}
+
+/* What the process is, whatever it serves. */
+static void set_process(enum log_level most)
+{
+	log_set_level(most);
+	log_limit(LOG_BURST, LOG_PER_SECOND);
+	umask(0077);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* treat a file-size limit like a full disk */
+	/* One thread for the driver, which may not answer, and one for the rest. */
+	setenv("UV_THREADPOOL_SIZE", "2", 0);
+	/* They allocate little: an arena for each would keep a hundred KiB. */
+	mallopt(M_ARENA_MAX, 1);
+	raise_limits();
+}
+
+/* Nothing is open, and nobody is there. */
+static void begin_empty(struct daemon *d)
+{
+	d->lock_fd = d->admins.fd = d->door.spare_fd = d->restore.journal.fd = -1;
+	list_init(&d->tenants.all);
+	list_init(&d->restore.absent);
+	for (size_t i = 0; i < ARRAY_SIZE(d->tenants.by_id); i++)
+		list_init(&d->tenants.by_id[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(d->tenants.guests); i++)
+		list_init(&d->tenants.guests[i]);
+	list_init(&d->admins.all);
+	draw_generation(d);
+}
+
+/* Until it is told to end. */
+static int serve(struct daemon *d)
+{
+	struct fault why;
+	int r = start(d, &why);
+
+	if (r < 0) {
+		log_error("daemon.failed", "reason=%s", log_text(why.text).text);
+		return r;
+	}
+	log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION, (int)getpid(),
+		 d->place, d->devices);
+	events_began(d);
+	notify_send("READY=1");
+	loop_run(&d->loop);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -444,41 +416,15 @@ int main(int argc, char **argv)
 		puts("meted " METE_VERSION);
 		return printed();
 	}
-	log_set_level(daemon.options.log_level);
-	log_limit(LOG_BURST, LOG_PER_SECOND);
-	umask(0077);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* treat a file-size limit like a full disk */
-	/* One thread for the driver, which may not answer, and one for the rest. */
-	setenv("UV_THREADPOOL_SIZE", "2", 0);
-	/* They allocate little: an arena for each would keep a hundred KiB. */
-	mallopt(M_ARENA_MAX, 1);
-	daemon.lock_fd = daemon.admins.fd = daemon.door.spare_fd = daemon.restore.journal.fd = -1;
-	raise_limits();
-	list_init(&daemon.tenants.all);
-	list_init(&daemon.restore.absent);
-	for (size_t i = 0; i < ARRAY_SIZE(daemon.tenants.by_id); i++)
-		list_init(&daemon.tenants.by_id[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(daemon.tenants.guests); i++)
-		list_init(&daemon.tenants.guests[i]);
-	list_init(&daemon.admins.all);
+	set_process(daemon.options.log_level);
+	begin_empty(&daemon);
 	r = loop_init(&daemon.loop);
 	if (r < 0) {
 		fprintf(stderr, "meted: cannot create an event loop: %s\n", uv_strerror(r));
 		return 1;
 	}
-	draw_generation(&daemon);
-	r = start(&daemon, &why);
-	if (r == 0) {
-		log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION,
-			 (int)getpid(), daemon.place, daemon.devices);
-		events_began(&daemon);
-		notify_send("READY=1");
-		loop_run(&daemon.loop);
-	} else {
-		log_error("daemon.failed", "reason=%s", log_text(why.text).text);
-	}
-	stop(&daemon);
+	r = serve(&daemon);
+	daemon_stop(&daemon);
 	looks_free(daemon.looks);
 	if (r == 0 && daemon.missing.again) {
 		r = missing_again(argv);

@@ -19,22 +19,13 @@ bool sight_same(const struct sight *a, const struct sight *b)
 	       (a->all || a->uid == b->uid);
 }
 
-static const struct wire_tenant_row *find_tenant(const struct ps_rows *rows, uint32_t tenant)
-{
-	for (size_t i = 0; i < rows->count; i++)
-		if (rows->row[i].code == WIRE_tenant_row &&
-		    rows->row[i].tenant_row.tenant == tenant)
-			return &rows->row[i].tenant_row;
-	return NULL;
-}
-
 /* A tenant within another one chose its name itself: the outermost one's counts, which is meted's
  * own for a container. */
 static bool may_see(const struct sight *sight, const struct ps_rows *rows,
 		    const struct wire_tenant_row *tenant)
 {
 	for (uint32_t depth = 0; tenant && tenant->outer; depth++)
-		tenant = depth < DEPTH_MOST ? find_tenant(rows, tenant->outer) : NULL;
+		tenant = depth < DEPTH_MOST ? ps_tenant(rows, tenant->outer) : NULL;
 	return tenant && tenant->owner == sight->uid &&
 	       rights_see(sight->rights, tenant->name.text);
 }
@@ -64,9 +55,9 @@ static void forget_others(const struct sight *sight, const struct ps_rows *rows,
 	}
 	if (row->code != WIRE_tenant_row)
 		return;
-	if (row->tenant_row.behind && !find_tenant(rows, row->tenant_row.behind))
+	if (row->tenant_row.behind && !ps_tenant(rows, row->tenant_row.behind))
 		row->tenant_row.behind = 0;
-	if (row->tenant_row.outer && !find_tenant(rows, row->tenant_row.outer))
+	if (row->tenant_row.outer && !ps_tenant(rows, row->tenant_row.outer))
 		row->tenant_row.outer = 0;
 }
 

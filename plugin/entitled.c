@@ -46,8 +46,7 @@ bool entitled_portion(const struct plugin *p, uint32_t device, uint32_t *ret_slo
 
 void entitled_free(char *texts[SHARE_FIELDS])
 {
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		free(take(texts[i]));
+	portion_texts_free(texts);
 }
 
 /* Several slots of a device are that many times its memory, weight and guarantee. */
@@ -149,14 +148,9 @@ static void keep(const struct binding *was, uint64_t device_bytes, struct config
 static int copy(const struct annotations_share *share, char *ret_texts[SHARE_FIELDS],
 		struct fault *why)
 {
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
-		ret_texts[i] = share->texts[i] ? strdup(share->texts[i]) : NULL;
-		if (share->texts[i] && !ret_texts[i]) {
-			entitled_free(ret_texts);
-			return fault_set(why, -ENOMEM, "out of memory");
-		}
-	}
-	return 0;
+	int r = portion_texts_copy(share->texts, ret_texts);
+
+	return r < 0 ? fault_set(why, r, "out of memory") : 0;
 }
 
 /* The device is not shared out now, or has fewer slots than containers: a container keeps its

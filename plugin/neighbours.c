@@ -36,13 +36,9 @@ static bool is_other(const struct binding *b, const struct binding *other)
 
 static uint32_t guarantee_of(char *const texts[SHARE_FIELDS])
 {
-	struct config_share portion = {0};
 	struct share share;
-	uint32_t field;
 
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		portion.texts[i] = texts[i];
-	return portion_resolve(&portion, &share, &field) == 0 ? share.guarantee_milli : 0;
+	return portion_resolve_texts(texts, &share) == 0 ? share.guarantee_milli : 0;
 }
 
 /* The number of slots that its containers have, including `b`. */
@@ -115,13 +111,9 @@ uint32_t neighbours_room(const struct plugin *p, const struct binding *b)
 /* Its limit on the device; 0: it has none, and is promised nothing. */
 static uint64_t memory_of(char *const texts[SHARE_FIELDS], uint64_t device_bytes)
 {
-	struct config_share portion = {0};
 	struct share share;
-	uint32_t field;
 
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		portion.texts[i] = texts[i];
-	if (!texts[PORTION_memory] || portion_resolve(&portion, &share, &field) != 0)
+	if (!texts[PORTION_memory] || portion_resolve_texts(texts, &share) != 0)
 		return 0;
 	return portion_bytes(&share, device_bytes);
 }

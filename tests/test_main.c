@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+
 extern const struct CMUnitTest __start_mete_tests[], __stop_mete_tests[];
 
 static struct {
@@ -56,14 +58,10 @@ void test_begin(const char *name)
 	random_state.begun = 0;
 }
 
-/* FNV-1a: tests whose names differ get sequences that have nothing to do with each other. */
+/* Tests whose names differ get sequences that have nothing to do with each other. */
 static uint64_t name_hash(const char *name)
 {
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-	return hash;
+	return hash_text(HASH_BEGIN, name);
 }
 
 static void seed_once(void)

@@ -49,6 +49,15 @@ const struct wire_device_row *ps_device(const struct ps_rows *rows, uint32_t ind
 	return &nothing;
 }
 
+const struct wire_tenant_row *ps_tenant(const struct ps_rows *rows, uint32_t tenant)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->row[i].code == WIRE_tenant_row &&
+		    rows->row[i].tenant_row.tenant == tenant)
+			return &rows->row[i].tenant_row;
+	return NULL;
+}
+
 uint64_t ps_used(const struct wire_device_row *device)
 {
 	return device->resident + device->residual;

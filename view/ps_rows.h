@@ -49,6 +49,8 @@ struct ps_uuid ps_uuid(const struct wire_device_row *device);
 
 /* An empty row where there is none. */
 const struct wire_device_row *ps_device(const struct ps_rows *rows, uint32_t index);
+/* The first row of the tenant of that number, on whichever device; NULL: there is none. */
+const struct wire_tenant_row *ps_tenant(const struct ps_rows *rows, uint32_t tenant);
 
 /* Device memory that tenants hold; and memory in use that no tenant holds. */
 uint64_t ps_used(const struct wire_device_row *device);
@@ -84,9 +86,9 @@ uint32_t ps_owner(uint32_t pid);
 /* A process's command line, safe to print; "" if /proc does not tell. */
 struct ps_text ps_command(uint32_t pid);
 struct ps_text ps_guest_command(const struct ps_rows *rows, const struct wire_guest_row *guest);
-/* The same for a tenant: or what its guests report. */
 struct ps_text ps_outside_command(const struct ps_rows *rows,
 				  const struct wire_outside_row *outside);
+/* Of the process that began it, or what its guests report. */
 struct ps_text ps_tenant_command(const struct ps_rows *rows, const struct wire_tenant_row *tenant);
 /* "12 s", "3 min", "2 h 10 min", "5 d 3 h" */
 struct ps_text ps_duration(uint64_t ns);

@@ -290,20 +290,11 @@ static void say_room(struct words *words, const struct ps_rows *rows,
 	    ps_duration(t->lasting).text);
 }
 
-static const struct wire_tenant_row *row_of(const struct ps_rows *rows, uint32_t tenant)
-{
-	for (size_t i = 0; i < rows->count; i++)
-		if (rows->row[i].code == WIRE_tenant_row &&
-		    rows->row[i].tenant_row.tenant == tenant)
-			return &rows->row[i].tenant_row;
-	return NULL;
-}
-
 /* "waits for its memory for 12 s: tenant 3 (train) does not make room" */
 static void say_wait(struct words *words, const struct ps_rows *rows,
 		     const struct wire_tenant_row *t)
 {
-	const struct wire_tenant_row *by = row_of(rows, t->behind);
+	const struct wire_tenant_row *by = ps_tenant(rows, t->behind);
 
 	if (!t->behind)
 		return say(words, 0, "%s%s", gate_words(GATE_MEMORY),
@@ -320,7 +311,7 @@ static void say_wait(struct words *words, const struct ps_rows *rows,
 static void say_yields(struct words *words, const struct ps_rows *rows,
 		       const struct wire_tenant_row *t)
 {
-	const struct wire_tenant_row *by = row_of(rows, t->behind);
+	const struct wire_tenant_row *by = ps_tenant(rows, t->behind);
 
 	say(words, 0, "%s%s%s%.60s", gate_words(GATE_YIELDS), for_how_long(t->lasting).text,
 	    by ? ": " : "", by ? by->name.text : "");

@@ -285,9 +285,7 @@ void ledger_cancel(struct ledger *l, struct ledger_holder *holder, uint64_t id)
 void ledger_hang_up(struct ledger *l, struct ledger_holder *holder)
 {
 	drop_asks(l, holder, NULL);
-	end_recall(holder);
-	holder->recall_until = 0;
-	note_credit(holder);
+	forget_recall(holder);
 }
 
 void ledger_leave(struct ledger *l, struct ledger_holder *holder)
@@ -379,11 +377,8 @@ int ledger_ask(struct ledger *l, struct ledger_holder *holder, const struct ledg
 		if (!d->patient++)
 			d->refresh_at = now_ns + l->limits.refresh_ns;
 	}
-	if (holder->recall_until && holder->recall_until <= now_ns) {
-		end_recall(holder);
-		holder->recall_until = 0;
-		note_credit(holder);
-	}
+	if (holder->recall_until && holder->recall_until <= now_ns)
+		forget_recall(holder);
 	holder->ask_count++;
 	a->waiting++;
 	d->waiting++;

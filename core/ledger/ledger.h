@@ -14,6 +14,7 @@
  *	ledger.c              events and asks
  *	ledger_next.c         what is granted, refused or recalled
  *	ledger_sums.c         what is held and what is left
+ *	ledger_evicted.c      memory that has left the device and still belongs to its holder
  *	residual.c            what the driver holds beside
  *	residual_price.c      what a context is expected to take
  *
@@ -174,6 +175,7 @@ void ledger_put_within(struct ledger_account *account, struct ledger_account *ab
 /* The accounts within it, directly or not, will belong to several owners. Call this before there
  * are any. */
 void ledger_several(struct ledger_account *account);
+
 /* The bytes that are left of its own limit. */
 uint64_t ledger_account_room(const struct ledger_account *account);
 
@@ -181,7 +183,7 @@ uint64_t ledger_account_room(const struct ledger_account *account);
  * one. */
 void ledger_lift(struct ledger_account *account);
 
-/* The account's ask that has waited longest: how much, and since when. 0: none waits. */
+/* 1: the account's ask that has waited longest, how much and since when. 0: none waits. */
 must_check int ledger_first_ask(const struct ledger_account *account, uint64_t *ret_bytes,
 				uint64_t *ret_since_ns);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger's structures, for its two files: ledger.c keeps the amounts, ledger_next.c decides. No
- * other file includes this.
+ * The ledger's structures, for its own files, which core/ledger/ledger.h names. No other file
+ * includes this.
  */
 #pragma once
 
@@ -263,6 +263,14 @@ static inline void end_recall(struct ledger_holder *h)
 		return;
 	list_remove(&h->recalled);
 	h->account->pending--;
+}
+
+/* It can be recalled again: it has been heard, or will come back as another connection. */
+static inline void forget_recall(struct ledger_holder *h)
+{
+	end_recall(h);
+	h->recall_until = 0;
+	note_credit(h);
 }
 
 /* Call it after anything in the account has changed. */

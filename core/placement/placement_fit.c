@@ -296,9 +296,10 @@ uint32_t placement_node_refusals(const struct placement_host *host, uint32_t nod
 
 bool placement_same_device(const struct placement_device *a, const struct placement_device *b)
 {
-	return a->memory_bytes == b->memory_bytes && a->compute_milli == b->compute_milli &&
-	       a->taints == b->taints && a->slots == b->slots && a->links == b->links &&
-	       a->numa == b->numa && a->geometry == b->geometry && a->lost == b->lost;
+	return a->memory_bytes == b->memory_bytes && a->most_bytes == b->most_bytes &&
+	       a->compute_milli == b->compute_milli && a->taints == b->taints &&
+	       a->slots == b->slots && a->links == b->links && a->numa == b->numa &&
+	       a->geometry == b->geometry && a->lost == b->lost;
 }
 
 /* Member by member, since padding may differ. */

@@ -38,10 +38,10 @@ static bool owes(const struct residency_member *m)
 
 void residency_owes_from(struct residency_member *m, uint64_t now_ns)
 {
-	if (!owes(m))
+	if (!owes(m)) {
 		m->unserved_ns = 0;
-	if (!owes(m))
 		m->excuse_ns = EXCUSES * m->residency->tuning.patience_ns;
+	}
 	if (is_to_act(m))
 		return;
 	m->progress_ns = now_ns;

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/least.h"
 #include "base/macros.h"
 #include "node/devices/nvml.h"
@@ -26,11 +27,6 @@ static uint32_t find(const struct nvml *nvml, nvmlDevice_t device, char uuid[80]
 	return i;
 }
 
-static uint64_t mix_byte(uint64_t hash, uint8_t byte)
-{
-	return (hash ^ byte) * 1099511628211ULL;
-}
-
 /* A device that is not known, was gone, or has another index, changes the hash. */
 static uint64_t mix(const struct nvml *nvml, nvmlDevice_t device, unsigned int index, uint64_t hash)
 {
@@ -40,9 +36,7 @@ static uint64_t mix(const struct nvml *nvml, nvmlDevice_t device, unsigned int i
 	if (!*uuid || (row < nvml->count && !nvml->devices[row].gone &&
 		       nvml->devices[row].part_index == index))
 		return hash;
-	for (const char *at = uuid; *at; at++)
-		hash = mix_byte(hash, (uint8_t)*at);
-	hash = mix_byte(hash, (uint8_t)index);
+	hash = hash_add(hash_text(hash, uuid), index);
 	return hash ? hash : 1;
 }
 

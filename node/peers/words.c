@@ -10,7 +10,6 @@
 #include "node/memory/book.h"
 #include "node/memory/measure.h"
 #include "node/memory/measured.h"
-#include "node/memory/outside.h"
 #include "node/memory/prices.h"
 #include "node/memory/watch.h"
 #include "node/move/move_ask.h"
@@ -19,10 +18,10 @@
 #include "node/move/move_store.h"
 #include "node/move/move_sync.h"
 #include "node/peers/peer.h"
+#include "node/peers/words_refuse.h"
 #include "node/tenants/guest.h"
 #include "node/tenants/guest_send.h"
 #include "node/tenants/lend.h"
-#include "node/tenants/nested.h"
 #include "node/tenants/tenant_show.h"
 #include "node/time/gate.h"
 #include "node/time/schedule.h"
@@ -273,76 +272,6 @@ static void on_processes_ask(struct guest *g, uint32_t id, const struct wire_pro
 	guest_send(g, &end);
 }
 
-/* Names the innermost account around the tenant that has no room for so many bytes. */
-static const char *whose_part(const struct tenant *t, uint32_t index, uint64_t bytes)
-{
-	for (const struct tenant *outer = t->outer; outer; outer = outer->outer)
-		if (bytes > ledger_account_room(nested_account(outer, index)))
-			return "the enclosing tenant's limit";
-	if (!t->user || bytes > ledger_account_room(t->user->account[index]))
-		return "the limit on this user's tenants together";
-	return "the limit on all users' tenants together";
-}
-
-static void explain(struct guest *g, uint32_t device, const struct ledger_action *action)
-{
-	struct tenant *t = g->tenant;
-	struct ledger_sums own, all;
-	uint64_t credit;
-	char advance[60] = "";
-	/* A check asks for room for one byte; the sums include the module already. */
-	const char *what = !action->residual		     ? "memory"
-			   : action->residual == LEDGER_ROOM ? "a module"
-							     : "a context";
-	uint32_t code = WIRE_REFUSED_FULL;
-	char reason[WIRE_TEXT_MAX + 200]; /* cut when it is sent, if too long */
-
-	ledger_account_sums(t->device[device].account, &own);
-	ledger_device_sums(t->daemon->book.ledger, t->device[device].index, &all);
-	/* Unused credit counts, too. Without it the figures would not add up. */
-	credit = action->reason == LEDGER_OVER ? own.granted - own.allocated
-					       : all.granted - all.allocated;
-	if (credit)
-		snprintf(advance, sizeof(advance), ", %s granted in advance",
-			 text_mib(credit, TEXT_UP).text);
-	if (action->reason == LEDGER_OVER && ask_has_no_limit(t) && own.limit >= all.limit) {
-		code = WIRE_REFUSED_LIMIT;
-		snprintf(reason, sizeof(reason),
-			 "all that the device has for one program, %s, is reached: %s in use%s, "
-			 "%s of %s requested%s",
-			 text_mib(own.limit, TEXT_DOWN).text,
-			 text_mib(own.allocated + own.residual, TEXT_UP).text, advance,
-			 text_mib(action->bytes, TEXT_UP).text, what, ask_oversize_hint(t));
-	} else if (action->reason == LEDGER_OVER) {
-		code = WIRE_REFUSED_LIMIT;
-		snprintf(reason, sizeof(reason),
-			 "the limit of %s is reached: %s in use%s, %s of %s requested",
-			 text_mib(own.limit, TEXT_DOWN).text,
-			 text_mib(own.allocated + own.residual, TEXT_UP).text, advance,
-			 text_mib(action->bytes, TEXT_UP).text, what);
-	} else if (action->reason == LEDGER_PART) {
-		code = WIRE_REFUSED_LIMIT;
-		snprintf(reason, sizeof(reason), "%s is reached: %s left, %s of %s requested",
-			 whose_part(t, t->device[device].index, action->bytes),
-			 text_mib(own.room, TEXT_DOWN).text, text_mib(action->bytes, TEXT_UP).text,
-			 what);
-	} else {
-		const char *waited = "";
-
-		if (action->reason == LEDGER_DEADLINE) {
-			code = WIRE_REFUSED_DEADLINE;
-			waited = " after the longest wait that the share allows";
-		}
-		snprintf(reason, sizeof(reason),
-			 "the device is full%s: of %s, %s in use%s%s, %s of %s requested", waited,
-			 text_mib(all.limit, TEXT_DOWN).text,
-			 text_mib(all.allocated - all.evicted + all.residual, TEXT_UP).text,
-			 outside_text(t->daemon, t->device[device].index).text, advance,
-			 text_mib(action->bytes, TEXT_UP).text, what);
-	}
-	guest_refuse_memory(g, device, (uint32_t)action->id, code, "%s", reason);
-}
-
 void words_answer(struct guest *g, const struct ledger_action *action)
 {
 	struct guest_device *at = ledger_owner(action->holder);
@@ -370,7 +299,7 @@ void words_answer(struct guest *g, const struct ledger_action *action)
 		message.credit_grant.bytes = action->bytes;
 		break;
 	case LEDGER_REFUSE:
-		explain(g, device, action);
+		words_refuse(g, device, action);
 		return;
 	case LEDGER_RECALL:
 		if (!g->caller) {

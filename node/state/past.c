@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/macros.h"
 #include "base/record.h"
 
@@ -53,18 +54,15 @@ static int subject_of(const struct kind *kind, const char *record, char *out)
 	return 1;
 }
 
-static uint32_t hash_of(const char *text)
+/* The chain of records that may have this subject. */
+static uint32_t *chain_of(const struct past *past, const char *subject)
 {
-	uint32_t hash = 2166136261u;
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 16777619u;
-	return hash;
+	return &past->first[hash_text(HASH_BEGIN, subject) & (past->hashes - 1)];
 }
 
 static struct past_record *find(const struct past *past, const char *subject)
 {
-	uint32_t at = past->hashes ? past->first[hash_of(subject) & (past->hashes - 1)] : 0;
+	uint32_t at = past->hashes ? *chain_of(past, subject) : 0;
 
 	while (at && strcmp(past->records[at - 1].subject, subject) != 0)
 		at = past->records[at - 1].next;
@@ -73,7 +71,7 @@ static struct past_record *find(const struct past *past, const char *subject)
 
 static void chain(struct past *past, uint32_t index)
 {
-	uint32_t *first = &past->first[hash_of(past->records[index].subject) & (past->hashes - 1)];
+	uint32_t *first = chain_of(past, past->records[index].subject);
 
 	past->records[index].next = *first;
 	*first = index + 1;

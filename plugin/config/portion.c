@@ -56,6 +56,35 @@ int portion_resolve(const struct config_share *portion, struct share *ret_share,
 	return 0;
 }
 
+int portion_resolve_texts(char *const texts[SHARE_FIELDS], struct share *ret_share)
+{
+	struct config_share portion = {0};
+	uint32_t field;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		portion.texts[i] = texts[i];
+	return portion_resolve(&portion, ret_share, &field);
+}
+
+int portion_texts_copy(const char *const texts[SHARE_FIELDS], char *ret_texts[SHARE_FIELDS])
+{
+	bool lacks = false;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
+		ret_texts[i] = texts[i] ? strdup(texts[i]) : NULL;
+		lacks |= texts[i] && !ret_texts[i];
+	}
+	if (lacks)
+		portion_texts_free(ret_texts);
+	return lacks ? -ENOMEM : 0;
+}
+
+void portion_texts_free(char *texts[SHARE_FIELDS])
+{
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		free(take(texts[i]));
+}
+
 int portion_said(const struct config_share *portion, enum portion_field field)
 {
 	if (portion->texts[field])

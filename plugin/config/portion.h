@@ -26,6 +26,15 @@ void portion_lay(struct config_share *share, const struct config_share *over);
 must_check int portion_resolve(const struct config_share *portion, struct share *ret_share,
 			       uint32_t *ret_field);
 
+/* The same for texts whose owner frees them. */
+must_check int portion_resolve_texts(char *const texts[SHARE_FIELDS], struct share *ret_share);
+
+/* Texts of a portion that the caller owns, and frees. -ENOMEM: there are none. */
+must_check int portion_texts_copy(const char *const texts[SHARE_FIELDS],
+				  char *ret_texts[SHARE_FIELDS]);
+/* They are NULL afterwards. */
+void portion_texts_free(char *texts[SHARE_FIELDS]);
+
 /* Its limit on such a device; all of it, where that has less. */
 uint64_t portion_bytes(const struct share *share, uint64_t device_bytes);
 

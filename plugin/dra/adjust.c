@@ -205,7 +205,7 @@ static int change(struct dra *dra, struct journal_claim *entry, const struct gat
 	if (r < 0)
 		return r;
 	r = put_in_force(dra, entry, texts, why);
-	claim_texts_free(texts);
+	portion_texts_free(texts);
 	return r;
 }
 

@@ -67,11 +67,10 @@ OWNED_POINTER(struct claim, claim_free)
 
 /* claim_adjust.c: the share of a prepared claim, as its pods' annotations change it. More memory
  * than the claim consumed is for who can be moved away from the device again (`swap: auto`).
- * -EINVAL with one sentence; -ENOMEM. The texts are newly allocated. */
+ * -EINVAL with one sentence; -ENOMEM. The caller frees the texts (portion_texts_free()). */
 must_check int claim_adjust(const struct claim *claim, const struct claim_place *place,
 			    const struct annotation *entries, size_t count, const char *domain,
 			    char *ret_texts[SHARE_FIELDS], struct fault *why);
-void claim_texts_free(char *texts[SHARE_FIELDS]);
 
 /* claim_config.c, for claim.c: the texts of who only looks. -EINVAL: it has parameters. */
 must_check int claim_look(const cJSON *allocation, const struct claim_place *place,

@@ -5,12 +5,6 @@
 #include "plugin/config/portion.h"
 #include "plugin/dra/claim.h"
 
-void claim_texts_free(char *texts[SHARE_FIELDS])
-{
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		free(take(texts[i]));
-}
-
 static uint64_t smallest_device(const struct claim_place *place, const struct claim *claim)
 {
 	uint64_t smallest = UINT64_MAX;
@@ -62,14 +56,9 @@ static int check_counted(const struct claim *claim, const struct annotations_sha
 static int copy(const struct annotations_share *share, char *ret_texts[SHARE_FIELDS],
 		struct fault *why)
 {
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
-		ret_texts[i] = share->texts[i] ? strdup(share->texts[i]) : NULL;
-		if (share->texts[i] && !ret_texts[i]) {
-			claim_texts_free(ret_texts);
-			return fault_set(why, -ENOMEM, "out of memory");
-		}
-	}
-	return 0;
+	int r = portion_texts_copy(share->texts, ret_texts);
+
+	return r < 0 ? fault_set(why, r, "out of memory") : 0;
 }
 
 int claim_adjust(const struct claim *claim, const struct claim_place *place,

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/records.h"
+#include "plugin/config/portion.h"
 
 struct journal_claim *journal_find(const struct journal *journal, const char *uid)
 {
@@ -49,7 +50,7 @@ bool journal_is_joint(const struct journal *journal, const struct journal_claim 
 
 int journal_take(struct journal_claim *entry)
 {
-	claim_texts_free(entry->in_force);
+	portion_texts_free(entry->in_force);
 	for (size_t i = 0; i < SHARE_FIELDS; i++) {
 		const char *text = entry->claim->texts[i];
 

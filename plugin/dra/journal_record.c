@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kube/json.h"
+#include "plugin/config/portion.h"
 #include "plugin/dra/journal.h"
 
 static const char *const phases[] = {"begun", "done", "ending"};
@@ -31,7 +32,7 @@ void journal_free(struct journal_claim *entry)
 	claim_free(entry->claim);
 	free(entry->kind);
 	free(entry->cdi_folder);
-	claim_texts_free(entry->in_force);
+	portion_texts_free(entry->in_force);
 	free(entry->complaint);
 	free(entry->told);
 	refusal_forget(&entry->refusal);

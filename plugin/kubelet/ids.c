@@ -4,14 +4,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* FNV-1a with the finalizer of splitmix64, so that sums of these hashes are as well distributed
+#include "base/hash.h"
+
+/* With the finalizer of splitmix64, so that sums of these hashes are as well distributed
  * as the hashes themselves. */
 uint64_t ids_hash(const char *id)
 {
-	uint64_t h = 0xcbf29ce484222325;
+	uint64_t h = hash_text(HASH_BEGIN, id);
 
-	for (; *id; id++)
-		h = (h ^ (uint8_t)*id) * 0x100000001b3;
 	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
 	h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
 	return h ^ (h >> 31);

@@ -52,9 +52,7 @@ void seats_node(const struct plugin *p, struct seating_node *ret_node)
 void seats_sit_alone(const struct plugin *p, const struct binding *b, struct seating_pod *pod)
 {
 	struct seating_container *it = &pod->container[0];
-	struct config_share texts = {0};
 	struct share share;
-	uint32_t field;
 
 	*pod = (struct seating_pod){
 		.seated = true, .containers = 1, .yields = seats_binding_yields(b)};
@@ -65,9 +63,7 @@ void seats_sit_alone(const struct plugin *p, const struct binding *b, struct sea
 	it->milli = b->counted_milli;
 	if (b->counted || !b->devices)
 		return;
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		texts.texts[i] = b->texts[i];
-	if (portion_resolve(&texts, &share, &field) != 0)
+	if (portion_resolve_texts(b->texts, &share) != 0)
 		return;
 	it->memory_bytes = portion_bytes(&share, p->host->device[b->device[0]].total_bytes);
 	it->milli = share.guarantee_milli;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "cuda/prototypes.h"
 #include "sim/machine/device.h"
 #include "sim/machine/segment.h"
@@ -134,11 +135,9 @@ static enum log_level log_level(void)
 /* True for the first LACKS_MOST different texts, once each. */
 static bool lack_is_new(const char *text)
 {
-	uint64_t hash = 14695981039346656037u;
+	uint64_t hash = hash_text(HASH_BEGIN, text);
 	bool fresh = true;
 
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
 	pthread_mutex_lock(&driver.saying);
 	for (unsigned i = 0; i < driver.n_lacks; i++)
 		fresh = fresh && driver.lacks[i] != hash;

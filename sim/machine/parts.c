@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "sim/machine/part_files.h"
 
 struct segment_part *parts_get(int place)
@@ -19,11 +20,10 @@ uint32_t parts_gpu(uint32_t place)
 void parts_uuid(const struct segment *segment, uint32_t gpu, uint32_t instance,
 		uint8_t ret_uuid[16])
 {
-	uint64_t hash = 14695981039346656037ULL ^ ((instance + 1) * 0x9e3779b97f4a7c15ULL);
+	uint64_t hash = HASH_BEGIN ^ ((instance + 1) * 0x9e3779b97f4a7c15ULL);
 
 	for (size_t round = 0; round < 2; round++) {
-		for (size_t i = 0; i < 16; i++)
-			hash = (hash ^ segment->devices[gpu].uuid[i]) * 1099511628211ULL;
+		hash = hash_bytes(hash, segment->devices[gpu].uuid, 16);
 		hash ^= hash >> 29;
 		memcpy(ret_uuid + 8 * round, &hash, 8);
 	}

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "sim/machine/clock.h"
 #include "sim/machine/device_id.h"
 #include "sim/machine/parts.h"
@@ -29,10 +30,10 @@ static uint64_t segment_layout(void)
 		sizeof(pthread_mutex_t),
 		offsetof(struct segment_device, engines),
 	};
-	uint64_t hash = 14695981039346656037ULL;
+	uint64_t hash = HASH_BEGIN;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		hash = (hash ^ sizes[i]) * 1099511628211ULL;
+		hash = hash_add(hash, sizes[i]);
 	return hash;
 }
 

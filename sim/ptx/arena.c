@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 struct arena_chunk {
 	struct arena_chunk *next;
 	size_t used, size;
@@ -105,11 +107,9 @@ bool arena_grow(struct arena *arena, void **array, uint32_t *capacity, size_t el
 
 static uint32_t hash_of(const char *name, size_t length)
 {
-	uint32_t hash = 2166136261u;
+	uint64_t hash = hash_bytes(HASH_BEGIN, name, length);
 
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-	return hash ^ hash >> 15;
+	return (uint32_t)(hash ^ hash >> 32);
 }
 
 void *names_find(const struct names *names, const char *name, size_t length)

@@ -35,7 +35,7 @@ NULL = """\
 	.endm
 """
 
-# struct record of tests/drivers/record.h; RECORDS of them, in a ring.
+# struct record of tests/drivers/rows.h; RECORDS of them, in a ring.
 RECORD = """\
 	.macro EXPORT symbol index
 	.weak special_\\symbol

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "kube/api_read.h"
 #include "kube/api_stream.h"
 
@@ -57,9 +58,7 @@ static uint64_t digest(struct api_stream *stream, uint64_t sum, int *ret_end)
 	size_t size;
 
 	while ((*ret_end = api_stream_line(stream, &line, &size)) == API_STREAM_LINE) {
-		sum = (sum ^ size) * 1099511628211u;
-		for (size_t i = 0; i < size; i++)
-			sum = (sum ^ (uint8_t)line[i]) * 1099511628211u;
+		sum = hash_bytes(hash_add(sum, size), line, size);
 	}
 	return sum;
 }

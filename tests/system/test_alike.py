@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Alike tenants (core/alike.h) while meted is killed, a tenant is suspended, or memory moves.
+"""Alike tenants (core/turns/alike.h) while meted is killed, a tenant is suspended, or memory moves.
 
 As test_swap.py, whose node and programs these are. Kernels of 0.5 ms beside kernels of 10 ms lead to turns; a program that
 rests computes nothing until it is told to go on.

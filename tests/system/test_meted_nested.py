@@ -34,7 +34,7 @@ def test_equal_names_of_a_former_version_are_not_clear():
 
 
 def write_journal(lines):
-    """With the checksums of node/journal.c."""
+    """With the checksums of base/journal.c."""
     with open(PLACE + "/journal", "w") as file:
         for line in lines:
             file.write(f"{zlib.crc32(line.encode()):08x} {line}\n")

@@ -40,6 +40,12 @@ def test_memory_that_no_tenant_holds_is_shown_named_and_waited_for():
         assert here.ps()["outside"] == [] and here.ps()["devices"][0]["outside_bytes"] == 0
 
 
+def test_the_largest_of_several_outside_comes_first():
+    with Machine() as here:
+        small, large = outsider(here, 100 * MIB), outsider(here, 1000 * MIB)
+        assert [row["pid"] for row in here.ps(ALICE)["outside"]] == [large.pid, small.pid]
+
+
 def test_memory_of_a_program_counts_until_all_of_it_has_ended():
     with Machine() as here:
         other = outsider(here, 3950 * MIB, then=f"""

@@ -34,7 +34,7 @@ static void expect_text(const struct claim *claim, const char *key, const char *
 	expect_eq(strcmp(texts[field] ? texts[field] : "", expected), 0);
 	if (field != PORTION_guarantee)
 		expect_eq(strcmp(texts[PORTION_guarantee], "25%"), 0);
-	claim_texts_free(texts);
+	portion_texts_free(texts);
 }
 
 static void expect_refused(const struct claim *claim, const char *key, const char *value,

@@ -162,6 +162,42 @@ TEST(more_than_needed_is_granted_only_where_there_is_plenty)
 	expect_action(0, LEDGER_REFUSE, c, 1);
 }
 
+TEST(no_more_than_needed_is_granted_while_another_ask_waits)
+{
+	struct ledger_request generous = {.id = 2, .bytes = 4, .want = 100};
+
+	given(900, 900, 1000 * ms);
+	granted(c, 500);
+	ledger_report(l, c, 500);
+	ask(a, 1, 450, 0);
+	expect_quiet(0);
+	expect_eq(ledger_ask(l, c, &generous, 0), 0);
+	expect_action(0, LEDGER_GRANT, c, 4);
+}
+
+TEST(credit_is_not_recalled_for_an_ask_that_memory_outside_refuses_anyway)
+{
+	given(900, 900, 0);
+	ledger_outside(l, 0, 300);
+	granted(c, 500);
+	ask(a, 1, 700, 0);
+	expect_action(0, LEDGER_REFUSE, a, 700);
+	expect_eq(action.reason, LEDGER_FULL);
+}
+
+TEST(a_holder_is_within_its_limit_and_its_device_up_to_the_last_byte)
+{
+	given(500, 900, 0);
+	granted(a, 500);
+	granted(c, 400);
+	expect_eq(ledger_within(l, a), 1);
+	ledger_set_limit(l, one, 499, 0);
+	expect_eq(ledger_within(l, a), 0);
+	expect_eq(ledger_within(l, c), 1);
+	ledger_set_device(l, 0, 999, 100);
+	expect_eq(ledger_within(l, c), 0);
+}
+
 TEST(evicted_memory_counts_for_the_tenant_and_not_for_the_device)
 {
 	given(900, 900, 0);

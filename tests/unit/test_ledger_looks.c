@@ -366,6 +366,18 @@ TEST(a_guess_that_nobody_measures_is_awaited_until_a_time)
 	expect_eq(action.reason, LEDGER_FULL);
 }
 
+TEST(time_in_which_the_daemon_did_not_run_is_no_time_for_a_guess)
+{
+	given(900, 900, 0);
+	ask_for_context(a, 600, 0);
+	expect_action(0, LEDGER_GRANT, a, 600);
+	ask(c, 1, 400, 0);
+	expect_quiet(0);
+	ledger_lost(l, 300 * ms);
+	expect_quiet(799 * ms);
+	expect_action(800 * ms, LEDGER_REFUSE, c, 400);
+}
+
 /* Two contexts are being created, and each needs more first: the first that asked goes on without,
  * and the other one has its room. */
 TEST(asks_that_wait_for_each_others_contexts_are_answered_one_at_a_time)

@@ -21,7 +21,8 @@ static struct ledger *make(uint32_t accounts, uint32_t holders)
 				       .asks = 64,
 				       .asks_per_holder = 4,
 				       .recall_ns = 200 * ms,
-				       .refresh_ns = 20 * ms};
+				       .refresh_ns = 20 * ms,
+				       .guess_ns = 500 * ms};
 	void *memory = calloc(1, ledger_size(&limits));
 
 	expect(memory != NULL);
@@ -197,6 +198,18 @@ TEST(a_tenant_that_waited_in_vain_for_room_within_is_told_so)
 	ask(b, 1, 200, 10 * ms);
 	expect_eq(next_action(10 * ms), 0);
 	expect_action(1010 * ms, LEDGER_REFUSE, b, LEDGER_DEADLINE);
+}
+
+TEST(a_guess_within_the_enclosing_account_is_awaited)
+{
+	struct ledger_request context = {.id = 1, .bytes = 300, .residual = LEDGER_RESIDUAL};
+
+	given(0);
+	expect_eq(ledger_ask(l, b, &context, 0), 0);
+	expect_action(0, LEDGER_GRANT, b, 300);
+	ask(a, 2, 300, 0);
+	expect_eq(next_action(0), 0);
+	expect_action(500 * ms, LEDGER_REFUSE, a, LEDGER_PART);
 }
 
 TEST(memory_outside_is_no_room_and_is_waited_for)

@@ -86,6 +86,22 @@ TEST(pods_that_a_smaller_node_cannot_hold_are_shown_and_nothing_is_added)
 	expect_sound(p);
 }
 
+TEST(a_gpu_of_which_one_container_may_have_more_now_is_another_gpu)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_request large = part(100, 70 * GIB);
+	struct placement_node node = node_of(1);
+	struct placement_decision decision;
+	uint32_t number;
+
+	node.device[0].most_bytes = 60 * GIB;
+	number = with_node(p, &node);
+	expect_eq(refused(p, &large, number), PLACEMENT_NO_MEMORY_SIZE);
+	node.device[0].most_bytes = 70 * GIB;
+	expect_eq(placement_update_node(p, number, &node), 0);
+	expect_eq(placement_decide(p, &large, &decision), 0);
+}
+
 TEST(a_lost_gpu_takes_nobody_and_loses_nobody)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);

@@ -41,6 +41,22 @@ TEST(a_pod_that_even_an_empty_node_cannot_hold_finds_it_too_small)
 		  PLACEMENT_NO_VICTIMS);
 }
 
+TEST(no_pod_goes_where_a_node_has_room_however_little_others_matter)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(1);
+	struct placement_request one = whole(1);
+	uint64_t victims[4];
+	uint32_t empty, chosen;
+	size_t size;
+
+	booked(p, &one, with_node(p, &node), -LOW);
+	empty = with_node(p, &node);
+	expect_eq(placement_preempt(p, &one, HIGH, &chosen, victims, 4, &size), 0);
+	expect_eq(chosen, empty);
+	expect_eq(size, 0);
+}
+
 TEST(only_candidates_are_tested)
 {
 	struct placement *p = given(PLACEMENT_BINPACK);

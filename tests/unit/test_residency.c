@@ -108,6 +108,60 @@ TEST(nobody_waits_for_longer_than_the_longest_wait_with_both_movements)
 		expect(w.m[i].longest_ns <= w.r.tuning.longest_ns + 100 * MS);
 }
 
+TEST(the_time_of_the_movement_is_charged_to_the_tenant_that_comes)
+{
+	uint64_t out, before;
+
+	given_a_tenant_that_must_leave();
+	move_all();
+	out = w.m[0].out_bytes;
+	before = w.m[0].virtual_ns;
+	wants(0);
+	move_all();
+	expect_eq(w.m[0].out_bytes, 0);
+	/* Each chunk takes 1 ms at least; the weight is 100 of 10,000. */
+	expect(w.m[0].virtual_ns - before >= out / (64 * MIB) * MS * 100);
+}
+
+TEST(credit_is_of_whole_chunks_until_the_rest)
+{
+	given(8 * GIB + 10 * MIB, 32 * GIB);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	expect_eq(given_member(1, 2 * GIB), 0);
+	pass(1000 * MS);
+	expect_eq(given_member(2, 3 * GIB), RESIDENCY_WAITS);
+	move_all();
+	expect(w.m[0].out_bytes > 0);
+	wants(0);
+	for (int i = 0; i < 1000 && w.m[0].out_bytes; i++) {
+		expect(w.credit[0] % (64 * MIB) == 0 || w.credit[0] == w.m[0].out_bytes);
+		for (int each = 0; each < MEMBERS; each++)
+			move_chunk(each);
+		pass(MS);
+	}
+	expect_eq(w.m[0].out_bytes, 0);
+}
+
+TEST(rest_is_not_saved_up)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(2, GIB), 0);
+	expect_eq(given_member(0, 5 * GIB), 0);
+	wants(0);
+	expect_eq(given_member(1, 5 * GIB), RESIDENCY_WAITS);
+	wants(1);
+	for (int i = 0; i < 1000 && !w.r.clock; i++) {
+		move_all();
+		pass(100 * MS);
+	}
+	expect(w.r.clock > 0);
+	expect(w.m[2].virtual_ns < w.r.clock);
+	wants(2);
+	expect(w.m[2].virtual_ns >= w.r.clock);
+	best_effort(given_member(3, GIB));
+	expect(w.m[3].virtual_ns >= w.r.clock);
+}
+
 TEST(tenants_that_fit_together_are_in_together)
 {
 	int all = 0;

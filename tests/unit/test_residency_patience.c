@@ -50,6 +50,17 @@ static void pass_unserved(uint64_t ns)
 	}
 }
 
+TEST(a_further_order_does_not_renew_the_patience_with_a_tenant)
+{
+	given_a_tenant_that_must_leave();
+	pass(9000 * MS);
+	residency_capacity(&w.r, 7 * GIB, w.now);
+	pump();
+	expect(w.evict[0] > 2 * GIB && !w.stuck[0]);
+	pass(1100 * MS);
+	expect(w.stuck[0]);
+}
+
 TEST(a_tenant_that_had_no_processor_is_not_stuck)
 {
 	given(8 * GIB, 32 * GIB);
@@ -321,6 +332,10 @@ TEST(copies_that_are_not_given_back_are_not_counted_on)
 	expect_eq(residency_refusal(&w.m[1], 3 * GIB, 7 * GIB), 0);
 	w.m[0].stuck = true;
 	expect_eq(residency_refusal(&w.m[1], 3 * GIB, 7 * GIB), RESIDENCY_STORE);
+	/* Nor does the tenant that waits get in beside them if the store has become small. */
+	residency_capacity(&w.r, 7 * GIB, w.now);
+	residency_budget(&w.r, GIB, w.now);
+	expect(residency_hindrance(&w.m[1]) == &w.m[0]);
 }
 
 /* It obeys in time, and nobody reads that. */

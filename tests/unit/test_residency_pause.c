@@ -68,6 +68,32 @@ TEST(parked_it_leaves_when_it_was_idle_and_comes_back_when_it_wants)
 	expect_eq(w.m[0].place, RESIDENCY_IN);
 }
 
+TEST(an_idle_tenant_is_parked_only_where_the_store_has_room_for_all_of_it)
+{
+	given(8 * GIB, 2 * GIB);
+	expect_eq(given_member(0, 3 * GIB), 0);
+	wants(0);
+	idles(0);
+	residency_park(&w.m[0], 1000 * MS, w.now);
+	pass(2000 * MS);
+	move_all();
+	expect_eq(w.m[0].resident_bytes, 3 * GIB);
+	residency_budget(&w.r, 4 * GIB, w.now);
+	pass(MS);
+	move_all();
+	expect_eq(w.m[0].resident_bytes, 0);
+}
+
+TEST(a_tenant_whose_quota_is_smaller_than_its_memory_is_not_suspended)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 3 * GIB), 0);
+	residency_quota(&w.m[0], 2 * GIB, w.now);
+	expect_eq(residency_suspend(&w.m[0], true, w.now), RESIDENCY_STORE);
+	residency_quota(&w.m[0], 3 * GIB, w.now);
+	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+}
+
 TEST(suspended_while_it_was_parked_it_leaves_at_each_suspend)
 {
 	given(8 * GIB, 32 * GIB);

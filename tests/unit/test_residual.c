@@ -61,6 +61,21 @@ TEST(a_measurement_leaves_later_reservations)
 	expect_eq(residual_charge(&r), 60);
 }
 
+TEST(a_context_that_comes_during_a_measurement_has_no_price_yet)
+{
+	given(0, 0);
+	page.contexts = 1;
+	expect_eq(step(RESIDUAL_ASKED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	page.changes++;
+	page.contexts++;
+	expect(!(step(RESIDUAL_ENDS, 60) & RESIDUAL_SAMPLE));
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	page.changes++;
+	expect(step(RESIDUAL_ENDS, 60) & RESIDUAL_SAMPLE);
+	expect_eq(r.sample, 30);
+}
+
 TEST(all_that_is_reserved_is_no_more_than_that)
 {
 	given(0, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/seating.h by examples: a node of GPUs of 80 GiB, if nothing else is said. */
+/* core/placement/seating.h by examples: a node of GPUs of 80 GiB, if nothing else is said. */
 #include "core/placement/seating.h"
 #include "tests/test.h"
 
@@ -209,6 +209,14 @@ TEST(a_slot_is_the_slot_of_its_gpu)
 	pod[0].container[0].gpus = 2;
 	expect_eq(settled(&node, 1), 1);
 	expect_eq(pod[0].container[0].memory_bytes, 20 * GIB);
+	/* Also if the one GPU has the larger part of the memory, and the other one of the time. */
+	node.device[0].slot_milli = 500;
+	node.device[1].slot_milli = 250;
+	with(0, slot());
+	pod[0].container[0].gpus = 2;
+	expect_eq(settled(&node, 1), 1);
+	expect_eq(pod[0].container[0].memory_bytes, 20 * GIB);
+	expect_eq(pod[0].container[0].milli, 500);
 }
 
 TEST(nobody_gets_more_of_a_gpu_than_it_has)

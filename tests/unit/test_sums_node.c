@@ -275,6 +275,67 @@ TEST(a_pod_that_has_begun_is_no_slot_that_is_promised)
 	is_shared = many.shown = false;
 }
 
+TEST(amounts_on_a_gpu_out_of_service_and_those_before_a_container_are_nobody_elses)
+{
+	static struct host_device device[2] = {{.total_bytes = 1 << 30}, {.total_bytes = 1 << 30}};
+	static struct host host = {.devices = 2, .device = device};
+	static struct config config = {.overcommit_milli = 1000};
+	static struct plugin plugin = {.host = &host, .config = &config, .seats = &many.seats};
+	uint64_t bytes = 0, milli = 0;
+
+	memset(&many, 0, sizeof(many));
+	is_shared = true;
+	plugin.offer[0].shared = plugin.offer[0].healthy = true;
+	list_init(&many.seats.all);
+	list_init(&plugin.bindings.all);
+	add_pod(&plugin, 0);
+	add_pod(&plugin, 1);
+	many.seat[0].is.container[0].device[0] = 1;
+	many.seat[0].is.container[0].memory_bytes = 1 << 20;
+	many.seat[1].is.containers = 2;
+	many.seat[1].is.container[1] = (struct seating_container){
+		.kind = PLACEMENT_INIT, .gpus = 1, .memory_bytes = 1 << 12, .slot_memory = true};
+	show_pods(&plugin);
+	for (uint32_t i = 2; i < PODS; i++)
+		many.pod[i].container_count = 0;
+	expect(seats_sums(&plugin, &bytes, &milli));
+	expect_eq(bytes, (1 << 30) + (1 << 20));
+	expect_eq(milli, 1000 + 1);
+	/* Without its seat it is a slot that is promised. */
+	many.seat[1].is.seated = false;
+	list_remove(&many.binding[1].link);
+	plugin.bindings.count--;
+	expect(seats_sums(&plugin, &bytes, &milli));
+	expect_eq(bytes, 1 << 20);
+	is_shared = many.shown = false;
+}
+
+TEST(a_pod_that_has_begun_comes_before_an_older_one_that_has_not)
+{
+	static struct host_device device[1] = {{.total_bytes = 1 << 30}};
+	static struct host host = {.devices = 1, .device = device};
+	static struct config config = {.overcommit_milli = 1000};
+	static struct plugin plugin = {.host = &host, .config = &config, .seats = &many.seats};
+	struct fault why;
+
+	memset(&many, 0, sizeof(many));
+	is_shared = true;
+	plugin.offer[0].shared = plugin.offer[0].healthy = true;
+	list_init(&many.seats.all);
+	list_init(&plugin.bindings.all);
+	for (uint32_t i = 0; i < 2; i++) {
+		add_pod(&plugin, i);
+		many.seat[i].is.seated = false;
+		many.seat[i].is.container[0].milli = 600;
+	}
+	list_remove(&many.binding[0].link);
+	plugin.bindings.count--;
+	many.binding[1].devices = 0;
+	expect_eq(seats_settle(&plugin, &why), 1);
+	expect(!many.seat[0].is.seated && many.seat[1].is.seated);
+	is_shared = false;
+}
+
 /* ---- the index ----------------------------------------------------------------------------- */
 
 enum { FEW = 60, ASKED = 400 };
