@@ -34,6 +34,7 @@ struct dra {
 	uint32_t looks;
 	struct api_asked *stale; /* a claim that is being looked up; NULL: none */
 	char stale_uid[CLAIM_UID];
+	uint32_t stale_tenant;
 	uint64_t rounds;
 };
 
