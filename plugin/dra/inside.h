@@ -44,6 +44,14 @@ const char *dra_withheld(const struct dra *dra, uint32_t device);
 void dra_place(const struct dra *dra, struct claim_device devices[HOST_DEVICES],
 	       struct config_share *portion, struct claim_place *ret_place);
 
+/* name.c */
+/* As the configuration says. -EINVAL with a sentence. */
+must_check int name_begin(struct dra *dra, struct fault *why);
+/* Claims of an earlier meted may be of a driver with another name, which stays until they end. */
+void name_keep(struct dra *dra);
+/* They may have ended. */
+void name_follow(struct dra *dra);
+
 /* register.c */
 struct registration;
 /* "gpu.DOMAIN". -EINVAL with a sentence: the domain is too long. */
