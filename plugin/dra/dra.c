@@ -133,6 +133,7 @@ static void on_look(struct loop_timer *timer)
 
 	name_follow(dra);
 	register_open(dra);
+	prepare_mend_all(dra);
 	if (++dra->looks % STALE_LOOKS == 0)
 		stale_look(dra);
 	health_tell(dra);

@@ -104,6 +104,10 @@ must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *en
 /* prepare_restore.c: finishes what an earlier meted began, and removes files that belong to no
  * claim. */
 void prepare_restore(struct dra *dra);
+/* Its CDI file, or those of all claims, may have been removed by somebody: writes them anew. False:
+ * it could not be written, which was logged. */
+bool prepare_mend(struct dra *dra, const struct journal_claim *entry);
+void prepare_mend_all(struct dra *dra);
 
 /* adjust.c */
 /* Gives it the share that its pods' annotations make of it. */

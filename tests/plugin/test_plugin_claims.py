@@ -380,5 +380,24 @@ def test_files_that_a_killed_meted_wrote_without_a_record_are_removed_everywhere
         assert {row.name for row in node.tenants()} == {"ns/c0"}
 
 
+def test_a_claims_file_that_somebody_removed_is_written_again():
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok ")
+        (name,) = os.listdir(node.cdi)
+        path = f"{node.cdi}/{name}"
+        with open(path) as file:
+            was = file.read()
+        shutil.rmtree(node.cdi)
+        caller.prepare("c0/again")  # by a kubelet that has started anew
+        assert caller.answer("c0/again") == caller.answer("c0") and open(path).read() == was
+        os.unlink(path)  # of a claim for which nobody asks any more
+        until(lambda: os.path.exists(path), lambda: node.log()[-2000:])
+        assert open(path).read() == was
+        caller.unprepare("c0")
+        assert not os.listdir(node.cdi)
+
+
 if __name__ == "__main__":
     run(globals())
