@@ -21,7 +21,8 @@ class Claims:
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
         self.admins = set()  # claims with adminAccess
-        self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused
+        self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused,
+        self.reason = "the test refuses"  # and why
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
         self.uids = {}  # of claims that were made anew, by name
@@ -66,7 +67,7 @@ class Claims:
             self.told.append((name, body))
             self.lock.notify_all()
             if self.deaf:
-                return {"kind": "Status", "code": self.deaf, "message": "the test refuses"}, self.deaf
+                return {"kind": "Status", "code": self.deaf, "message": self.reason}, self.deaf
         return self.claim(namespace, name),
 
     def answer(self, *what):
