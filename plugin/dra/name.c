@@ -85,7 +85,7 @@ void name_follow(struct dra *dra)
 	struct name name;
 	struct fault why;
 
-	if (!dra->plugin->config->dra || !list_empty(&dra->asking) ||
+	if (!dra->plugin->config->dra || dra->finishing || !list_empty(&dra->asking) ||
 	    find_own(dra, &name, &why) < 0)
 		return;
 	take_former(dra, &name);
