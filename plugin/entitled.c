@@ -259,7 +259,7 @@ static struct annotations_input input_of(const struct plugin *p, const struct bi
 		.container = b->container,
 		.containers = pod ? (const char *const *)pod->containers : NULL,
 		.container_count = pod ? pod->container_count : 0,
-		.init_count = pod ? pod->init_count : 0,
+		.inits = pod ? pod->inits : NULL,
 		.domain = p->config->domain,
 		.most = &p->config->most,
 		.device_bytes = smallest_device(p, b),

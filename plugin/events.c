@@ -3,6 +3,7 @@
  * Kubernetes events, which `kubectl describe` shows for a pod or this node. They are sent and
  * forgotten: the answer of the API server is not checked, and only a few are in progress at a time.
  */
+#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,7 +33,8 @@ struct subject {
 
 struct news {
 	const char *reason, *message;
-	bool good; /* nothing needs to be done */
+	bool good;     /* nothing needs to be done */
+	uint64_t once; /* its name: the API server takes no second one of it; 0: any */
 };
 
 static void done(struct event *e)
@@ -61,12 +63,22 @@ static bool add_about(cJSON *tree, const struct subject *about)
 	       cJSON_AddStringToObject(object, "uid", about->uid);
 }
 
-static bool add_heads(cJSON *tree, const struct plugin *p, const struct subject *about)
+static bool add_name(cJSON *meta, uint64_t once)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "mete-%016llx", (unsigned long long)once);
+	return meta && cJSON_AddStringToObject(meta, once ? "name" : "generateName",
+					       once ? name : "mete-");
+}
+
+static bool add_heads(cJSON *tree, const struct plugin *p, const struct subject *about,
+		      uint64_t once)
 {
 	cJSON *meta = cJSON_AddObjectToObject(tree, "metadata");
 	cJSON *source = cJSON_AddObjectToObject(tree, "source");
 
-	return meta && source && cJSON_AddStringToObject(meta, "generateName", "mete-") &&
+	return add_name(meta, once) && source &&
 	       cJSON_AddStringToObject(meta, "namespace", about->in ? about->in : "default") &&
 	       cJSON_AddStringToObject(source, "component", "mete") &&
 	       cJSON_AddStringToObject(source, "host", p->node);
@@ -82,7 +94,7 @@ static char *describe(const struct plugin *p, const struct subject *about, const
 
 	gmtime_r(&now, &utc);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
-	if (tree && add_heads(tree, p, about) && add_about(tree, about) &&
+	if (tree && add_heads(tree, p, about, news->once) && add_about(tree, about) &&
 	    cJSON_AddStringToObject(tree, "reason", news->reason) &&
 	    cJSON_AddStringToObject(tree, "message", news->message) &&
 	    cJSON_AddStringToObject(tree, "type", news->good ? "Normal" : "Warning") &&
@@ -155,7 +167,7 @@ bool events_container(struct plugin *p, const struct binding *b, const char *rea
 		      const char *message)
 {
 	const struct subject pod = {"Pod", b->namespace, b->pod, b->uid};
-	const struct news news = {reason, message, false};
+	const struct news news = {.reason = reason, .message = message};
 
 	if (!p->api || !*b->uid)
 		return true; /* there is no API server */
@@ -168,7 +180,7 @@ bool events_container(struct plugin *p, const struct binding *b, const char *rea
 void events_pod(struct plugin *p, const struct pod *of, const char *reason, const char *message)
 {
 	const struct subject pod = {"Pod", of->namespace, of->name, of->uid};
-	const struct news news = {reason, message, false};
+	const struct news news = {.reason = reason, .message = message};
 
 	if (may_say_of(p, of->uid))
 		post(p, &pod, &news);
@@ -195,7 +207,7 @@ bool events_begin(struct plugin *p, const struct pod *of, uint32_t tenant, const
 	rate->paired_ns = loop_now_ns();
 	rate->pair = tenant;
 	post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
-	     &(struct news){reason, message, false});
+	     &(struct news){.reason = reason, .message = message});
 	return true;
 }
 
@@ -207,22 +219,39 @@ void events_begun(struct plugin *p, const struct pod *of, uint64_t at_ns)
 		rate->paired_ns = most(rate->paired_ns, at_ns);
 }
 
+static bool has_ended(const struct events_rate *rate, uint64_t before_ns)
+{
+	for (uint32_t i = 0; i < EVENTS_ENDS; i++)
+		if (rate->ended_ns[i] == before_ns)
+			return true;
+	return false;
+}
+
+/* Of the pod and the wait: the next meted has the same. */
+static uint64_t name_end(const struct pod *of, uint64_t before_ns)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%.80s %" PRIu64, of->uid, before_ns);
+	return most(ids_hash(text), 1);
+}
+
 bool events_over(struct plugin *p, const struct pod *of, uint32_t tenant, uint64_t before_ns,
 		 bool good, const char *reason, const char *message)
 {
 	struct events_rate *rate = rate_of(p, of->uid);
 
 	/* Of several pods one may have been told when others could not be. */
-	if (before_ns ? rate->ended_ns == before_ns : rate->pair != tenant)
+	if (before_ns ? has_ended(rate, before_ns) : rate->pair != tenant)
 		return true;
 	if (!may_say_of(p, of->uid))
 		return false;
 	if (before_ns)
-		rate->ended_ns = before_ns;
+		rate->ended_ns[rate->ends++ % EVENTS_ENDS] = before_ns;
 	else
 		rate->pair = 0;
 	post(p, &(struct subject){"Pod", of->namespace, of->name, of->uid},
-	     &(struct news){reason, message, good});
+	     &(struct news){reason, message, good, before_ns ? name_end(of, before_ns) : 0});
 	return true;
 }
 
@@ -237,12 +266,12 @@ static void tell_node(struct plugin *p, const struct news *news)
 
 void events_node(struct plugin *p, const char *reason, const char *message)
 {
-	tell_node(p, &(struct news){reason, message, false});
+	tell_node(p, &(struct news){.reason = reason, .message = message});
 }
 
 void events_node_well(struct plugin *p, const char *reason, const char *message)
 {
-	tell_node(p, &(struct news){reason, message, true});
+	tell_node(p, &(struct news){.reason = reason, .message = message, .good = true});
 }
 
 void events_close(struct plugin *p)

@@ -29,7 +29,8 @@ static void free_containers(struct pod *pod)
 		free(pod->containers[i]);
 	free(take(pod->containers));
 	free(take(pod->amounts));
-	pod->container_count = pod->init_count = 0;
+	free(take(pod->inits));
+	pod->container_count = 0;
 }
 
 static void free_pod(struct pod *pod)
@@ -141,22 +142,26 @@ static int read_claims(struct pod *pod, const cJSON *object)
 	return 0;
 }
 
-static int add_containers(const struct pods *pods, struct pod *pod, const cJSON *list, uint8_t kind)
+static int add_containers(const struct pods *pods, struct pod *pod, const cJSON *list,
+			  bool are_init)
 {
+	struct amounts_said *said;
 	const cJSON *item;
 
 	cJSON_ArrayForEach(item, list)
 	{
 		const char *name = json_text(item, "name");
 
-		if (!name || is_sidecar(item) != (kind == PLACEMENT_SIDECAR))
+		if (!name)
 			continue;
 		pod->containers[pod->container_count] = strdup(name);
 		if (!pod->containers[pod->container_count])
 			return -ENOMEM;
-		amounts_take(item, &pods->names, &pod->amounts[pod->container_count]);
-		pod->amounts[pod->container_count].kind = kind;
-		pod->container_count++;
+		said = &pod->amounts[pod->container_count];
+		amounts_take(item, &pods->names, said);
+		if (are_init)
+			said->kind = is_sidecar(item) ? PLACEMENT_SIDECAR : PLACEMENT_INIT;
+		pod->inits[pod->container_count++] = said->kind == PLACEMENT_INIT;
 	}
 	return 0;
 }
@@ -180,16 +185,14 @@ static int read_containers(const struct pods *pods, struct pod *pod, const cJSON
 		return 0; /* they never change */
 	pod->containers = calloc(most + 1, sizeof(*pod->containers));
 	pod->amounts = calloc(most + 1, sizeof(*pod->amounts));
-	if (!pod->containers || !pod->amounts)
+	pod->inits = calloc(most + 1, sizeof(*pod->inits));
+	if (!pod->containers || !pod->amounts || !pod->inits)
 		return -ENOMEM;
 	pod->priority = read_priority(spec);
-	r = add_containers(pods, pod, usual, PLACEMENT_APP);
+	r = add_containers(pods, pod, usual, false);
+	/* In their order: what starts before a sidecar does not run beside it. */
 	if (r == 0)
-		r = add_containers(pods, pod, init, PLACEMENT_SIDECAR);
-	pod->init_count = pod->container_count;
-	if (r == 0)
-		r = add_containers(pods, pod, init, PLACEMENT_INIT);
-	pod->init_count = pod->container_count - pod->init_count;
+		r = add_containers(pods, pod, init, true);
 	/* A partial list would turn the other containers' names into mistakes. */
 	if (r < 0 || !pod->container_count)
 		free_containers(pod);

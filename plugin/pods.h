@@ -17,10 +17,10 @@ struct pod {
 	struct list of_uid, of_mirrored; /* of a part of all pods, by hash */
 	char *namespace, *name, *uid;
 	cJSON *annotations; /* an object of strings; NULL: none */
-	/* Names. Those of init containers come last; sidecars have slots of their own and are
-	 * not among these. None: unknown. */
+	/* Names; those of spec.initContainers come last, in their order. None: unknown. */
 	char **containers;
-	size_t container_count, init_count;
+	size_t container_count;
+	bool *inits; /* of each: it has the slots of those that follow it; sidecars have their own */
 	struct amounts_said *amounts; /* of each container, in the same order */
 	int32_t priority;	      /* of spec.priorityClassName */
 	cJSON *claims;		      /* pods_claims() of it */

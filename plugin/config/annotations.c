@@ -46,7 +46,7 @@ static int take_known(const struct asking *a, const struct annotation *entry, si
 {
 	const struct annotations_input *input = a->input;
 
-	if (index >= input->container_count - input->init_count)
+	if (input->inits && input->inits[index])
 		return asking_wrong(
 			a, entry,
 			"'%s' is an init container, which has the slots of the "

@@ -31,7 +31,7 @@ struct annotations_input {
 	const char *container;
 	const char *const *containers; /* all of the pod's; any other name is refused */
 	size_t container_count;	       /* 0: not known */
-	size_t init_count;	       /* the last of them have the slots of others */
+	const bool *inits;	       /* of each: it has the slots of others; NULL: none has */
 	const char *domain;
 	const struct config_share *portion, *most;
 	uint64_t device_bytes; /* of the smallest of its devices */

@@ -61,21 +61,45 @@ static int check_counted(size_t index, struct fault *why)
 	return 0;
 }
 
-static int take_item(const cJSON *item, struct parameters *given, struct fault *why)
+/* PARAMETERS: there is none. */
+static size_t find(const char *name)
 {
 	size_t index = 0;
-	const char *nearest;
+
+	while (index < PARAMETERS && !words_same(name, names[index]))
+		index++;
+	return index;
+}
+
+static int refuse_unknown(const char *name, struct fault *why)
+{
+	const char *nearest = words_nearest(name, names, PARAMETERS);
+
+	return fault_set(why, -EINVAL, "%s: there is no such parameter%s%s%s",
+			 words_show(name).text, nearest ? "; the nearest is '" : "",
+			 nearest ? words_dashed(nearest).text : "", nearest ? "'" : "");
+}
+
+/* JSON may have a member twice, and a dash and an underscore are one. */
+static bool is_repeated(const cJSON *item)
+{
+	for (const cJSON *at = item->next; at; at = at->next)
+		if (words_same(at->string, item->string))
+			return true;
+	return false;
+}
+
+static int take_item(const cJSON *item, struct parameters *given, struct fault *why)
+{
+	size_t index = find(item->string);
 	int r;
 
-	while (index < PARAMETERS && !words_same(item->string, names[index]))
-		index++;
-	if (index == PARAMETERS) {
-		nearest = words_nearest(item->string, names, PARAMETERS);
-		return fault_set(why, -EINVAL, "%s: there is no such parameter%s%s%s",
-				 words_show(item->string).text, nearest ? "; the nearest is '" : "",
-				 nearest ? words_dashed(nearest).text : "", nearest ? "'" : "");
-	}
+	if (index == PARAMETERS)
+		return refuse_unknown(item->string, why);
 	r = check_counted(index, why);
+	if (r == 0 && is_repeated(item))
+		r = fault_set(why, -EINVAL, "%s: it is said more than once; accepted: once",
+			      words_dashed(names[index]).text);
 	if (r == 0 && read_value(item, given->text[index]) < 0)
 		r = fault_set(why, -EINVAL,
 			      "%s: the value is not understood; accepted: a text, a number or a "
@@ -129,6 +153,10 @@ static int read_entry(const cJSON *entry, const struct claim_place *place,
 
 	if (r <= 0)
 		return r;
+	if (parameters && !cJSON_IsObject(parameters))
+		return fault_set(why, -EINVAL,
+				 "they are no object; accepted: names and values, as in "
+				 "'{weight: 300}'");
 	cJSON_ArrayForEach(item, parameters)
 	{
 		r = take_item(item, given, why);

@@ -131,7 +131,9 @@ static void on_look(struct loop_timer *timer)
 {
 	struct dra *dra = container_of(timer, struct dra, look);
 
+	name_follow(dra);
 	register_open(dra);
+	prepare_mend_all(dra);
 	if (++dra->looks % STALE_LOOKS == 0)
 		stale_look(dra);
 	health_tell(dra);
@@ -180,27 +182,15 @@ int dra_open(struct plugin *p, struct dra **ret_dra, struct fault *why)
 	return 0;
 }
 
-static int name_driver(struct dra *dra, struct fault *why)
-{
-	const struct plugin *p = dra->plugin;
-
-	int r = registration_name(p->config, dra->driver, why);
-
-	if (r < 0)
-		return r;
-	snprintf(dra->kind, sizeof(dra->kind), "%s/claim", p->config->domain);
-	slices_pool_name(p->node, dra->pool);
-	return 0;
-}
-
 int dra_settle(struct dra *dra, struct fault *why)
 {
 	struct plugin *p = dra->plugin;
-	int r = name_driver(dra, why);
+	int r = name_begin(dra, why);
 
 	if (r < 0)
 		return r;
 	prepare_restore(dra);
+	name_keep(dra);
 	/* Claims from before claims were turned off are still to be unprepared. */
 	if (!p->config->dra && !dra->journal.count) {
 		dra_disown(p);

@@ -34,6 +34,7 @@ struct dra {
 	uint32_t looks;
 	struct api_asked *stale; /* a claim that is being looked up; NULL: none */
 	char stale_uid[CLAIM_UID];
+	uint32_t stale_tenant;
 	uint64_t rounds;
 };
 
@@ -42,6 +43,14 @@ struct dra {
 const char *dra_withheld(const struct dra *dra, uint32_t device);
 void dra_place(const struct dra *dra, struct claim_device devices[HOST_DEVICES],
 	       struct config_share *portion, struct claim_place *ret_place);
+
+/* name.c */
+/* As the configuration says. -EINVAL with a sentence. */
+must_check int name_begin(struct dra *dra, struct fault *why);
+/* Claims of an earlier meted may be of a driver with another name, which stays until they end. */
+void name_keep(struct dra *dra);
+/* They may have ended. */
+void name_follow(struct dra *dra);
 
 /* register.c */
 struct registration;
@@ -95,6 +104,10 @@ must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *en
 /* prepare_restore.c: finishes what an earlier meted began, and removes files that belong to no
  * claim. */
 void prepare_restore(struct dra *dra);
+/* Its CDI file, or those of all claims, may have been removed by somebody: writes them anew. False:
+ * it could not be written, which was logged. */
+bool prepare_mend(struct dra *dra, const struct journal_claim *entry);
+void prepare_mend_all(struct dra *dra);
 
 /* adjust.c */
 /* Gives it the share that its pods' annotations make of it. */

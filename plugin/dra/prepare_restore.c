@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an earlier meted began and did not finish. */
+/* What an earlier meted began and did not finish, and what others have taken away. */
 #include <dirent.h>
 #include <limits.h>
 #include <string.h>
@@ -23,6 +23,36 @@ static void restore(struct dra *dra, struct journal_claim *entry)
 			    : 0;
 	if (r < 0)
 		log_warning("claim.unrestored", "reason=%s", log_text(why.text).text);
+}
+
+/* A container that is started again would be refused by its runtime for ever: the kubelet does not
+ * ask again for a claim that it knows to be prepared. */
+bool prepare_mend(struct dra *dra, const struct journal_claim *entry)
+{
+	const struct claim *claim = entry->claim;
+	struct fault why;
+
+	if (!prepare_is_done(entry) || !dra->plugin->edits ||
+	    inject_has_cdi(entry->cdi_folder, entry->kind, claim->uid))
+		return true;
+	if (prepare_write_cdi(dra, entry, &why) < 0) {
+		log_warning("claim.unwritten", "uid=%s reason=%s", claim->uid,
+			    log_text(why.text).text);
+		return false;
+	}
+	log_warning("claim.rewritten", "claim=%s/%s uid=%s reason=\"its CDI file was gone\"",
+		    claim->namespace, claim->name, claim->uid);
+	return true;
+}
+
+/* What keeps one from being written keeps the others, too. */
+void prepare_mend_all(struct dra *dra)
+{
+	list_for_each(link, &dra->journal.all)
+	{
+		if (!prepare_mend(dra, list_entry(link, struct journal_claim, link)))
+			return;
+	}
 }
 
 /* "mete.dev-claim_<UID>.json", and what a killed writer left beside it. */

@@ -24,7 +24,7 @@ struct asked_claim {
 	cJSON *object;		 /* as it was read, meanwhile; owned */
 	struct claim *claim;	 /* as it was read, until it is prepared; owned */
 	struct unseen_claim unseen;
-	struct list making;
+	struct list making, leaving;
 	const char *uid;
 	bool waits; /* for one of these */
 	bool failed;
@@ -48,6 +48,7 @@ static void stop(struct asked_claim *claim)
 	cJSON_Delete(take(claim->object));
 	unseen_forget(&claim->unseen);
 	list_remove(&claim->making);
+	list_remove(&claim->leaving);
 	claim_free(take(claim->claim));
 }
 
@@ -156,6 +157,7 @@ static void settle(struct asking *a)
 static void settle_claim(struct asked_claim *claim)
 {
 	claim->waits = false;
+	list_remove(&claim->leaving);
 	settle(claim->asking);
 }
 
@@ -301,8 +303,10 @@ static void ask(struct asked_claim *claim, const Dra__Claim *said)
 	struct dra *dra = claim->asking->dra;
 	const struct journal_claim *entry = journal_find(&dra->journal, said->uid);
 
-	if (entry && prepare_is_done(entry))
+	if (entry && prepare_is_done(entry)) {
+		best_effort(prepare_mend(dra, entry));
 		return;
+	}
 	if (!is_claim(said)) {
 		fault_set(&claim->why, -EINVAL, "'%s' is not the name of a claim",
 			  words_show(said->name).text);
@@ -369,26 +373,31 @@ struct undone_row {
 	struct fault why;
 };
 
-/* Of a call that the kubelet has given up, say, and whose end comes later: it would be prepared for
+/* Of calls that the kubelet has given up, say, and whose ends come later: it would be prepared for
  * nobody. */
-static struct asked_claim *find_waiting(const struct dra *dra, const char *uid)
+static void find_waiting(const struct dra *dra, const char *uid, struct list *ret_leaving)
 {
+	list_init(ret_leaving);
 	list_for_each(link, (struct list *)&dra->asking)
 	{
 		const struct asking *a = list_entry(link, struct asking, link);
 
 		for (size_t i = 0; i < a->request->n_claims; i++)
 			if (a->claims[i].waits && strcmp(a->claims[i].uid, uid) == 0)
-				return &a->claims[i];
+				list_append(ret_leaving, &a->claims[i].leaving);
 	}
-	return NULL;
 }
 
 static void withdraw(struct dra *dra, const char *uid)
 {
-	struct asked_claim *claim;
+	struct list leaving;
 
-	while ((claim = find_waiting(dra, uid))) {
+	find_waiting(dra, uid, &leaving);
+	/* What follows from one may settle another, which has left the list then. */
+	while (!list_empty(&leaving)) {
+		struct asked_claim *claim =
+			list_entry(leaving.next, struct asked_claim, leaving);
+
 		stop(claim);
 		fault_set(&claim->why, -EAGAIN, "%s", unprepared);
 		refuse(claim);

@@ -19,8 +19,10 @@ static void on_found(void *owner, int status, unused const char *problem, const 
 	struct fault why;
 
 	dra->stale = NULL;
-	/* A server that cannot answer proves nothing. */
-	if (entry && claim_is_gone(status, object, entry->claim)) {
+	/* A server that cannot answer proves nothing; nor does what it said before the claim was
+	 * prepared again. */
+	if (entry && entry->tenant == dra->stale_tenant &&
+	    claim_is_gone(status, object, entry->claim)) {
 		log_warning("claim.stale", "claim=%s/%s uid=%s", entry->claim->namespace,
 			    entry->claim->name, entry->claim->uid);
 		if (prepare_undo(dra, entry, &why) < 0)
@@ -37,6 +39,7 @@ static void ask(struct dra *dra, struct journal_claim *entry)
 	struct api_request request = {.verb = "GET", .path = path};
 
 	snprintf(dra->stale_uid, sizeof(dra->stale_uid), "%s", entry->claim->uid);
+	dra->stale_tenant = entry->tenant;
 	snprintf(path, sizeof(path), "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
 		 entry->claim->namespace, entry->claim->name);
 	/* Without memory the round ends here; there is another. */

@@ -171,18 +171,23 @@ static void complain(struct status *s, const char *sentence)
 	log_warning("claims.untold", "reason=%s", log_text(sentence).text);
 }
 
+/* It is gone, or it is another claim, or no longer has the device; or its parameters were sent with
+ * blanks: the server drops them on the way, and takes that for a change. A conflict that is not
+ * about the UID is with others who write to the claim just now. */
+static bool is_needless(int status, const char *problem)
+{
+	return status == 404 || status == 422 || (status == 409 && strcasestr(problem, "uid"));
+}
+
 static void on_told(void *owner, int status, const char *problem, const cJSON *object)
 {
 	struct status *s = owner;
 	struct journal_claim *entry = journal_find(&s->dra->journal, s->uid);
 	owned(free) char *text = take(s->text);
-	/* It is gone, or it is another claim, or no longer has the device; or its parameters were
-	 * sent with blanks: the server drops them on the way, and takes that for a change. */
-	bool is_needless = status == 404 || status == 409 || status == 422;
 
 	(void)object;
 	s->asked = NULL;
-	if (!problem || is_needless) {
+	if (!problem || is_needless(status, problem)) {
 		s->failures = 0;
 		if (!problem)
 			free(take(s->complaint));

@@ -139,6 +139,7 @@ must_check int inject_write_plain(const char *cdi_folder, const char *kind,
 				  const struct inject_edits *edits,
 				  const struct inject_plain *devices, uint32_t count,
 				  struct fault *why);
+bool inject_has_cdi(const char *cdi_folder, const char *kind, const char *name);
 /* A missing file is not an error. */
 must_check int inject_remove_cdi(const char *cdi_folder, const char *kind, const char *name,
 				 struct fault *why);

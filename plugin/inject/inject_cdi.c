@@ -325,6 +325,14 @@ int inject_write_plain(const char *cdi_folder, const char *kind, const struct in
 	return write_file(cdi_folder, path, text, why);
 }
 
+bool inject_has_cdi(const char *cdi_folder, const char *kind, const char *name)
+{
+	char path[PATH_MAX];
+	struct fault why;
+
+	return cdi_path(cdi_folder, kind, name, path, &why) == 0 && access(path, F_OK) == 0;
+}
+
 int inject_remove_cdi(const char *cdi_folder, const char *kind, const char *name, struct fault *why)
 {
 	char path[PATH_MAX];

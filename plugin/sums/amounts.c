@@ -57,29 +57,28 @@ static struct amounts plus(struct amounts a, struct amounts b)
 				a.milli + b.milli};
 }
 
+static struct amounts larger(struct amounts a, struct amounts b)
+{
+	return (struct amounts){most(a.gpus, b.gpus), most(a.memory_bytes, b.memory_bytes),
+				most(a.milli, b.milli)};
+}
+
 struct amounts amounts_of_pod(const struct amounts_said *said, size_t count)
 {
 	struct amounts sidecars = {0}, all = {0}, peak = {0};
 
-	for (size_t i = 0; i < count; i++)
-		if (said[i].kind == PLACEMENT_SIDECAR)
-			sidecars = plus(sidecars, amounts_counted(&said[i]));
-	/* All sidecars, whichever come before it: no less than the scheduler counts. */
 	for (size_t i = 0; i < count; i++) {
 		struct amounts one = amounts_counted(&said[i]);
 
-		if (said[i].kind != PLACEMENT_INIT) {
-			all = plus(all, one);
+		if (said[i].kind == PLACEMENT_INIT) {
+			peak = larger(peak, plus(one, sidecars));
 			continue;
 		}
-		one = plus(one, sidecars);
-		peak.gpus = most(peak.gpus, one.gpus);
-		peak.memory_bytes = most(peak.memory_bytes, one.memory_bytes);
-		peak.milli = most(peak.milli, one.milli);
+		all = plus(all, one);
+		if (said[i].kind == PLACEMENT_SIDECAR)
+			sidecars = plus(sidecars, one);
 	}
-	return (struct amounts){most(all.gpus, peak.gpus),
-				most(all.memory_bytes, peak.memory_bytes),
-				most(all.milli, peak.milli)};
+	return larger(all, peak);
 }
 
 bool amounts_any(const struct amounts_said *said)

@@ -41,7 +41,7 @@ void amounts_take(const cJSON *container, const struct amounts_names *names,
 struct amounts amounts_counted(const struct amounts_said *said);
 
 /* Adds a pod's containers as kube-scheduler does: init containers run one by one, each beside the
- * sidecars that were started before it. */
+ * sidecars that come before it in `said`. */
 struct amounts amounts_of_pod(const struct amounts_said *said, size_t count);
 
 /* Whether it has a part in a GPU at all, or says that it has. */

@@ -90,9 +90,9 @@ static void add_pod(void *owner, const struct pod *pod)
 
 	s->bytes.said += all.memory_bytes;
 	s->milli.said += all.milli;
-	for (size_t i = 0; i < pod->container_count - pod->init_count; i++) {
+	for (size_t i = 0; i < pod->container_count; i++) {
 		const struct amounts_said *said = &pod->amounts[i];
-		uint64_t gpus = amounts_counted(said).gpus;
+		uint64_t gpus = pod->inits[i] ? 0 : amounts_counted(said).gpus;
 
 		if (!gpus || has_begun(s, pod, pod->containers[i]))
 			continue;

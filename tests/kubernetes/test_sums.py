@@ -70,6 +70,24 @@ def test_a_slot_without_an_amount_is_counted_by_the_scheduler_too():
         await_unschedulable(large, "Insufficient mete.dev/gpu-memory")
 
 
+def test_an_init_container_before_a_sidecar_is_counted_without_it():
+    """By the scheduler, and so by meted, too: 3 GiB and then 2 + 1 GiB, of 4."""
+    with node(COUNTED, slots=10) as here:
+        await_sums(here, str(4 * GIB), "1k")
+        manifest = asking(1 << 10)
+        (main,) = manifest["spec"]["containers"]
+
+        def like(name, mib, command, **more):
+            return {**main, "name": name, "command": command, "resources": {"limits": {"mete.dev/gpu": 1, "mete.dev/gpu-memory": f"{mib}Mi"}}, **more}
+        manifest["spec"]["initContainers"] = [like("loads", 3 << 10, ["seen"]), like("side", 2 << 10, ["seen", "hold=1"], restartPolicy="Always")]
+        made = here.pod("ordered", manifest)
+        made.until(lambda now: now["status"].get("phase") == "Running", "does not run")
+        rest = here.pod("rest", asking(1 << 10))  # what the larger of both leaves
+        rest.await_line(f"total={GIB}")
+        await_sums(here, str(4 * GIB), "1k")
+        await_unschedulable(here.pod("late", asking(1)), "Insufficient mete.dev/gpu-memory")
+
+
 def test_quota_and_priority_count_amounts():
     with node(COUNTED, slots=10) as here:
         await_sums(here, str(4 * GIB), "1k")

@@ -21,7 +21,8 @@ class Claims:
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
         self.admins = set()  # claims with adminAccess
-        self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused
+        self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused,
+        self.reason = "the test refuses"  # and why
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
         self.uids = {}  # of claims that were made anew, by name
@@ -66,7 +67,7 @@ class Claims:
             self.told.append((name, body))
             self.lock.notify_all()
             if self.deaf:
-                return {"kind": "Status", "code": self.deaf, "message": "the test refuses"}, self.deaf
+                return {"kind": "Status", "code": self.deaf, "message": self.reason}, self.deaf
         return self.claim(namespace, name),
 
     def answer(self, *what):
@@ -378,6 +379,25 @@ def test_files_that_a_killed_meted_wrote_without_a_record_are_removed_everywhere
         node.start()
         until(lambda: os.listdir(node.cdi) == [kept] and os.listdir(elsewhere) == [kept.replace("c0", "c2")], lambda: (os.listdir(node.cdi), os.listdir(elsewhere)))
         assert {row.name for row in node.tenants()} == {"ns/c0"}
+
+
+def test_a_claims_file_that_somebody_removed_is_written_again():
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok ")
+        (name,) = os.listdir(node.cdi)
+        path = f"{node.cdi}/{name}"
+        with open(path) as file:
+            was = file.read()
+        shutil.rmtree(node.cdi)
+        caller.prepare("c0/again")  # by a kubelet that has started anew
+        assert caller.answer("c0/again") == caller.answer("c0") and open(path).read() == was
+        os.unlink(path)  # of a claim for which nobody asks any more
+        until(lambda: os.path.exists(path), lambda: node.log()[-2000:])
+        assert open(path).read() == was
+        caller.unprepare("c0")
+        assert not os.listdir(node.cdi)
 
 
 if __name__ == "__main__":

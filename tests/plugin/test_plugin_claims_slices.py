@@ -150,5 +150,41 @@ def test_slices_of_a_node_that_was_deleted_and_made_anew_have_the_new_one_as_the
         until(lambda: owners(node) == {"another-uid"}, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
 
 
+def driver_of(node, driver):
+    return contextlib.closing(Caller(f"{node.kubelet.folder}/plugins/{driver}/dra.sock"))
+
+
+def known(node, driver):
+    with contextlib.closing(Caller(f"{node.kubelet.folder}/plugins_registry/{driver}-reg.sock")) as register:
+        register.tell("known registered")
+        assert register.answer("known").endswith("ok")
+    until(lambda: [slice["spec"]["driver"] for slice in slices(node)] == [driver], lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
+def test_a_driver_whose_domain_has_changed_has_its_former_name_until_its_claims_have_ended():
+    """The kubelet asks nobody but gpu.mete.dev to unprepare what that one has prepared."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        prepared = caller.answer("c0")
+        assert prepared.startswith("ok mete.dev/claim="), prepared
+        node.end()
+        node.configure(domain="other.dev")
+        node.start()
+        node.await_log("dra.name_kept driver=gpu.mete.dev .* is called gpu.other.dev when they have ended")
+        known(node, DRIVER)
+        with driver_of(node, DRIVER) as former:
+            former.prepare("c0", "c1")
+            assert former.answer("c0") == prepared and former.answer("c1").startswith("ok mete.dev/claim="), former.answers
+            for name in "c0", "c1":
+                former.unprepare(name)
+            node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
+        until(lambda: os.listdir(node.kubelet.folder + "/plugins_registry") == ["gpu.other.dev-reg.sock"], lambda: node.log()[-2000:])
+        known(node, "gpu.other.dev")
+        with driver_of(node, "gpu.other.dev") as later:
+            later.unprepare("c0")  # of which the kubelet may ask once more
+        assert not os.listdir(node.cdi) and not node.tenants()
+
+
 if __name__ == "__main__":
     run(globals())

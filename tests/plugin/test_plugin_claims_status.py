@@ -125,5 +125,17 @@ def test_a_claim_that_is_gone_is_not_told_of_again():
         assert [name for name, _ in made.told] == ["c0", "c1"] and "claims.untold" not in node.log(), made.told
 
 
+def test_a_write_that_others_overtook_is_made_again_unless_it_is_another_claim():
+    with claims() as (node, made, caller):
+        made.deaf, made.reason = 409, 'Operation cannot be fulfilled on resourceclaims "c0": Precondition failed: UID in precondition: a, UID in object meta: b'
+        prepare(made, caller, "c0")
+        node.await_log("claim.untold claim=ns/c0")
+        made.reason = 'Operation cannot be fulfilled on resourceclaims "c1": the object has been modified; please apply your changes to the latest version and try again'
+        prepare(made, caller, "c1")
+        until(lambda: len(made.told) > 1, "nothing was told")
+        made.deaf = None
+        until(lambda: [name for name, _ in made.told] == ["c0", "c1", "c1"], lambda: f"{made.told}\n{node.log()[-1000:]}")
+
+
 if __name__ == "__main__":
     run(globals())

@@ -147,6 +147,23 @@ def test_amounts_that_make_no_sense_are_refused_with_a_sentence():
         assert "3 GPUs for one container, and this node shares out 2" in pod.refusal()
 
 
+def test_an_init_container_before_a_sidecar_has_the_gpu_without_it():
+    """As kube-scheduler counts them: of the two, the larger."""
+    with amounts(devices="1xSIM") as node:
+        loads, side = container("loads", memory="3Gi"), {**container("side", memory="2Gi"), "restartPolicy": "Always"}
+        pod = asks(node, "pod", container(memory="1Gi"), init=[loads, side])
+        pod.admit("slot-901", container="loads").start("loads")
+        assert devices_of(node, pod, "loads") == [0]
+        pod.admit("slot-902", container="side").start("side")
+        pod.start()
+        assert devices_of(node, pod, "side") == devices_of(node, pod) == [0]
+        await_sums(node, 4 * GIB, 1000)
+        # The other way round they run beside each other.
+        late = asks(node, "late", container(memory="1Gi"), init=[side, loads])
+        assert "mete.dev/gpu-memory: " in late.admit("slot-903", container="side").refusal("side")
+        await_sums(node, 8 * GIB, 1000)
+
+
 def test_annotations_lower_counted_amounts_and_raise_nothing():
     with amounts(most={"memory": "100%", "guarantee": "100%"}) as node:
         pod = asks(node, "modest", container(memory="2Gi", milli=400), annotations={"memory": "1Gi", "guarantee": "10%", "weight": "50"}).start()

@@ -30,11 +30,12 @@ TEST(nobody_but_the_scheduler_assigns)
 TEST(an_init_container_has_no_share_of_its_own)
 {
 	static const char *const names[] = {"main", "side", "init"};
+	static const bool inits[] = {false, false, true};
 
 	begin();
 	input.containers = names;
 	input.container_count = 3;
-	input.init_count = 1;
+	input.inits = inits;
 	say("side.mete.dev/memory", "2Gi");
 	expect_accepted();
 	say("init.mete.dev/memory", "1Gi");

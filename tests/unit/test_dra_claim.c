@@ -237,6 +237,9 @@ TEST(each_mistake_in_the_parameters_is_one_sentence)
 		{"'mode':'equal'", "mode: this is counted"},
 		{"'weight':{}", "weight: the value is not understood"},
 		{"'weight':null", "weight: the value is not understood"},
+		{"'weight':300,'class':'batch','weight':100", "weight: it is said more than once"},
+		{"'on_daemon_loss':'block','on-daemon-loss':'fail'",
+		 "on-daemon-loss: it is said more than once"},
 		{"'weight':0", "'0' is zero"},
 		{"'weight':-1", "'-1' is negative"},
 		{"'weight':1.5", "weight: '1.5'"},
@@ -398,6 +401,12 @@ TEST(parameters_that_make_no_share_are_refused)
 	bad(RESULT("g", "gpu-7", "4Gi", "25"), "", "device gpu-7 is not on this node");
 	bad(RESULT("g", GPU_A, "lots", "25"), "", "the consumed memory");
 	bad(quarter, CONFIG("FromClaim", "", "'exclusive':'true'"), "exclusive");
+	bad(quarter,
+	    "{'source':'FromClaim','opaque':{'driver':'gpu.mete.dev','parameters':['weight']}}",
+	    "they are no object");
+	bad(quarter,
+	    "{'source':'FromClaim','opaque':{'driver':'gpu.mete.dev','parameters':'weight'}}",
+	    "they are no object");
 }
 
 TEST(a_claim_has_the_right_uid_and_is_allocated)

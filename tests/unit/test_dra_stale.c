@@ -69,8 +69,9 @@ bool pods_uses_claim(const struct pod *pod, const char *namespace, const char *c
 	return false;
 }
 
-/* Is the prepared claim ns/c undone after that answer? NULL: the body is no JSON. */
-static bool undoes(int status, const char *body)
+/* Is the prepared claim ns/c undone after that answer? NULL: the body is no JSON. `tenant`: its own
+ * when the answer comes. */
+static bool undoes_as(uint32_t tenant, int status, const char *body)
 {
 	static struct claim claim = {.uid = UID,
 				     .namespace = (char *)"ns",
@@ -79,7 +80,7 @@ static bool undoes(int status, const char *body)
 				     .result = {{.pool = (char *)"n-mete",
 						 .device = (char *)"gpu-a",
 						 .share_id = (char *)"s"}}};
-	struct journal_claim entry = {.phase = JOURNAL_DONE, .claim = &claim};
+	struct journal_claim entry = {.phase = JOURNAL_DONE, .claim = &claim, .tenant = 7};
 	struct plugin plugin = {.api = (struct api *)&others};
 	struct dra dra = {.plugin = &plugin};
 	owned(cJSON_Delete) cJSON *object = body ? cJSON_Parse(body) : NULL;
@@ -91,8 +92,14 @@ static bool undoes(int status, const char *body)
 	stale_look(&dra);
 	expect_eq(strcmp(others.path, "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"),
 		  0);
+	entry.tenant = tenant;
 	others.answered(others.owner, status, status / 100 == 2 ? NULL : "refused", object);
 	return others.undone != before;
+}
+
+static bool undoes(int status, const char *body)
+{
+	return undoes_as(7, status, body);
 }
 
 #define GONE(kind, name)                                                                           \
@@ -130,6 +137,14 @@ TEST(a_claim_that_is_another_one_or_has_no_devices_is_undone)
 	expect(!undoes(200, CLAIM(UID, ON("n-mete", "s"))));
 	expect(undoes(200, CLAIM("another", ON("n-mete", "s"))));
 	expect(undoes(200, CLAIM(UID, "{}")));
+}
+
+/* The answer is late, and is about what the claim had before. */
+TEST(a_claim_that_was_prepared_again_meanwhile_is_not_undone)
+{
+	expect(!undoes_as(8, 200, CLAIM(UID, "{}")));
+	expect(!undoes_as(8, 200, CLAIM(UID, ON("n-mete", "t"))));
+	expect(undoes_as(7, 200, CLAIM(UID, "{}")));
 }
 
 /* Its pod was deleted by force while this node was away, and another pod of it has begun. */

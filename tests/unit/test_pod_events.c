@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kube/json.h"
 #include "plugin/plugin.h"
 #include "tests/test.h"
 
@@ -20,6 +21,7 @@ static struct {
 	void (*answered[64])(void *owner, int status, const char *problem, const cJSON *object);
 	void *owner[64];
 	uint32_t asked;
+	char named[64][64]; /* the events' names, or "" */
 } w;
 
 uint64_t loop_now_ns(void)
@@ -31,9 +33,12 @@ int api_ask(struct api *api, const struct api_request *request,
 	    void (*answered)(void *owner, int status, const char *problem, const cJSON *object),
 	    void *owner, struct api_asked **ret_asked)
 {
+	owned(cJSON_Delete) cJSON *event = cJSON_Parse(request->body);
+	const char *name = json_text(cJSON_GetObjectItemCaseSensitive(event, "metadata"), "name");
+
 	(void)api;
-	(void)request;
 	expect(w.asked < ARRAY_SIZE(w.owner));
+	snprintf(w.named[w.posted % ARRAY_SIZE(w.named)], sizeof(w.named[0]), "%s", name ? name : "");
 	w.answered[w.asked] = answered;
 	w.owner[w.asked++] = owner;
 	w.posted++;
@@ -90,6 +95,45 @@ TEST(an_end_that_not_all_pods_of_a_claim_could_be_told_of_is_told_to_the_rest)
 	/* Another wait, of another device. */
 	expect(!tell_all(901 * second_ns));
 	expect(w.posted > PODS);
+	answer_all();
+}
+
+TEST(ends_of_several_waits_that_not_all_pods_could_be_told_of_are_told_once_each)
+{
+	bool all = false;
+
+	begin();
+	for (int i = 0; i < 6 && !all; i++) {
+		all = true;
+		/* Of three devices, one behind the other. */
+		for (uint64_t wait = 900; wait < 903; wait++) {
+			all &= tell_all(wait * second_ns);
+			answer_all();
+		}
+	}
+	expect(all);
+	expect_eq(w.posted, 3 * PODS);
+}
+
+TEST(the_end_that_two_meteds_tell_a_pod_of_is_one_event)
+{
+	char first[64];
+
+	begin();
+	best_effort(tell_all(900 * second_ns));
+	snprintf(first, sizeof(first), "%s", w.named[0]);
+	expect_eq(strncmp(first, "mete-", 5), 0);
+	expect(strcmp(w.named[1], first) != 0);
+	answer_all();
+	begin(); /* the first was killed before it had told all pods */
+	best_effort(tell_all(900 * second_ns));
+	expect_str(w.named[0], first);
+	answer_all();
+	/* Of another wait, and of one that this meted has told of. */
+	expect(events_over(&w.plugin, &w.pod[19], 7, 901 * second_ns, true, "GPUMemoryArrived", "m"));
+	expect(*w.named[w.posted - 1] && strcmp(w.named[w.posted - 1], first) != 0);
+	expect(events_begin(&w.plugin, &w.pod[18], 7, "GPUMemoryAwaited", "m"));
+	expect_str(w.named[w.posted - 1], "");
 	answer_all();
 }
 

@@ -152,6 +152,21 @@ TEST(a_pod_is_added_up_as_the_scheduler_does_it)
 	expect_eq(all.milli, 150);
 }
 
+TEST(a_sidecar_runs_beside_the_init_containers_that_follow_it_alone)
+{
+	struct amounts_said pod[] = {
+		{"1", "10Gi", "100", PLACEMENT_APP},
+		{"1", "60Gi", "700", PLACEMENT_INIT},
+		{"1", "30Gi", "200", PLACEMENT_SIDECAR},
+		{"1", "35Gi", "100", PLACEMENT_INIT},
+	};
+	struct amounts all = amounts_of_pod(pod, ARRAY_SIZE(pod));
+
+	expect_eq(all.gpus, 2);
+	expect_eq(all.memory_bytes, 65 * GIB);
+	expect_eq(all.milli, 700);
+}
+
 static struct seating_pod waiting(enum placement_reason reason, uint64_t needed, uint64_t available)
 {
 	struct seating_pod pod = {.containers = 1};
