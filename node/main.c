@@ -369,7 +369,7 @@ static void stop(struct daemon *d)
 	stores_close(&d->move.stores);
 	if (d->admins.listener.open) {
 		loop_unwatch(&d->admins.listener, NULL);
-		close(d->admins.fd);
+		discard_listener(&d->flows.discarder, d->admins.fd);
 		snprintf(path, sizeof(path), "%s/admin.sock", d->place);
 		unlink(path);
 	}
