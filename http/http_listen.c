@@ -9,6 +9,10 @@
 
 #include "base/socket.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 static const char accepted[] = "accepted: 127.0.0.1:9400, [::1]:9400, :9400 or /path/of.sock";
 
 static int read_port(const char *text, in_port_t *ret_port)
@@ -115,7 +119,7 @@ static int clear_path(const struct sockaddr_un *name)
 
 static int open_socket(const struct http_address *address, mode_t mode, bool *ret_no_family)
 {
-	int on = 1, both = !address->any;
+	int on = 1, off = 0, both = !address->any;
 	owned(close) int fd =
 		socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -128,6 +132,9 @@ static int open_socket(const struct http_address *address, mode_t mode, bool *re
 		if (r < 0)
 			return r;
 		fchmod(fd, mode); /* before bind(), so that others could never connect */
+		/* Whoever read them would close them, which takes as long as their sender likes
+		 * (base/discard.h). Older kernels do not know it. */
+		setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 	} else {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	}

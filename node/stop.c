@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/stop.h"
 
+#include "base/discard.h"
 #include "base/journal.h"
 #include "node/daemon.h"
 #include "node/devices/divided.h"
@@ -38,7 +39,7 @@ static void close_admins(struct daemon *d)
 	if (!d->admins.listener.open)
 		return;
 	loop_unwatch(&d->admins.listener, NULL);
-	close(d->admins.fd);
+	discard_listener(&d->flows.discarder, d->admins.fd);
 	snprintf(path, sizeof(path), "%s/admin.sock", d->place);
 	unlink(path);
 }

@@ -45,16 +45,20 @@ static bool is_there(const char *path)
 
 /* ---- by descriptor --------------------------------------------------------------------------- */
 
+/* The question, and the answer to it. Not on the stack, since a thread that calls the driver first
+ * may have 16 KiB; a library is opened by one thread alone. */
+static struct wire_message exchanged[WIRE_LIBRARIES];
+
 /* These errors last; others may be gone in a few seconds. */
 static bool is_final(uint32_t refusal)
 {
 	return refusal == WIRE_REFUSED_UNKNOWN || refusal == WIRE_REFUSED_IDENTITY;
 }
 
-/* 0; -EAGAIN: not now; <0: no. */
-static int hear(const struct socket *socket, int *ret_fd, wire_text *ret_sentence)
+/* 0; -EAGAIN: not now; <0: no. The answer takes the question's place. */
+static int hear(const struct socket *socket, struct wire_message *message, int *ret_fd,
+		wire_text *ret_sentence)
 {
-	struct wire_message answer = {.code = 0};
 	uint64_t end = now_ns() + ANSWER_MS * UINT64_C(1000000);
 	int fds[2] = {-1, -1}, r;
 
@@ -63,21 +67,21 @@ static int hear(const struct socket *socket, int *ret_fd, wire_text *ret_sentenc
 	}
 	if (r == 0)
 		return -ETIMEDOUT;
-	if (r < 0 || socket_receive(socket, &answer, fds) != 0)
+	if (r < 0 || socket_receive(socket, message, fds) != 0)
 		return -EAGAIN;
-	if (answer.code == WIRE_driver_file && fds[0] >= 0) {
+	if (message->code == WIRE_driver_file && fds[0] >= 0) {
 		*ret_fd = fds[0];
 		return 0;
 	}
-	if (answer.code != WIRE_refused)
+	if (message->code != WIRE_refused)
 		return -EPROTO;
-	*ret_sentence = answer.refused.reason;
-	return is_final(answer.refused.code) ? -ENOENT : -EAGAIN;
+	*ret_sentence = message->refused.reason;
+	return is_final(message->refused.code) ? -ENOENT : -EAGAIN;
 }
 
 static int ask(enum wire_library library, int *ret_fd, wire_text *ret_sentence)
 {
-	struct wire_message message = {.code = WIRE_driver_ask, .id = 1};
+	struct wire_message *message = &exchanged[library];
 	struct socket socket;
 	int r = socket_connect(PLACE_GUEST_SOCKET, &socket);
 
@@ -85,8 +89,10 @@ static int ask(enum wire_library library, int *ret_fd, wire_text *ret_sentence)
 		wire_set_text(ret_sentence, socket_reason(r));
 		return r == -ECONNREFUSED ? -EAGAIN : r;
 	}
-	message.driver_ask.library = library;
-	r = socket_send(&socket, &message) < 0 ? -EAGAIN : hear(&socket, ret_fd, ret_sentence);
+	wire_begin(message, WIRE_driver_ask, 1);
+	message->driver_ask.library = library;
+	r = socket_send(&socket, message) < 0 ? -EAGAIN
+					      : hear(&socket, message, ret_fd, ret_sentence);
 	socket_close(&socket);
 	return r;
 }

@@ -74,7 +74,7 @@ static void on_peer_closed(struct loop_watch *watch)
 {
 	struct mark_peer *p = container_of(watch, struct mark_peer, watch);
 
-	close(take_fd(&p->fd));
+	discard_connection(&p->mark->daemon->flows.discarder, take_fd(&p->fd));
 	if (p->mark->daemon->stopping)
 		return;
 	if (p->mark->listen_fd >= 0)
@@ -108,7 +108,7 @@ static void add_peer(struct mark *m, int fd)
 	if (p->fd >= 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 ||
 	    who.pid == getpid() ||
 	    loop_watch(&m->daemon->loop, &p->watch, fd, LOOP_READ, on_peer) < 0) {
-		close(fd);
+		discard_connection(&m->daemon->flows.discarder, fd);
 		return;
 	}
 	p->fd = fd;
@@ -228,7 +228,9 @@ int mark_open(struct daemon *d)
 
 static void on_listener_closed(struct loop_watch *watch)
 {
-	close(take_fd(&container_of(watch, struct mark, listener)->listen_fd));
+	struct mark *m = container_of(watch, struct mark, listener);
+
+	discard_listener(&m->daemon->flows.discarder, take_fd(&m->listen_fd));
 }
 
 /* The loop uses the memory until it has ended. */

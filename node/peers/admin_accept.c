@@ -14,8 +14,7 @@
 #include "node/users/terms.h"
 #include "node/users/user.h"
 
-/* Tells the peer why, and then ends the connection. What it has sent is read and discarded, because
- * closing with unread data would hide our message behind an error. */
+/* Tells the peer why, and then ends the connection. */
 static void turn_away(struct daemon *d, int fd, const struct ucred *who, const char *reason)
 {
 	struct wire_message message = {.code = WIRE_refused, .id = 1};
@@ -25,10 +24,7 @@ static void turn_away(struct daemon *d, int fd, const struct ucred *who, const c
 	wire_set_text(&message.refused.reason, reason);
 	best_effort(
 		(int)send(fd, frame, wire_encode(&message, frame), MSG_DONTWAIT | MSG_NOSIGNAL));
-	shutdown(fd, SHUT_RDWR);
-	while (recv(fd, frame, sizeof(frame), MSG_DONTWAIT) > 0) {
-	}
-	close(fd);
+	discard_connection(&d->flows.discarder, fd);
 	if (daemon_may_complain(d))
 		log_warning("admin.turned_away", "pid=%d uid=%u reason=%s", (int)who->pid,
 			    (unsigned)who->uid, log_text(reason).text);
@@ -136,7 +132,7 @@ bool admin_accept(struct daemon *d)
 		return false;
 	/* The pid is 0 if the process is not visible from here. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0) {
-		close(fd);
+		discard_connection(&d->flows.discarder, fd);
 		return true;
 	}
 	a = let_in(d, fd, &who, &reason);

@@ -212,7 +212,7 @@ static int admit(struct tenant *t, int fd, const struct peer_identity *who, cons
 
 	if (!c) {
 		close(who->pidfd);
-		close(fd);
+		discard_connection(&t->daemon->flows.discarder, fd);
 		return -ENOMEM;
 	}
 	c->tenant = t;
@@ -270,10 +270,10 @@ int caller_accept(struct tenant *t)
 		user_learn(t->user, fd);
 	if (r == 0 && unwelcome && t->stranger_count >= DAEMON_STRANGERS_OF_TENANT) {
 		close(who.pidfd);
-		close(fd);
+		discard_connection(&d->flows.discarder, fd);
 		r = -EBUSY;
 	} else if (r < 0) {
-		close(fd);
+		discard_connection(&d->flows.discarder, fd);
 	} else {
 		r = admit(t, fd, &who, unwelcome, code);
 	}

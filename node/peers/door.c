@@ -94,7 +94,7 @@ static uint32_t asked_id(int fd)
 {
 	struct wire_message request;
 	uint8_t frame[WIRE_FRAME_MAX];
-	ssize_t size = recv(fd, frame, sizeof(frame), MSG_DONTWAIT);
+	ssize_t size = discard_look(fd) ? 0 : recv(fd, frame, sizeof(frame), MSG_DONTWAIT);
 
 	return size > 0 && wire_decode(frame, (size_t)size, &request) == 0 ? request.id : 1;
 }
@@ -103,22 +103,16 @@ static uint32_t asked_id(int fd)
  * for a while, as long as there is room for it. */
 static void part_from(struct daemon *d, int fd, bool last)
 {
-	uint8_t rest[WIRE_FRAME_MAX];
-
 	if (!last && d->door.told_most) {
 		int *place = &d->door.told_fd[d->door.told_next++ % d->door.told_most];
 
 		shutdown(fd, SHUT_WR);
 		if (*place > 0)
-			close(*place);
+			discard_connection(&d->flows.discarder, *place);
 		*place = fd;
 		return;
 	}
-	shutdown(fd, SHUT_RDWR);
-	/* Closing with unread data would hide the answer behind an error. */
-	while (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) {
-	}
-	close(fd);
+	discard_connection(&d->flows.discarder, fd);
 }
 
 /* Tells the peer why, and ends the connection. */

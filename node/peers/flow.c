@@ -188,8 +188,10 @@ void flows_gave_back(struct flows *flows)
 
 int flows_open(struct flows *flows, struct loop *loop, uint32_t most)
 {
-	int r;
+	int r = discarder_open(&flows->discarder);
 
+	if (r < 0)
+		return r;
 	list_init(&flows->debtors);
 	list_init(&flows->pauses);
 	/* Not cleared, so that unused places take no memory. */

@@ -24,6 +24,7 @@
 
 #include <stdbool.h>
 
+#include "base/discard.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "core/service.h"
@@ -67,6 +68,7 @@ struct flows {
 	bool trimming;
 	size_t backlog_bytes;
 	struct list debtors; /* flows with unread answers */
+	struct discarder discarder; /* of peers' connections; it ends with the process */
 };
 
 struct flow {

@@ -102,7 +102,10 @@ static void on_watch_closed(struct loop_watch *watch)
 {
 	struct peer *peer = container_of(watch, struct peer, watch);
 
-	close(watch->fd);
+	if (peer->burdened)
+		discard_close(peer->discarder, watch->fd);
+	else
+		close(watch->fd);
 	peer->class->freed(peer);
 }
 
@@ -114,12 +117,8 @@ void peer_close(struct peer *peer)
 	flow_forget(&peer->item);
 	flow_go_on(&peer->pause);
 	drop_backlog(peer);
-	/* Tells the other end at once, not after the loop's iteration. What it has sent meanwhile
-	 * is read and discarded: if unread messages remained, closing would hide our last message
-	 * behind an error (ECONNRESET). */
-	shutdown(peer->watch.fd, SHUT_RDWR);
-	while (recv(peer->watch.fd, &(char){0}, 1, MSG_DONTWAIT) > 0) {
-	}
+	/* Tells the other end at once, not after the loop's iteration. */
+	peer->burdened = !discard_rest(peer->watch.fd);
 	loop_unwatch(&peer->watch, on_watch_closed);
 }
 
@@ -196,28 +195,38 @@ static void hear(struct peer *peer, const uint8_t *frame, size_t size)
 		peer->class->message(peer, &message);
 }
 
+/* Whether the next message has been looked at already. */
+static bool take_seen(struct peer *peer)
+{
+	bool seen = peer->seen;
+
+	peer->seen = false;
+	return seen;
+}
+
 /* Reads one message. Returns false if there is none, or if none may be read now. */
 static bool read_one(struct peer *peer)
 {
 	uint8_t frame[WIRE_FRAME_MAX];
 	struct iovec part = {frame, sizeof(frame)};
-	/* Without room for control messages the kernel discards descriptors and sets MSG_CTRUNC. */
 	struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
 	ssize_t n;
+	int r;
 
 	if (peer->closing || peer->failed || peer->paused || !may_read(peer))
+		return false;
+	r = take_seen(peer) ? 0 : discard_look(peer->watch.fd);
+	if (r == DISCARD_BURDENED)
+		end(peer, "sent descriptors");
+	/* One that has come since then has not been looked at. */
+	peer->tokens += r == -EAGAIN;
+	if (r == DISCARD_BURDENED || r == -EAGAIN)
 		return false;
 	do
 		n = recvmsg(peer->watch.fd, &header, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN) {
-		peer->tokens++;
-		return false;
-	}
 	if (n <= 0)
 		end(peer, NULL);
-	else if (header.msg_flags & MSG_CTRUNC)
-		end(peer, "sent descriptors");
 	else if (header.msg_flags & MSG_TRUNC)
 		end(peer, "sent more than a frame");
 	else
@@ -231,7 +240,13 @@ static bool on_turn(struct flow_item *item)
 {
 	struct peer *peer = container_of(item, struct peer, item);
 
-	return read_one(peer) && recv(peer->watch.fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+	int r;
+
+	if (!read_one(peer))
+		return false;
+	r = discard_look(peer->watch.fd);
+	peer->seen = r == 0;
+	return r >= 0;
 }
 
 static void on_hush(struct flow_item *item, bool hushed)
@@ -294,13 +309,14 @@ int peer_init(struct peer *peer, struct loop *loop, struct flow *flow, int fd,
 
 	*peer = (struct peer){.class = class,
 			      .tokens = PEER_BURST,
+			      .discarder = &flow->flows->discarder,
 			      .pause = {.over = on_pause_over},
 			      .item = {.flow = flow, .work = on_turn, .hush = on_hush}};
 	peer->last = &peer->first;
 	peer->filled_ns = loop_now_ns();
 	r = loop_watch(loop, &peer->watch, fd, LOOP_READ, on_ready);
 	if (r < 0)
-		close(fd);
+		discard_connection(&flow->flows->discarder, fd);
 	return r;
 }
 

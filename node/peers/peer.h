@@ -50,6 +50,9 @@ struct peer {
 	const char *reason; /* of `failed` */
 	uint32_t next_id;
 	bool closing, paused, hushed;
+	bool seen;     /* the next message, which has no descriptors */
+	bool burdened; /* descriptors are left in it */
+	struct discarder *discarder;
 	bool failed; /* sending failed: it ends in the loop's next iteration */
 	uint64_t tokens, filled_ns;
 	struct peer_frame *first, **last; /* what could not be sent yet */

@@ -17,10 +17,13 @@
 #include "base/record.h"
 #include "node/upcalls.h"
 
+static const uint64_t pause_ns = 10000000000;
+
 struct events_file {
 	struct journal journal;
 	uint32_t appended; /* since it was written anew */
 	bool broken;
+	uint64_t again_ns; /* when it is tried again, if it is broken */
 };
 
 static void write_event(struct record *record, const struct daemon *d, const struct event *event)
@@ -105,13 +108,15 @@ static void note(struct events_file *file, int r)
 	if (r == 0 && file->broken)
 		log_info("events.back", "path=%s", file->journal.path);
 	file->broken = r < 0;
+	file->again_ns = loop_now_ns() + pause_ns;
 }
 
 void events_file_add(struct daemon *d, const struct event *event)
 {
 	struct events_file *file = d->events.file;
 
-	if (!file)
+	/* On a disk that stays full, a new file for each event would cost more than all else. */
+	if (!file || (file->broken && loop_now_ns() < file->again_ns))
 		return;
 	/* A whole new file has what was lost before, and this event. */
 	note(file, file->broken || file->appended >= EVENTS_MOST ? write_anew(d)
@@ -137,6 +142,8 @@ void events_file_open(struct daemon *d)
 
 void events_file_close(struct daemon *d)
 {
+	if (d->events.file && d->events.file->broken)
+		note(d->events.file, write_anew(d));
 	if (d->events.file)
 		journal_close(&d->events.file->journal);
 	free(d->events.file);

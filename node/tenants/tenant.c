@@ -230,7 +230,7 @@ static void on_listener_closed(struct loop_watch *watch)
 	struct tenant *t = container_of(watch, struct tenant, listener);
 
 	flows_gave_back(&t->daemon->flows);
-	close(t->listen_fd);
+	discard_listener(&t->daemon->flows.discarder, t->listen_fd);
 	free_tenant(t);
 }
 
@@ -254,7 +254,7 @@ static void undo(struct tenant *t)
 		return;
 	}
 	if (t->listen_fd >= 0)
-		close(t->listen_fd);
+		discard_listener(&t->daemon->flows.discarder, t->listen_fd);
 	free_tenant(t);
 }
 

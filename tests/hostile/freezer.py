@@ -9,14 +9,17 @@ import time
 KINDS = {"v2": ("cgroup2", "", "cgroup.procs", "cgroup.freeze", "1", "0"), "v1": ("cgroup", "freezer", "cgroup.procs", "freezer.state", "FROZEN", "THAWED")}
 
 
-def mounted(kind):
-    """Where that tree is, and can be written; None: nowhere."""
-    wanted, controller = KINDS[kind][:2]
+def mounted_with(wanted, controller):
+    """Where such a tree is, and can be written; None: nowhere."""
     for line in open("/proc/self/mounts"):
         _, place, what, options, *_ = line.split()
         if what == wanted and (not controller or controller in options.split(",")) and os.access(place, os.W_OK) and "ro" not in options.split(","):
             return place
     return None
+
+
+def mounted(kind):
+    return mounted_with(*KINDS[kind][:2])
 
 
 def freezers():

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+from bounds import Bound, bounds
 from freezer import Freezer, freezers
 from world import HERE, SLOW_S, Admin, Attack, Gone, Refused, wait_for
 
@@ -33,7 +34,7 @@ CAPPED = ("--cap", "20%", "--weight", "1000")
 # Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
 RESTART_S = 15.0  # a restarted meted waits for guests that were there (--grace)
-QUICK = {"take-linear", "image_forged", "image_forged_copy", "interposed_apart", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
+QUICK = {"take-linear", "descriptors_lingering", "descriptors_behind", "image_forged", "image_forged_copy", "interposed_apart", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
          "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",
          "pools_exchanged", "graph_updates", "captures_of_others", "lends_freed", "flight_forged", "moved_forth_and_back", "segments_of_the_dying",
@@ -176,6 +177,21 @@ def freeze(kind, meanwhile=None, times=3, seconds=1.5):
     return disturb
 
 
+def bind(kind, meanwhile=None, times=2, seconds=1.5):
+    """Its processes hardly go on, in the midst of whatever they do; `meanwhile` is done then."""
+    def disturb(world, running):
+        wait_for(lambda: theirs(world), 5)
+        with Bound(kind) as bound:
+            for _ in range(times):
+                time.sleep(0.3)
+                bound.bind(world.attackers())
+                if meanwhile:
+                    meanwhile(world, running)
+                time.sleep(seconds)
+                bound.release()
+    return disturb
+
+
 def suspend_once(world, running):
     """Its memory is to leave, and may come back."""
     ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
@@ -253,14 +269,14 @@ def options_of(name):
 
 def rows(build):
     attack, protocol = f"{build}/tests/hostile/attack", [sys.executable, f"{HERE}/protocol.py"]
-    pages = [sys.executable, f"{HERE}/protocol_pages.py"]
+    pages, kernel = ([sys.executable, f"{HERE}/protocol_{name}.py"] for name in ("pages", "kernel"))
     jump = f"{build}/tests/cli/hostile_jump"
     one = {}
     for name, tries in listed(attack):
         one[name] = Attack(name, tries, [attack, name], exact=is_exact(name), admitted=ADMITTED.get(name), quick=name in QUICK,
                            devices=4 if name == "devices_all" else 1, options=options_of(name),
                            disturb=DISTURBED.get(name, suspend if name.startswith(("moves_", "both_")) else None))
-    for script in protocol, pages:
+    for script in protocol, pages, kernel:
         for name, tries in listed(*script):
             one[name] = Attack(name, tries, [*script, name], admitted=ADMITTED.get(name), quick=name in QUICK, options=options_of(name),
                                disturb=DISTURBED.get(name), kills=name == "inventories_of_many",
@@ -374,6 +390,12 @@ def rows(build):
             movable(f"{name}/frozen_out_{kind}", f"{name} while it is frozen ({kind}) and its memory is to leave", freeze(kind, suspend_once))
         for name in ("moves_taken", "turns_graphs", "image_forged"):
             movable(f"{name}/frozen_killed_{kind}", f"{name} while it is frozen ({kind}) and meted is killed", freeze(kind, kill_meted(1)), kills=True, slow_s=RESTART_S)
+    for kind in bounds():
+        how = "have a hundredth of a processor" if kind.startswith("slow") else "get no page more"
+        for name in ("turns_children", "turns_captured", "threads_race", "ask_storm"):
+            disturbed(f"{name}/{kind}", f"{name} while its processes {how} ({kind[-2:]})", bind(kind))
+        for name in ("moves_taken", "both_expandable", "lends_freed", "store_filled"):
+            movable(f"{name}/{kind}_out", f"{name} while its processes {how} ({kind[-2:]}), and its memory is to leave", bind(kind, suspend_once))
     for name in ("take-linear", "threads_race", "turns_children", "moves_taken"):
         disturbed(name + "/set_flooded", f"{name} while its owner changes its share as fast as meted takes it", flood_set())
     for name in ("moves_taken", "turns_children", "both_few_files"):

@@ -69,6 +69,12 @@ def test_a_program_computes_with_a_driver_that_no_path_leads_to():
         assert done.out.split() == ["none"] * 2 + ["guest"] * 4, done
 
 
+def test_a_thread_with_the_least_stack_may_be_the_first_to_call_the_driver():
+    with Site() as site:
+        done = site.run("/usr/bin/opener", "--least-stack")
+        assert (done.status, done.out) == (0, "0"), done
+
+
 def test_the_limit_holds_whatever_is_preloaded():
     with Site() as site:
         for environment in ([f"LD_PRELOAD={DRIVER}/libcuda.so.1"], [f"LD_LIBRARY_PATH={DRIVER}"], [f"METE_DRIVER={SIM}"],

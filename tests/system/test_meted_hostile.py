@@ -5,8 +5,11 @@ import ctypes
 import fcntl
 import os
 import random
+import signal
+import socket
 import tempfile
 
+import linger
 from meted import *
 
 F_ADD_SEALS, F_GET_SEALS = 1033, 1034
@@ -183,6 +186,51 @@ def test_descriptors_that_are_sent_in_close_the_connection():
         held = lambda: len(os.listdir(f"/proc/{meted.process.pid}/fd"))
         until(lambda: neighbour.check() or held() <= before, lambda: (held(), before))
         assert "sent descriptors" in meted.log()
+
+
+def test_descriptors_that_take_for_ever_to_close_hold_up_nobody():
+    """Whoever reads the message, or closes the connection, is the last to close them, and waits."""
+    def bare(path):
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        peer.connect(path)
+        return peer
+
+    ask = encode("credit_ask", 5, device=0, bytes=1, want=1)
+    with Daemon() as meted:
+        neighbour = Neighbour(meted)
+        made = neighbour.admin.tenant("1GiB")
+        kept = []
+        guest = Guest(made.socket)
+        kept.append(linger.post(guest.socket, ask))
+        expect_gone(guest)
+        neighbour.check()
+        # Before HELLO, behind an empty message, and where nobody reads any more; the last two at the end of meted.
+        for path in (made.socket, meted.place + "/admin.sock"):
+            kept.append(linger.post(bare(path), b"x"))
+            neighbour.check()
+            peer = bare(path)
+            peer.send(b"")
+            kept.append(linger.post(peer, b"x"))
+            neighbour.check()
+        refused = Guest(made.socket)
+        refused.socket.send(b"x")
+        kept.append(linger.post(refused.socket, ask))
+        neighbour.check()
+        # Nobody accepts them: meted stands still, and their tenant is gone when it goes on.
+        other = Admin(meted.place)
+        ending = other.tenant("1GiB")
+        os.kill(meted.process.pid, signal.SIGSTOP)
+        waiting = bare(ending.socket)
+        kept.append(linger.post(waiting, b"x"))
+        other.close()
+        os.kill(meted.process.pid, signal.SIGCONT)
+        neighbour.check()
+        last = Guest(made.socket)
+        os.kill(meted.process.pid, signal.SIGSTOP)
+        kept.append(linger.post(last.socket, ask))
+        os.kill(meted.process.pid, signal.SIGTERM)
+        os.kill(meted.process.pid, signal.SIGCONT)
+        assert meted.process.wait(PATIENCE) == 0
 
 
 def test_a_flood_holds_up_nobody_else():

@@ -13,7 +13,7 @@ from meted import *
 import web
 
 BUILD = sys.argv.pop(3)
-NOBODY, OTHER = 65534, 4711
+NOBODY, OTHER, SO_PASSRIGHTS = 65534, 4711, 83
 
 
 class Shown(Daemon):
@@ -78,6 +78,23 @@ def same_shape(a, b):
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(same_shape(x, y) for x, y in zip(a, b))
     return type(a) is type(b)
+
+
+def test_nobody_sends_the_page_descriptors():
+    """Whoever reads them closes them, which takes as long as their sender likes."""
+    with Shown() as meted:
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                client.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 1)
+            except OSError:
+                raise Skipped("the kernel is older than 6.16, and passes descriptors to everybody") from None
+            client.connect(meted.page)
+            try:
+                socket.send_fds(client, [b"GET /v1/node HTTP/1.1\r\nHost: here\r\n\r\n"], [client.fileno()])
+                raise AssertionError("they were sent")
+            except PermissionError:
+                pass
+        assert meted.ask("/v1/node").status == 200
 
 
 def test_the_node_equals_the_output_of_mete_ps():

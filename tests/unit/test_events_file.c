@@ -3,7 +3,9 @@
 #include "node/state/events_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -164,6 +166,38 @@ TEST(the_file_is_bounded_and_only_meted_reads_it)
 	restart(0);
 	expect_eq(count(), EVENTS_MOST);
 	expect_eq(events_after(d, 0)->number, 5 * EVENTS_MOST + 1);
+	gone();
+}
+
+/* Nothing more can be written to any file, or again. */
+static void no_room(bool is_so)
+{
+	struct rlimit most;
+
+	signal(SIGXFSZ, SIG_IGN);
+	expect_eq(getrlimit(RLIMIT_FSIZE, &most), 0);
+	most.rlim_cur = is_so ? 0 : most.rlim_max;
+	expect_eq(setrlimit(RLIMIT_FSIZE, &most), 0);
+}
+
+TEST(a_disk_that_stays_full_is_not_tried_for_each_event)
+{
+	static const struct timespec long_ago[2] = {{1, 0}, {1, 0}};
+	struct stat folder;
+
+	given_a_folder();
+	no_room(true);
+	events_meted(d, HAPPENED_BEGAN, "meted began");
+	/* To write the file anew is to make another one beside it. */
+	expect_eq(utimensat(AT_FDCWD, d->place, long_ago, 0), 0);
+	for (int i = 0; i < 20; i++)
+		events_meted(d, HAPPENED_BEGAN, "meted began");
+	expect_eq(stat(d->place, &folder), 0);
+	no_room(false);
+	expect_eq(folder.st_mtim.tv_sec, 1);
+	/* meted's end is tried in any case. */
+	restart(0);
+	expect_eq(count(), 21);
 	gone();
 }
 
