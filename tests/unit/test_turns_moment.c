@@ -95,3 +95,34 @@ TEST(a_tenant_with_long_kernels_keeps_its_cap_beside_work_that_never_ends)
 		}
 	}
 }
+
+/* Returns what it owes of a turn that began as its cap owed something, if somebody looks as often
+ * as given in each millisecond. */
+static uint64_t unpaid_if_settled(unsigned times)
+{
+	struct program *p;
+
+	given(false);
+	p = add(EVEN, 100, 1 * MS);
+	p->cap_milli = 500;
+	begin();
+	p->stands = true;
+	turns_wants(p->at, m.now);
+	pump();
+	expect(p->open);
+	p->seat.opened_owing = true;
+	for (unsigned i = 1; i <= 4 * times; i++)
+		turns_settle(&p->seat, m.now + i * MS / times);
+	return p->seat.unpaid;
+}
+
+/* What the cap paid was taken from what was unpaid before the charge of the same time was added. So
+ * more was unpaid if nobody had looked meanwhile. */
+TEST(what_a_cap_has_not_paid_is_the_same_however_often_it_is_settled)
+{
+	uint64_t once = unpaid_if_settled(1);
+
+	expect(once > 0);
+	expect_eq(unpaid_if_settled(2), once);
+	expect_eq(unpaid_if_settled(5), once);
+}
