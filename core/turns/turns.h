@@ -17,6 +17,7 @@
  *	turns_last.c          how long work lasts by itself
  *	turns_await.c         which tenants a tenant waits for
  *	turns_company.c       gates that are open in another's turn
+ *	turns_moment.c        turns of a moment, for work beside others
  *	turns_device.c        whether a device is open
  *	turns_account.c       charges
  *	turns_flight.c        how much work may be under way
@@ -49,8 +50,8 @@
  *  5. a seat's gate is opened in its own turn only once its cap has paid for what it was charged.
  *     It may be let in for another tenant's drain (law 13) before: as long as what it had by such
  *     openings, less what its cap has paid since then, is two turns' length at most. So it never
- *     owes more than one over-run, two turns and the last of those moments, and within any second
- *     it is charged at most its cap + `burst_ns` + that;
+ *     owes more than one over-run, two turns, the last of those moments and what law 15 lets it
+ *     have, and within any second it is charged at most its cap + `burst_ns` + that;
  *  6. a seat that wants to run, is below its cap and owes nothing runs within the longer of one
  *     longest turn of each tenant and the time in which its share is worth `shortest_ns`, plus the
  *     drains. Any seat is next after `starve_ns`;
@@ -88,7 +89,12 @@
  * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
  *     again after 16 turns' length at most, also where nobody else does. The drains of those that
  *     came along count from when each was closed, so they do not add up. No drain becomes a turn
- *     while a tenant waits that was let in for it.
+ *     while a tenant waits that was let in for it;
+ * 15. work whose drain was given up may wait for a tenant that owes more than two turns for its
+ *     cap. That one has turns of a moment, of `step_ns` at most: the next one once its cap has paid
+ *     for the last one, whatever else it owes, and at most one in half a turn on a device. After
+ *     that it has as little time to drain, and owes for the rest as law 12 says. Once it has had
+ *     `hang_ns` by these turns, drains included, it has to pay for all before the next one.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, and a turn of
@@ -215,7 +221,10 @@ struct turns_device {
 	struct turns *turns;
 	struct list seats;
 	struct turns_seat *claimed;
-	uint32_t strays; /* seats that were open when turns began, and are closing */
+	uint32_t strays;    /* seats that were open when turns began, and are closing */
+	uint32_t beside;    /* seats whose drain is no longer waited for */
+	uint32_t moments;   /* turns of a moment that began */
+	uint64_t moment_ns; /* none begins before */
 	uint64_t turn_ns;
 	/* Sums over the seats, which decide between open and governed. */
 	uint64_t weights, weights_squared, guarantees;
@@ -245,6 +254,7 @@ struct turns_tenant {
 	bool paused;	   /* idle, and no tenant waits: nothing is charged */
 	bool forced;	   /* the tenant that has claimed its device is ready */
 	bool stepping;	   /* it is let in for a moment, in order to drain */
+	bool moment;	   /* likewise, as work beside others may wait for it: see law 15 */
 	bool laden;	   /* its turn began while a drain was given up */
 	bool lasts;	   /* the last drain that was given up ended by itself */
 	bool escalated;
@@ -301,6 +311,8 @@ struct turns_seat {
 	bool rests;  /* see turns_rest() */
 	bool asks, idle, stray, active, rested, lined, soon, uneven, entitling;
 	bool told_open;	   /* for reading: what the last TURNS_OPEN or TURNS_CLOSE said */
+	bool moment_due;   /* it is to have a turn of a moment, see law 15 */
+	bool moment;	   /* its gate was opened for one the last time */
 	bool clear;	   /* it has drained and was not told to open since then */
 	bool opened_owing; /* its cap owed something when its gate was opened */
 	unsigned todo;
@@ -316,6 +328,9 @@ struct turns_seat {
 	uint64_t virtual_ns;		      /* by weight: what it was charged */
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
+	uint64_t moment_ns;  /* when its cap has paid for its last turn of a moment */
+	uint64_t moments_ns; /* what it had by those since its last whole turn, until it had drained
+			      */
 	uint64_t unpaid; /* of what it had by openings while its cap owed something; its cap pays
 			    for that first */
 	struct turns_node due_node, line_node, timer;

@@ -232,8 +232,10 @@ static uint64_t longest_ns(const struct turns_tenant *t, bool stands)
 static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_ns)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
-	uint64_t patience =
-		most(most(tuning->beside_ns, tuning->hang_ns * 2 / 5), turns_last_ns(t));
+	uint64_t patience = most(tuning->beside_ns, turns_last_ns(t));
+
+	if (!turns_moment_helps(turns_tenant_seat(t)))
+		patience = most(patience, tuning->hang_ns * 2 / 5);
 
 	return !stands && (t->bond != TURNS_FREE || t->proved_ns) && t->vain_drains < VAIN_DRAINS &&
 	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);

@@ -252,7 +252,7 @@ static void inherit(struct turns_seat *s, uint64_t company_ns, uint64_t now_ns)
 	s->device->holder = s;
 	t->state = TURNS_ENDING;
 	t->wants = asks(t);
-	t->idle = t->forced = t->stepping = t->laden = t->alone = false;
+	t->idle = t->forced = t->stepping = t->moment = t->laden = t->alone = false;
 	t->undrained = 1;
 	t->steps = t->trials = 0;
 	t->let_in = NULL;

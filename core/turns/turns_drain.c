@@ -31,6 +31,8 @@ uint64_t turns_tenant_check_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
+	if (t->moment)
+		return tuning->step_ns;
 	/* The steps of the tenants that it awaits let in no work of its own. */
 	if (turns_tenant_awaits(t) && (!t->alone || t->steps))
 		return most(least(turns_tenant_step_ns(t), tuning->drain_ns),
@@ -102,7 +104,10 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 		return;
 	turns_settle(s, now_ns);
 	turns_seat_pay(s, now_ns);
+	if (s->moment)
+		s->moments_ns += now_ns - s->opened_ns;
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
+	turns_seat_owes_no_more(s);
 	s->gate = TURNS_CLOSED;
 	s->clear = true;
 	t->vain_drains = t->stuck = 0;
@@ -116,6 +121,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 		}
 		keep_cap(t, now_ns);
 		turns_tenant_enter(t, now_ns);
+		turns_moment_await(s, now_ns);
 	} else if (s->leader) {
 		turns_company_drained(s, now_ns);
 	} else if (s->stray) {
@@ -137,6 +143,10 @@ void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
 	uint64_t took = now_ns - t->closed_ns;
 
 	t->stepping = false;
+	if (t->moment) {
+		turns_moment_end(t, now_ns);
+		return;
+	}
 	if (turns_tenant_owes(t))
 		return;
 	/* It has drained once its threads were let in. */
@@ -194,6 +204,11 @@ static void reopen(struct turns_tenant *t, uint64_t now_ns)
 	turns_tenant_step(t, now_ns);
 }
 
+void turns_seat_owes_no_more(struct turns_seat *s)
+{
+	s->device->beside -= s->gate == TURNS_OWING;
+}
+
 void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -202,9 +217,11 @@ void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns)
 	if (s->stray)
 		s->device->strays--;
 	s->stray = false;
+	s->device->beside += s->gate != TURNS_OWING;
 	s->gate = TURNS_OWING;
 	s->owing_ns = now_ns;
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
+	turns_moment_await_all(s->device, now_ns);
 }
 
 static void let_all_owe(struct turns_tenant *t, uint64_t now_ns)
@@ -345,6 +362,16 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 	}
 }
 
+/* Others run beside what it has let in: they did before. */
+static void end_moment(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	let_all_owe(t, now_ns);
+	s->asks = t->wants = true;
+	turns_tenant_ended(t, now_ns);
+}
+
 void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -355,6 +382,10 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 		return;
 	if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
 		late_hung(s, stands, now_ns);
+	if (s->gate == TURNS_CLOSING && t->moment) {
+		end_moment(s, now_ns);
+		return;
+	}
 	if (s->gate != TURNS_CLOSING || turns_await_late(s, stands, now_ns))
 		return;
 	if (stands)

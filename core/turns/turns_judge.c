@@ -206,6 +206,8 @@ uint64_t turns_tenant_step_ns(const struct turns_tenant *t)
 
 	if (!t->steps)
 		return 0;
+	if (t->moment)
+		return turns_moment_ns(t);
 	if (turns_tenant_is_stuck(t))
 		return tuning->beside_ns;
 	return tuning->step_ns << least(t->steps - 1, STEPS_DOUBLED);
@@ -225,7 +227,8 @@ void turns_tenant_step(struct turns_tenant *t, uint64_t now_ns)
 static void judge_step(struct turns_tenant *t, uint64_t now_ns)
 {
 	turns_tenant_settle(t, now_ns);
-	if (!t->barred && !is_contested(t) && !has_company(t) && exhausted(t, now_ns) > now_ns) {
+	if (!t->barred && !t->moment && !is_contested(t) && !has_company(t) &&
+	    exhausted(t, now_ns) > now_ns) {
 		t->stepping = false;
 		turns_tenant_begin(t, now_ns);
 	} else if (t->idle || now_ns >= t->end_ns) {

@@ -119,6 +119,8 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns);
 /* A gate of it has not drained and is not waited for. */
 bool turns_tenant_owes(const struct turns_tenant *t);
+/* It has drained, or is about to be opened. */
+void turns_seat_owes_no_more(struct turns_seat *s);
 /* Closed, and nobody waits for it any more. */
 void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns);
 /* Its last drain was given up: in this one it has one long step, and others have short moments. */
@@ -200,6 +202,21 @@ void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns);
 void turns_company_pass_on(struct turns_seat *leader, uint64_t now_ns);
 /* The seat is on no governed device any more. */
 void turns_company_detach(struct turns_seat *s, uint64_t now_ns);
+
+/* ---- turns_moment.c: turns of a moment ------------------------------------------------------ */
+
+/* Work beside others may wait for a tenant that owes for its cap: a timer is set for its moment. */
+void turns_moment_await(struct turns_seat *s, uint64_t now_ns);
+void turns_moment_await_all(struct turns_device *d, uint64_t now_ns);
+/* The timer is due: whoever holds the device is to drain. */
+void turns_moment_come(struct turns_seat *s, uint64_t now_ns);
+/* Somebody could have one if the drain of the seat were given up. */
+bool turns_moment_helps(const struct turns_seat *s);
+/* Nobody holds the device: returns true if somebody has his moment. */
+bool turns_moment_begin(struct turns_device *d, uint64_t now_ns);
+uint64_t turns_moment_ns(const struct turns_tenant *t); /* how long */
+/* It is closed, and has drained or is not waited for. */
+void turns_moment_end(struct turns_tenant *t, uint64_t now_ns);
 
 /* ---- turns_device.c: open or governed -------------------------------------------------------- */
 

@@ -19,6 +19,8 @@ void turns_tenant_timer(struct turns_tenant *t, uint64_t now_ns)
 		turns_tenant_judge(t, now_ns);
 	} else if (t->state == TURNS_CAPPED) {
 		turns_tenant_recap(t, now_ns);
+		if (turns_tenant_seat(t))
+			turns_moment_come(turns_tenant_seat(t), now_ns);
 	} else if (turns_last_is_watched(t) && now_ns >= t->watched_until_ns) {
 		turns_last_is_over(t);
 		turns_tenant_enter(t, now_ns);
@@ -76,7 +78,11 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 	}
 	t->state = TURNS_CAPPED;
 	turns_timer_set(&t->turns->timers, &t->timer, at);
-	list_for_each(link, &t->seats) turns_seat_deactivate(SEAT_OF_TENANT(link), false);
+	list_for_each(link, &t->seats)
+	{
+		turns_seat_deactivate(SEAT_OF_TENANT(link), false);
+		turns_moment_await(SEAT_OF_TENANT(link), now_ns);
+	}
 }
 
 void turns_tenant_enter(struct turns_tenant *t, uint64_t now_ns)
@@ -138,7 +144,7 @@ void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 
 	turns_settle(s, now_ns);
 	/* Work that waits for its own threads takes little of the device meanwhile. */
-	if (s->gate == TURNS_OWING && s->tenant->lasts)
+	if (s->gate == TURNS_OWING && (s->tenant->lasts || s->moment))
 		turns_seat_pay(s, now_ns);
 	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
 	s->opened_owing = s->allowance < 0;
@@ -147,7 +153,9 @@ void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 		s->stray = false;
 		d->strays--;
 	}
+	turns_seat_owes_no_more(s);
 	s->gate = TURNS_OPENED;
+	s->moment = false;
 	s->opened_before_ns = s->opened_ns;
 	s->opened_ns = s->settled_ns = now_ns;
 	s->idle = !s->asks && s->clear;
@@ -165,12 +173,13 @@ static void open_seat(struct turns_seat *s, uint64_t now_ns)
 	if (d->claimed == s)
 		d->claimed = NULL;
 	d->holder = s;
+	s->moments_ns = 0;
 	turns_seat_open(s, now_ns);
 }
 
 static void start(struct turns_tenant *t, uint64_t now_ns)
 {
-	t->idle = t->paused = t->forced = t->stepping = false;
+	t->idle = t->paused = t->forced = t->stepping = t->moment = false;
 	t->laden = turns_tenant_owes(t);
 	turns_tenant_unhang(t);
 	turns_last_runs(t);
@@ -218,7 +227,7 @@ static bool must_pay(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	if (s->gate == TURNS_OWING && t->lasts)
+	if (s->gate == TURNS_OWING && (t->lasts || s->moment))
 		turns_seat_pay(s, now_ns);
 	if (turns_tenant_released(t, now_ns) <= now_ns)
 		return false;
@@ -237,6 +246,8 @@ void turns_device_serve(struct turns_device *d, uint64_t now_ns)
 			gather(d->claimed->tenant, now_ns);
 			return;
 		}
+		if (!d->claimed && turns_moment_begin(d, now_ns))
+			return;
 		s = d->claimed ? turns_line_best_single(d, now_ns) : turns_line_best(d, now_ns);
 		if (!s)
 			return;
@@ -275,6 +286,8 @@ void turns_tenant_end_turn(struct turns_tenant *t, uint64_t now_ns)
 	t->wants = t->forced = t->paused = false;
 	t->undrained = 0;
 	t->closed_ns = now_ns;
+	if (t->moment)
+		t->ending_ns = t->company_ns = now_ns;
 	if (!t->stepping) {
 		turns_company_count(t, now_ns);
 		t->ending_ns = t->company_ns = now_ns;
@@ -326,6 +339,7 @@ void turns_tenant_detach(struct turns_seat *s, uint64_t now_ns)
 		t->undrained--;
 	if (s->stray)
 		d->strays--;
+	turns_seat_owes_no_more(s);
 	s->stray = s->entitling = false;
 	turns_company_detach(s, now_ns);
 }

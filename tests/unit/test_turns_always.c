@@ -338,7 +338,7 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 {
 	uint64_t opened = 0, reopened = 0, reports = 0, checks = 0, granted = 0, given_up = 0,
 		 vain = 0;
-	uint64_t awaited = 0, along = 0, chains = 0, unpaid = 0;
+	uint64_t awaited = 0, along = 0, chains = 0, unpaid = 0, briefs = 0;
 
 	for (unsigned round = 0; round < test_rounds(800); round++) {
 		history(true, round % 2, round % 3 == 0, round % 6 == 0);
@@ -353,9 +353,10 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 		along += m.along;
 		chains += m.chains;
 		unpaid += m.unpaid;
+		briefs += m.briefs;
 	}
 	/* It was no empty word. */
 	expect(opened > 1000 && reopened > 10 && reports > 3 && given_up > 10 && vain > 10 &&
 	       checks > 100 && granted > MS && awaited > 10 && along > 100 && chains > 100 &&
-	       unpaid > 10);
+	       unpaid > 10 && briefs > 10);
 }

@@ -57,6 +57,8 @@ PLANTED = [
      "somebody is let in before what ran on the open device has drained"),
     ("company", "\t\t} else if (!next) {\n", "\t\t} else if (false) {\n",
      "a tenant that came along and has not drained is forgotten"),
+    ("moment", "(part % LENGTHS + 1) / LENGTHS", "100 * (part % LENGTHS + 1) / LENGTHS",
+     "a tenant that owes for its cap is let in for more than a moment"),
     ("await", "if (++it->proofs < PROOFS)", "if (true)",
      "a tenant that waits for another tenant is never found"),
     ("await", "\t\tif (++t->lone == LONE_TURNS)\n\t\t\tawait_nobody(t);\n", "\t\tt->lone++;\n",

@@ -11,6 +11,7 @@ static inline void forget_spans(struct seat *s)
 	s->left_at = m.now;
 	s->unpaid = 0;
 	s->opened_unpaid = 0;
+	s->brief_from = 0;
 	s->first_span = s->span;
 	s->longest_drain = s->longest_owed = 0;
 	if (s->opened)
@@ -56,6 +57,10 @@ static inline void expect_paid(struct seat *s)
 	s->opened_unpaid = s->left < -(int64_t)(US * 1000);
 	if (!s->opened_unpaid)
 		return;
+	if (s->brief) {
+		expect(m.now >= s->brief_from); /* law 15 */
+		return;
+	}
 	expect(s->moment);
 	expect(s->unpaid <= (int64_t)((UNPAID_TURNS * tuning.turn_ns + US) * 1000));
 	m.unpaid++;
@@ -117,6 +122,9 @@ static inline void close_owed(struct seat *s)
 
 static inline void close_span(struct seat *s)
 {
+	if (s->brief && s->opened)
+		s->brief_from = m.now + (m.now - s->opened) * 1000 / turns_cap_milli(&s->at);
+	s->brief = 0;
 	add_span(s, s->opened, 1);
 	s->opened = 0;
 	end_grant(s);

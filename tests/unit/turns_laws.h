@@ -55,7 +55,9 @@ static inline void on_open(struct seat *s)
 	}
 	s->open = 1;
 	s->began = m.now;
+	s->brief = tenant_of(s)->at.moment;
 	s->moment = s->at.leader && s->at.leader->tenant->state != TURNS_RUNNING;
+	m.briefs += s->brief;
 	s->excused = s->reported = s->let_in = 0;
 	if (tenant_of(s)->at.lasts)
 		close_owed(s);
@@ -89,8 +91,11 @@ static inline void on_close(struct seat *s)
 	expect(s->open);
 	expect(is_governed(s));
 	/* Law 7: a tenant that is let in to be able to drain has time for it. */
-	if (tenant_of(s)->at.stepping && !s->at.stray && !all_idle(tenant_of(s)))
+	if (tenant_of(s)->at.stepping && !tenant_of(s)->at.moment && !s->at.stray &&
+	    !all_idle(tenant_of(s)))
 		expect(m.now - s->began >= tuning.step_ns);
+	/* Law 15. */
+	expect(!s->brief || m.now - s->began <= tuning.step_ns);
 	s->open = 0;
 	s->closed = m.now;
 	if (!tenant_of(s)->at.stepping || s->at.stray)
@@ -107,23 +112,6 @@ static inline int has_open_company(const struct seat *s)
 			return 1;
 	}
 	return 0;
-}
-
-static inline void on_late(struct seat *s)
-{
-	struct tenant *t = tenant_of(s);
-	int at_gate = stands(t), stray = s->at.stray, company = has_open_company(s);
-
-	expect(!s->open && !s->drained);
-	if (at_gate && stray)
-		s->excused = 1;
-	t->looked = at_gate && !stray;
-	s->let_in =
-		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
-	turns_late(&s->at, at_gate, m.now);
-	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any; or
-	 * its work usually lasts longer. */
-	s->let_in &= !company && !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
 }
 
 /* Others run beside its work on the device, and beside the work of those that came along. Its cap
@@ -143,6 +131,26 @@ static inline void excuse(void)
 		s->excused = 1;
 		end_grant(s);
 	}
+}
+
+static inline void on_late(struct seat *s)
+{
+	struct tenant *t = tenant_of(s);
+	int at_gate = stands(t), stray = s->at.stray, company = has_open_company(s);
+	int brief = s->brief && s->at.gate == TURNS_CLOSING && !stray;
+
+	expect(!s->open && !s->drained);
+	if (at_gate && stray)
+		s->excused = 1;
+	t->looked = at_gate && !stray && !brief;
+	s->let_in =
+		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
+	turns_late(&s->at, at_gate, m.now);
+	if (brief)
+		excuse();
+	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any; or
+	 * its work usually lasts longer. */
+	s->let_in &= !company && !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
 }
 
 /* Law 8. */

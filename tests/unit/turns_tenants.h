@@ -41,6 +41,8 @@ struct seat {
 	int excused; /* it was checked in vain: others may run */
 	int reported;
 	int moment;			/* it was let in for another one's drain */
+	int brief;			/* law 15: for a moment, for work beside others */
+	uint64_t brief_from;		/* law 15: no such moment before */
 	int let_in;			/* law 7: its gate must be opened, as it could not drain */
 	uint64_t busy_until;		/* of what was submitted */
 	uint64_t opened, closed, since; /* since: it stands at the gate */
@@ -80,7 +82,7 @@ static struct {
 	int natures, multi, meet, group, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
 	uint64_t opened, reopened, given_up, vain, reports, checks, governed, awaited, along,
-		chains, unpaid;
+		chains, unpaid, briefs;
 } m;
 
 static const struct turns_tuning tuning = {

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns of a moment. Work whose drain was given up may wait for a tenant that may not run, as that
+ * one owes for its cap. Until it has paid, the work polls, and takes slices of the device. So the
+ * tenant is let in for a moment, and for the next one once its cap has paid for that, whatever else
+ * it owes. Once that was a second, drains included, it has to pay for all. See decisions/0176.
+ */
+#include "core/turns/turns_machine.h"
+
+enum {
+	OWED_TURNS = 2, /* who owes less has its turn soon */
+	LENGTHS = 7,
+	FRUITLESS = 3, /* drains of one tenant in a row that were given up */
+	SPACED = 2,    /* from one to the next others have at least this part of a turn */
+};
+
+static const uint32_t spread = 2654435761; /* a multiplicative hash */
+
+/* Nothing but its cap keeps it from running, and will for a while. */
+static bool is_capped(const struct turns_seat *s)
+{
+	return s->tenant->state == TURNS_CAPPED && s->gate == TURNS_CLOSED &&
+	       s->moments_ns < s->device->turns->tuning.hang_ns &&
+	       s->allowance < -(int64_t)(OWED_TURNS * s->device->turn_ns * MILLI) &&
+	       turns_tenant_governed(s->tenant) == 1;
+}
+
+/* Work that does not end however often others are let in waits for nobody. */
+static bool is_needed(const struct turns_device *d)
+{
+	if (!d->beside)
+		return false;
+	list_for_each(link, (struct list *)&d->seats)
+	{
+		const struct turns_seat *s = SEAT_OF_DEVICE(link);
+
+		if (s->gate == TURNS_OWING && s->tenant->bond != TURNS_HUNG &&
+		    s->tenant->stuck < FRUITLESS)
+			return true;
+	}
+	return false;
+}
+
+/* Others' work may wait for it. */
+static bool is_concerned(const struct turns_seat *s)
+{
+	return is_capped(s) && is_needed(s->device);
+}
+
+static uint64_t due_ns(const struct turns_seat *s)
+{
+	return most(s->moment_ns, s->device->moment_ns);
+}
+
+void turns_moment_await(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_node *timer = &s->tenant->timer;
+	uint64_t at = most(now_ns, due_ns(s));
+
+	if (!is_concerned(s) || s->moment_due || (turns_node_linked(timer) && timer->key <= at))
+		return;
+	turns_timer_set(&s->device->turns->timers, timer, at);
+}
+
+void turns_moment_await_all(struct turns_device *d, uint64_t now_ns)
+{
+	list_for_each(link, &d->seats)
+	{
+		SEAT_OF_DEVICE(link)->moment_due = false;
+		turns_moment_await(SEAT_OF_DEVICE(link), now_ns);
+	}
+}
+
+void turns_moment_come(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_seat *holder = s->device->holder;
+
+	if (!is_concerned(s) || now_ns < due_ns(s))
+		return;
+	s->moment_due = true;
+	if (!holder) {
+		turns_device_serve(s->device, now_ns);
+		return;
+	}
+	/* If it is draining, it may be let in again for that: that is no turn then. */
+	holder->tenant->forced = true;
+	turns_tenant_judge(holder->tenant, now_ns);
+}
+
+bool turns_moment_helps(const struct turns_seat *s)
+{
+	list_for_each(link, &s->device->seats)
+	{
+		if (is_capped(SEAT_OF_DEVICE(link)))
+			return true;
+	}
+	return false;
+}
+
+/* The one that has waited longest. */
+static struct turns_seat *next(struct turns_device *d)
+{
+	struct turns_seat *first = NULL;
+
+	list_for_each(link, &d->seats)
+	{
+		struct turns_seat *s = SEAT_OF_DEVICE(link);
+
+		if (s->moment_due && is_capped(s) && (!first || s->moment_ns < first->moment_ns))
+			first = s;
+	}
+	return first;
+}
+
+bool turns_moment_begin(struct turns_device *d, uint64_t now_ns)
+{
+	struct turns_seat *s = NULL;
+	struct turns_tenant *t;
+
+	if (is_needed(d) && now_ns >= d->moment_ns && (d->capped || d->equal))
+		s = next(d);
+	if (!s)
+		return false;
+	t = s->tenant;
+	t->idle = t->paused = t->forced = t->laden = t->alone = false;
+	t->steps = t->trials = 0;
+	t->let_in = NULL;
+	t->ending_ns = t->company_ns = now_ns;
+	t->moment = true;
+	s->moment_due = false;
+	d->moments++;
+	d->holder = s;
+	turns_seat_open(s, now_ns);
+	s->moment = true;
+	turns_tenant_step(t, now_ns);
+	return true;
+}
+
+/* They are of different lengths, in no order that a group could fall into step with. If each let in
+ * as many launches as the last one, a group that launches ahead would never have launched equally
+ * many, and drained. */
+uint64_t turns_moment_ns(const struct turns_tenant *t)
+{
+	const struct turns_seat *s = turns_tenant_seat(t);
+	uint32_t part = s ? s->device->moments * spread >> 16 : 0;
+
+	return t->turns->tuning.step_ns * (part % LENGTHS + 1) / LENGTHS;
+}
+
+void turns_moment_end(struct turns_tenant *t, uint64_t now_ns)
+{
+	struct turns_seat *s = turns_tenant_seat(t);
+
+	t->moment = false;
+	if (!s)
+		return;
+	s->moment_ns = now_ns + (now_ns - s->opened_ns) * MILLI / turns_cap_milli(s);
+	s->device->moment_ns = now_ns + s->device->turn_ns / SPACED;
+	turns_moment_await_all(s->device, now_ns);
+}

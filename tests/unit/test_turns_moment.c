@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Caps of tenants that wait for each other and launch ahead. What of their work is left on the
+ * device polls in others' turns until all have launched equally often: so whoever owes for its cap
+ * is let in for moments.
+ */
+#include "tests/unit/turns_sliced.h"
+
+enum { SECONDS = 10, SEEDS = 3 };
+
+static void given_group(unsigned members, unsigned ahead, uint32_t cap_milli, unsigned neighbours)
+{
+	given(false);
+	for (unsigned i = 0; i < members; i++) {
+		struct program *p = add(MEETS, 100, 100 * US);
+
+		p->ahead = ahead;
+		p->cap_milli = cap_milli;
+	}
+	for (unsigned i = 0; i < neighbours; i++)
+		add(GREEDY, 100, 1 * MS);
+	begin();
+}
+
+/* In points, of the member that exceeds it most; 0: none does. */
+static double exceeded(unsigned members)
+{
+	double most_of_all = 0;
+
+	for (unsigned i = 0; i < members; i++) {
+		const struct program *p = &m.program[i];
+		double beyond = had(p, SECONDS * 1000 * MS) - p->cap_milli / 10.0;
+
+		most_of_all = beyond > most_of_all ? beyond : most_of_all;
+	}
+	return most_of_all;
+}
+
+/* They exceeded caps of 2 and 10 % by 14 points in the mean, and by up to 46. */
+TEST(a_group_that_launches_ahead_keeps_its_caps)
+{
+	double all = 0;
+	unsigned runs = 0;
+
+	for (unsigned members = 2; members <= 4; members++) {
+		for (unsigned ahead = 4; ahead <= 16; ahead *= 4) {
+			for (uint32_t cap = 20; cap <= 100; cap += 80) {
+				for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+					test_random_restart(seed);
+					given_group(members, ahead, cap, 2);
+					run(SECONDS * 1000 * MS);
+					all += exceeded(members);
+					runs++;
+				}
+			}
+		}
+	}
+	expect(all / runs <= 5);
+}
+
+/* It gets on meanwhile, and none of it is said to hang for ever. */
+TEST(a_pair_that_launches_ahead_keeps_its_caps_and_gets_on)
+{
+	for (uint32_t cap = 20; cap <= 100; cap += 80) {
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			test_random_restart(seed);
+			given_group(2, 4, cap, 2);
+			run(SECONDS * 1000 * MS);
+			expect(exceeded(2) <= 5);
+			expect(m.program[0].done >= 20);
+		}
+	}
+}
+
+/* Its neighbour's work never ends, and waits for nobody: long kernels were had beside others, one
+ * for each moment. */
+TEST(a_tenant_with_long_kernels_keeps_its_cap_beside_work_that_never_ends)
+{
+	static const enum kind kinds[] = {HOLDS, FED};
+
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+		for (uint64_t kernel = 10; kernel <= 90; kernel *= 3) {
+			struct program *p;
+
+			given(false);
+			add(kinds[k], 100, 0);
+			p = add(EVEN, 100, kernel * MS);
+			p->cap_milli = 100;
+			add(GREEDY, 100, 1 * MS);
+			begin();
+			run(5000 * MS);
+			forget_what_they_had();
+			run(SECONDS * 1000 * MS);
+			expect(had(p, SECONDS * 1000 * MS) <= 10 + 2);
+		}
+	}
+}
+
+/* Returns what it owes of a turn that began as its cap owed something, if somebody looks as often
+ * as given in each millisecond. */
+static uint64_t unpaid_if_settled(unsigned times)
+{
+	struct program *p;
+
+	given(false);
+	p = add(EVEN, 100, 1 * MS);
+	p->cap_milli = 500;
+	begin();
+	p->stands = true;
+	turns_wants(p->at, m.now);
+	pump();
+	expect(p->open);
+	p->seat.opened_owing = true;
+	for (unsigned i = 1; i <= 4 * times; i++)
+		turns_settle(&p->seat, m.now + i * MS / times);
+	return p->seat.unpaid;
+}
+
+/* What the cap paid was taken from what was unpaid before the charge of the same time was added. So
+ * more was unpaid if nobody had looked meanwhile. */
+TEST(what_a_cap_has_not_paid_is_the_same_however_often_it_is_settled)
+{
+	uint64_t once = unpaid_if_settled(1);
+
+	expect(once > 0);
+	expect_eq(unpaid_if_settled(2), once);
+	expect_eq(unpaid_if_settled(5), once);
+}
