@@ -13,6 +13,7 @@
 #include "guest/signals.h"
 #include "guest/time/capture.h"
 #include "guest/time/gate.h"
+#include "guest/time/held.h"
 #include "guest/time/marks.h"
 #include "guest/time/want.h"
 
@@ -116,12 +117,14 @@ static void restore(CUstreamCaptureMode mode)
 	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
 }
 
-static CUcontext context_of(CUstream stream)
+CUcontext flight_context(CUstream stream)
 {
 	CUcontext context = NULL;
 	bool own = !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 	CUresult r = own ? real(cuCtxGetCurrent)(&context) : real(cuStreamGetCtx)(stream, &context);
 
+	if (stream == CU_STREAM_PER_THREAD)
+		held_unlisted();
 	return r == CUDA_SUCCESS ? context : NULL;
 }
 
@@ -336,7 +339,7 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 static enum sample sample(struct presence_slot *slot, int device, CUstream stream,
 			  uint64_t *ret_pause_us)
 {
-	CUcontext context = context_of(stream);
+	CUcontext context = flight_context(stream);
 	enum sample result = GOES_ON;
 	uint32_t was = 0;
 	struct marks *m;

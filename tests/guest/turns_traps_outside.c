@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Work on the device that waits for what comes from outside of the program, for longer than a drain
+ * is waited for. */
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "tests/guest/turns_traps.h"
+
+enum {
+	FAR_MS = 8000,	      /* long enough to be taken for a hang, ... */
+	FAR_COUNTED_MS = 700, /* and short enough for rounds to be counted (bench/coupled.py) */
+	NEAR_MS = 300,
+	MANY = 8
+};
+
+static unsigned far_ms(void)
+{
+	return getenv("METE_TRAP_SLOW") ? FAR_COUNTED_MS : FAR_MS;
+}
+
+static void rest(unsigned ms)
+{
+	struct timespec pause = {(time_t)(ms * g.slow / 1000),
+				 (long)(ms * g.slow % 1000) * 1000000};
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+static void *write_word_later(void *ms)
+{
+	rest((unsigned)(uintptr_t)ms);
+	atomic_store(g.word, g.round);
+	return NULL;
+}
+
+static void await_word(CUstream stream)
+{
+	ok(g.cuStreamWaitValue32_v2(stream, g.address, g.round, CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+static void launch_in(CUstream stream, uint32_t ns)
+{
+	void *only[] = {&ns};
+
+	ok(g.cuLaunchKernel(g.device[0].spend, 1, 1, 1, 1, 1, 1, 0, stream, only, NULL));
+}
+
+static void finish_after(unsigned ms)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, write_word_later, (void *)(uintptr_t)ms) != 0)
+		fail("no thread");
+	ok(g.cuCtxSynchronize());
+	pthread_join(thread, NULL);
+}
+
+/* ---- a value that comes late ----------------------------------------------------------------
+ */
+
+void trap_far(void)
+{
+	await_word(g.device[0].stream[0]);
+	traps_launch(0, 0, g.device[0].spend, 500000);
+	finish_after(far_ms());
+}
+
+/* ---- the same in the default stream, and in one that orders itself with it ----------------------
+ */
+
+void trap_far_default(void)
+{
+	static CUstream blocking;
+
+	if (!blocking)
+		ok(g.cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+	await_word(g.round % 2 ? blocking : NULL);
+	launch_in(blocking, 200000);
+	launch_in(NULL, 200000);
+	finish_after(far_ms());
+}
+
+/* ---- a host function that waits for a process without the driver --------------------------------
+ */
+
+static int peer;
+
+/* It answers each byte late. */
+static void answer_late(int from)
+{
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (read(from, &byte, 1) == 1) {
+		rest(far_ms());
+		if (write(from, &byte, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static void start_peer(void)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		fail("no sockets");
+	pid = fork();
+	if (pid < 0)
+		fail("no process");
+	if (pid == 0) {
+		close(ends[0]);
+		answer_late(ends[1]);
+	}
+	close(ends[1]);
+	peer = ends[0];
+}
+
+static void ask_peer(void *nothing)
+{
+	char byte = 1;
+
+	(void)nothing;
+	if (write(peer, &byte, 1) != 1 || read(peer, &byte, 1) != 1)
+		fail("the peer has gone");
+}
+
+void trap_told(void)
+{
+	if (!peer)
+		start_peer();
+	traps_launch(0, 0, g.device[0].spend, 200000);
+	ok(g.cuLaunchHostFunc(g.device[0].stream[0], ask_peer, NULL));
+	traps_launch(0, 0, g.device[0].spend, 200000);
+	ok(g.cuStreamSynchronize(g.device[0].stream[0]));
+}
+
+/* ---- one stream waits for 0.3 s while a thread works in another one -----------------------------
+ */
+
+void trap_half(void)
+{
+	pthread_t thread;
+
+	await_word(g.device[0].stream[0]);
+	traps_launch(0, 0, g.device[0].spend, 200000);
+	if (pthread_create(&thread, NULL, write_word_later, (void *)(uintptr_t)NEAR_MS) != 0)
+		fail("no thread");
+	while (atomic_load(g.word) < g.round) {
+		traps_launch(0, 1, g.device[0].spend, 300000);
+		ok(g.cuStreamSynchronize(g.device[0].stream[1]));
+	}
+	ok(g.cuCtxSynchronize());
+	pthread_join(thread, NULL);
+}
+
+/* ---- many streams, each of which waits, and works for long as soon as its gate has closed -------
+ */
+
+void trap_released(void)
+{
+	static CUstream stream[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		if (!stream[i])
+			ok(g.cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
+		await_word(stream[i]);
+		launch_in(stream[i], 40000000);
+	}
+	finish_after(30);
+}
