@@ -73,6 +73,8 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 	struct close *close = &agent.close[wire_device];
 
 	*close = (struct close){.phase = PHASE_THREADS, .epoch = epoch, .since_ns = now_ns()};
+	/* A former meted's epochs were the same numbers. */
+	__atomic_store_n(&guest_own_page.held[wire_device], 0, __ATOMIC_RELAXED);
 	presence_barrier();
 	presence_walk_start(&close->walk);
 }

@@ -254,6 +254,18 @@ def test_a_program_of_which_one_stream_waits_for_a_value_from_outside_ends():
     finishes("half", rounds=3)
 
 
+def test_a_stream_that_waits_for_the_event_of_one_that_waits_for_a_value_ends():
+    finishes("behind", rounds=3)
+
+
+def test_a_thread_that_asks_for_an_event_without_a_rest_ends():
+    finishes("busy", rounds=10)
+
+
+def test_host_functions_of_two_streams_that_hand_a_byte_to_each_other_end():
+    finishes("hand_over", rounds=10)
+
+
 def test_streams_of_two_tenants_that_wait_for_each_others_values_end():
     finish("value_here", "value_there", found=False)
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Work on the device that waits for what comes from outside of the program, for longer than a drain
  * is waited for. */
-#include <poll.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "tests/guest/turns_traps.h"
 
@@ -172,4 +172,103 @@ void trap_released(void)
 		launch_in(stream[i], 40000000);
 	}
 	finish_after(30);
+}
+
+/* ---- a stream waits for the event of one that waits --------------------------------------------
+ */
+
+void trap_behind(void)
+{
+	static CUevent event;
+
+	if (!event)
+		ok(g.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	await_word(g.device[0].stream[0]);
+	ok(g.cuEventRecord(event, g.device[0].stream[0]));
+	ok(g.cuStreamWaitEvent(g.device[0].stream[1], event, 0));
+	traps_launch(0, 1, g.device[0].spend, 200000);
+	finish_after(NEAR_MS);
+}
+
+/* ---- a graph whose host node waits for the peer ------------------------------------------------
+ */
+
+void trap_graph_told(void)
+{
+	static CUgraphExec ready;
+	CUDA_HOST_NODE_PARAMS node = {.fn = ask_peer};
+	CUgraphNode made;
+	CUgraph graph;
+
+	if (!peer)
+		start_peer();
+	if (!ready) {
+		ok(g.cuGraphCreate(&graph, 0));
+		ok(g.cuGraphAddHostNode(&made, graph, NULL, 0, &node));
+		ok(g.cuGraphInstantiateWithFlags(&ready, graph, 0));
+	}
+	ok(g.cuGraphLaunch(ready, g.device[0].stream[0]));
+	ok(g.cuStreamSynchronize(g.device[0].stream[0]));
+}
+
+/* ---- a thread that asks for an event again and again, and sleeps never -------------------------
+ */
+
+static void *launch_and_say(void *nothing)
+{
+	(void)nothing;
+	traps_use_device();
+	traps_launch(0, 1, g.device[0].spend, 100000);
+	atomic_store(g.word, g.round);
+	return NULL;
+}
+
+void trap_busy(void)
+{
+	static CUevent event;
+	pthread_t thread;
+
+	if (!event)
+		ok(g.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	traps_launch(0, 0, g.device[0].wait, g.round);
+	ok(g.cuEventRecord(event, g.device[0].stream[0]));
+	traps_thread(launch_and_say, &thread);
+	while (g.cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+		sched_yield();
+	pthread_join(thread, NULL);
+	ok(g.cuCtxSynchronize());
+}
+
+/* ---- host functions of two streams that hand a byte to each other -------------------------------
+ */
+
+static int between[2];
+
+static void send_byte(void *nothing)
+{
+	char byte = 1;
+
+	(void)nothing;
+	if (write(between[1], &byte, 1) != 1)
+		fail("nothing was sent");
+}
+
+static void take_byte(void *nothing)
+{
+	char byte;
+
+	(void)nothing;
+	if (read(between[0], &byte, 1) != 1)
+		fail("nothing came");
+}
+
+void trap_hand_over(void)
+{
+	if (!between[1] && pipe2(between, O_CLOEXEC) != 0)
+		fail("no pipe");
+	ok(g.cuLaunchHostFunc(g.device[0].stream[1], send_byte, NULL));
+	traps_launch(0, 1, g.device[0].spend, 200000);
+	ok(g.cuLaunchHostFunc(g.device[0].stream[0], take_byte, NULL));
+	traps_launch(0, 0, g.device[0].spend, 200000);
+	ok(g.cuCtxSynchronize());
 }
