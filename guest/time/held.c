@@ -37,7 +37,7 @@ static struct {
 		CUcontext context;
 	} blocking[STREAMS];
 	_Atomic uint32_t made;	   /* calls that may not be over */
-	_Atomic uint32_t unlisted; /* work of which we do not know in which stream it is */
+	_Atomic uint32_t unlisted; /* streams for which there was no room in `blocking` */
 } held;
 
 /* The prototypes are cuda/api.def's; the stream is called `stream`. PTSZ: NULL is the thread's own.
@@ -262,7 +262,7 @@ static bool stand_all(CUcontext context)
 			return false;
 		any = true;
 	}
-	return any && !atomic_load(&held.unlisted);
+	return any && !atomic_load(&held.unlisted) && !flight_own_streams();
 }
 
 static bool holds(CUcontext context, CUstream stream)
@@ -298,7 +298,7 @@ void held_stream_made(CUstream stream)
 		held.blocking[i].stream = stream;
 		held.blocking[i].context = context;
 	} else {
-		held_unlisted();
+		atomic_store(&held.unlisted, 1);
 	}
 	unlock(&before);
 }
@@ -312,11 +312,6 @@ void held_stream_ends(CUstream stream)
 		if (held.blocking[i].stream == stream)
 			held.blocking[i].stream = NULL;
 	unlock(&before);
-}
-
-void held_unlisted(void)
-{
-	atomic_store(&held.unlisted, 1);
 }
 
 void held_context_leaves(CUcontext context)

@@ -26,8 +26,5 @@ bool held_all(int device);
 void held_stream_made(CUstream stream);
 void held_stream_ends(CUstream stream);
 
-/* The thread's own default streams have work: nobody but their threads can ask for it. */
-void held_unlisted(void);
-
 /* The context is about to end. */
 void held_context_leaves(CUcontext context);
