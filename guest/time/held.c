@@ -15,7 +15,6 @@
 
 enum {
 	CALLS = 64,   /* that are remembered; of others it is not known whether they are over */
-	LOOKS = 8,    /* places that are looked at for one that is free */
 	STREAMS = 64, /* that order themselves with the legacy stream */
 };
 
@@ -100,23 +99,21 @@ static void unlock(const struct signals *before)
 	signals_restore(before);
 }
 
-/* NULL: the nearest places are taken. Otherwise it has BEGUN, and is the caller's. */
+/* The next place; NULL: it is taken. The driver is asked once only, as it is by each call.
+ * Otherwise the call has BEGUN, and is the caller's. */
 static struct call *take_call(void)
 {
-	struct call *found = NULL;
 	struct signals before;
+	struct call *call;
 
 	lock(&before);
-	for (uint32_t i = 0; i < LOOKS && !found; i++) {
-		struct call *call = &held.call[held.next++ % CALLS];
-
-		if (is_over(call))
-			found = call;
-	}
-	if (found)
-		found->state = BEGUN;
+	call = &held.call[held.next++ % CALLS];
+	if (is_over(call))
+		call->state = BEGUN;
+	else
+		call = NULL;
 	unlock(&before);
-	return found;
+	return call;
 }
 
 /* Unless its context has left meanwhile. */
