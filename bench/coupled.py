@@ -31,12 +31,13 @@ COUPLED = ("host_function", "wait_value", "flag", "barrier", "host_barrier", "gr
            "ring", "fed", "cooperative", "loop", "again", "priorities", "pool", "makes", "threads", "training", "timer", "forks", "starts",
            "stopped", "requests", "pipeline", "ipc_events", "batch", "grid", "events", "chain", "graph_memory", "callbacks", "copies", "host_heavy",
            "outside", "sleeper", "watcher", "two", "per_thread", "alarm", "pipes", "mates", "server", "children", "values", "values_ahead",
-           "ipc_values")
+           "ipc_values", "far", "far_default", "told", "half",
+           "behind", "graph_told", "busy", "hand_over")
 PAIRS = {"values": ("value_here", "value_there"), "values_ahead": ("ahead_here", "ahead_there"), "ipc_values": ("value_lends", "value_borrows"),
          "barrier": ("lends", "borrows"), "host_barrier": ("meets_here", "meets_there"), "requests": ("asks", "answers"),
          "pipeline": ("first", "second", "third"), "ipc_events": ("records", "follows")}  # several tenants
 GREEDY = ("open_capture", "never", "spinner", "graph", "flag", "wait_value", "barrier", "stopped", "pulses", "last_moment", "flood", "excuse",
-          "watcher", "contexts", "crowd", "two", "generations")
+          "watcher", "contexts", "crowd", "two", "generations", "released")
 LONGEST = {"graph": 1.0}  # s: what a neighbour may have to wait for anyway
 SECONDS = dict(progress=5, attacks=10)  # modelled
 GAP_MS = 50

@@ -28,7 +28,7 @@ struct doing_facts {
 	bool stands;	       /* a thread of it waits at a gate */
 	bool governed;	       /* the device's tenants take turns */
 	bool paused;	       /* a process whose work does not end is stopped */
-	bool coupled;	       /* its work waits for its own threads */
+	bool coupled;	       /* its work waits for its own threads, or for something outside */
 	uint64_t undrained_ns; /* since its gate was closed, while its work goes on; 0: it does not
 				*/
 	uint64_t longest_ns;   /* the longest that this took and ended */

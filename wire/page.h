@@ -165,6 +165,9 @@ struct wire_own_page {
 	/* How often `submissions` was counted: on each PACE, and when a gate closes. 0: an older
 	 * guest, which counts it only at closes. */
 	uint64_t counts;
+	/* The epoch of a close that has not drained as all that is left in flight waits for
+	 * something outside of the device: a value, or a host function. */
+	uint64_t held[WIRE_DEVICES];
 };
 
 _Static_assert(sizeof(struct wire_tenant_page) <= WIRE_PAGE_SIZE, "the tenant page is one page");

@@ -15,6 +15,7 @@
  *	turns_judge.c         whether a turn goes on
  *	turns_drain.c         closing a gate, and what if the work does not end
  *	turns_last.c          how long work lasts by itself
+ *	turns_held.c          work that waits for something outside of the device
  *	turns_await.c         which tenants a tenant waits for
  *	turns_company.c       gates that are open in another's turn
  *	turns_moment.c        turns of a moment, for work beside others
@@ -95,6 +96,10 @@
  *     for the last one, whatever else it owes, and at most one in half a turn on a device. After
  *     that it has as little time to drain, and owes for the rest as law 12 says. Once it has had
  *     `hang_ns` by these turns, drains included, it has to pay for all before the next one.
+ * 16. a tenant that only waits for something outside of the device, as its guests say, and has no
+ *     thread at a gate, is given up at the check of its drain that finds it so: others run from
+ *     then on. It is neither reported nor suspended nor killed for that. The time up to the last
+ *     check that found it so is not charged; half of what follows is (law 12).
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, and a turn of
@@ -256,6 +261,7 @@ struct turns_tenant {
 	bool stepping;	   /* it is let in for a moment, in order to drain */
 	bool moment;	   /* likewise, as work beside others may wait for it: see law 15 */
 	bool laden;	   /* its turn began while a drain was given up */
+	bool holds;	   /* a drain was given up as its work waited for something outside */
 	bool lasts;	   /* the last drain that was given up ended by itself */
 	bool escalated;
 	bool alone; /* its turn is without those it awaits, to see whether it still waits */
@@ -314,6 +320,7 @@ struct turns_seat {
 	bool moment_due;   /* it is to have a turn of a moment, see law 15 */
 	bool moment;	   /* its gate was opened for one the last time */
 	bool clear;	   /* it has drained and was not told to open since then */
+	bool held;	   /* its drain was given up as its work waited for something outside */
 	bool opened_owing; /* its cap owed something when its gate was opened */
 	unsigned todo;
 	uint32_t tries; /* how often it was let in, in the drain of `tried_ns` */
@@ -324,7 +331,8 @@ struct turns_seat {
 	uint64_t tried_ns;	       /* the end of the turn in whose drain it was last let in */
 	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;
 	uint64_t opened_ns, opened_before_ns; /* the last time, and the one before */
-	uint64_t owing_ns;		      /* since when its drain is not waited for */
+	uint64_t owing_ns;		      /* since when its drain is not waited for, or it was
+						 last seen to be held */
 	uint64_t virtual_ns;		      /* by weight: what it was charged */
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
@@ -400,6 +408,10 @@ void turns_drained(struct turns_seat *seat, bool wants, uint64_t now_ns);
 
 /* The answer to TURNS_LATE. `stands`: a thread of the tenant waits at one of its gates. */
 void turns_late(struct turns_seat *seat, bool stands, uint64_t now_ns);
+
+/* Another answer to TURNS_LATE: all that the tenant has on the device waits for something outside
+ * of it (a value, a host function). */
+void turns_held(struct turns_seat *seat, bool stands, uint64_t now_ns);
 
 /* The time of turns_deadline() has come. */
 void turns_tick(struct turns *turns, uint64_t now_ns);

@@ -41,6 +41,8 @@ uint64_t turns_tenant_check_ns(const struct turns_tenant *t)
 		return most(
 			least(most(2 * t->overrun_ns, turns_tenant_step_ns(t)), tuning->drain_ns),
 			CHECK_STEPS * tuning->step_ns);
+	if (t->holds)
+		return CHECK_STEPS * tuning->step_ns;
 	return turns_tenant_free_check_ns(t);
 }
 
@@ -216,7 +218,7 @@ void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns)
 	turns_settle(s, now_ns);
 	if (s->stray)
 		s->device->strays--;
-	s->stray = false;
+	s->stray = s->held = false;
 	s->device->beside += s->gate != TURNS_OWING;
 	s->gate = TURNS_OWING;
 	s->owing_ns = now_ns;
@@ -224,7 +226,7 @@ void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns)
 	turns_moment_await_all(s->device, now_ns);
 }
 
-static void let_all_owe(struct turns_tenant *t, uint64_t now_ns)
+void turns_tenant_let_owe(struct turns_tenant *t, uint64_t now_ns)
 {
 	t->undrained = 0;
 	list_for_each(link, &t->seats)
@@ -243,7 +245,7 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 	t->bond = TURNS_STAYED;
 	t->smooth = 0;
 	t->stuck += t->stuck < UINT32_MAX;
-	let_all_owe(t, now_ns);
+	turns_tenant_let_owe(t, now_ns);
 	t->lasting_ns = 0;
 	s->asks = t->wants = true;
 	turns_tenant_ended(t, now_ns);
@@ -261,14 +263,14 @@ static void check_again(struct turns_seat *s, uint64_t now_ns)
 }
 
 /* All its closing gates: work that does not end on one device may be the cause on another. */
-static void hang(struct turns_seat *s, uint64_t now_ns)
+void turns_seat_hang(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
 	turns_seat_todo(s, TODO_REPORT);
 	t->bond = TURNS_HUNG;
 	t->hung_ns = now_ns;
-	let_all_owe(t, now_ns);
+	turns_tenant_let_owe(t, now_ns);
 	list_for_each(link, &t->seats)
 	{
 		if (SEAT_OF_TENANT(link)->gate == TURNS_OWING)
@@ -380,18 +382,21 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 
 	if (is_free(s) || turns_node_linked(&s->timer))
 		return;
-	if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
+	if (s->gate == TURNS_OWING && s->held)
+		turns_held_late(s, stands, now_ns);
+	else if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
 		late_hung(s, stands, now_ns);
 	if (s->gate == TURNS_CLOSING && t->moment) {
 		end_moment(s, now_ns);
 		return;
 	}
-	if (s->gate != TURNS_CLOSING || turns_await_late(s, stands, now_ns))
+	if (s->gate != TURNS_CLOSING || turns_held_not_yet(s, now_ns) ||
+	    turns_await_late(s, stands, now_ns))
 		return;
 	if (stands)
 		late_standing(s, now_ns);
 	else if (now_ns >= until)
-		hang(s, now_ns);
+		turns_seat_hang(s, now_ns);
 	else
 		turns_timer_set(&t->turns->drains, &s->timer,
 				least(now_ns + turns_tenant_check_ns(t), until));

@@ -123,6 +123,10 @@ bool turns_tenant_owes(const struct turns_tenant *t);
 void turns_seat_owes_no_more(struct turns_seat *s);
 /* Closed, and nobody waits for it any more. */
 void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns);
+/* All its closing gates, and those of its company. */
+void turns_tenant_let_owe(struct turns_tenant *t, uint64_t now_ns);
+/* It is reported. */
+void turns_seat_hang(struct turns_seat *s, uint64_t now_ns);
 /* Its last drain was given up: in this one it has one long step, and others have short moments. */
 bool turns_tenant_is_stuck(const struct turns_tenant *t);
 /* It has had its time. It stands in line again. */
@@ -155,6 +159,13 @@ void turns_last_is_over(struct turns_tenant *t);
 void turns_last_runs(struct turns_tenant *t);
 /* All that was given up has drained. */
 void turns_last_drained(struct turns_tenant *t, uint64_t now_ns);
+
+/* ---- turns_held.c: work that waits for something outside of the device ----------------------- */
+
+/* It was only checked so early because it may be held. It is not yet. */
+bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns);
+/* A seat whose held work was given up: a thread has come to the gate, or it is held no more. */
+void turns_held_late(struct turns_seat *s, bool stands, uint64_t now_ns);
 
 /* ---- turns_await.c: for whose work a tenant's waits ------------------------------------------ */
 

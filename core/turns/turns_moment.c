@@ -25,7 +25,8 @@ static bool is_capped(const struct turns_seat *s)
 	       turns_tenant_governed(s->tenant) == 1;
 }
 
-/* Work that does not end however often others are let in waits for nobody. */
+/* Work that does not end however often others are let in waits for nobody, nor does work that waits
+ * for something outside of the device. */
 static bool is_needed(const struct turns_device *d)
 {
 	if (!d->beside)
@@ -34,7 +35,7 @@ static bool is_needed(const struct turns_device *d)
 	{
 		const struct turns_seat *s = SEAT_OF_DEVICE(link);
 
-		if (s->gate == TURNS_OWING && s->tenant->bond != TURNS_HUNG &&
+		if (s->gate == TURNS_OWING && !s->held && s->tenant->bond != TURNS_HUNG &&
 		    s->tenant->stuck < FRUITLESS)
 			return true;
 	}

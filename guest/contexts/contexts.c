@@ -348,7 +348,7 @@ static bool passed_over(CUstream stream, contexts_known *known, bool *ret_busy)
 	return true;
 }
 
-static bool stream_busy(uint32_t i, CUcontext context, contexts_known *known)
+static bool stream_busy(uint32_t i, CUcontext context, contexts_known *known, contexts_holds *holds)
 {
 	const struct stream *s = &streams_()[i];
 	bool busy = false;
@@ -356,20 +356,21 @@ static bool stream_busy(uint32_t i, CUcontext context, contexts_known *known)
 	if (!s->stream || s->context != context)
 		return false;
 	if (!known || !passed_over(s->stream, known, &busy))
-		busy = real(cuStreamQuery)(s->stream) == CUDA_ERROR_NOT_READY;
+		busy = real(cuStreamQuery)(s->stream) == CUDA_ERROR_NOT_READY &&
+		       !(holds && holds(context, s->stream));
 	if (busy)
 		contexts.last_busy = i;
 	return busy;
 }
 
 /* Asks first the stream that was busy before: while it is, the others are not asked. */
-static int streams_busy(CUcontext context, contexts_known *known)
+static int streams_busy(CUcontext context, contexts_known *known, contexts_holds *holds)
 {
 	if (contexts.last_busy < contexts.streams &&
-	    stream_busy(contexts.last_busy, context, known))
+	    stream_busy(contexts.last_busy, context, known, holds))
 		return 1;
 	for (uint32_t i = 0; i < contexts.streams; i++)
-		if (stream_busy(i, context, known))
+		if (stream_busy(i, context, known, holds))
 			return 1;
 	return 0;
 }
@@ -406,7 +407,7 @@ static int context_busy(struct place *place, contexts_known *known)
 		drop(place);
 		return 0;
 	}
-	busy = tail_busy(place, context, known != NULL) || streams_busy(context, known);
+	busy = tail_busy(place, context, known != NULL) || streams_busy(context, known, NULL);
 	if (!busy && !place->all && !known) {
 		wait_for_rest(place, context);
 		return 0;
@@ -436,20 +437,21 @@ int contexts_drain_step(int device, contexts_known *known)
 }
 
 /* With the lock held. The legacy stream is ready when the blocking ones are. */
-static bool seems_busy(struct place *place)
+static bool seems_busy(struct place *place, contexts_holds *holds)
 {
 	CUcontext context = CONTEXT_OF(atomic_load(&place->known)), popped;
 	bool busy;
 
 	if (real(cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS)
 		return false;
-	busy = real(cuStreamQuery)(CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY ||
-	       streams_busy(context, NULL);
+	busy = (real(cuStreamQuery)(CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY &&
+		!(holds && holds(context, CU_STREAM_LEGACY))) ||
+	       streams_busy(context, NULL, holds);
 	best_effort(real(cuCtxPopCurrent_v2)(&popped));
 	return busy;
 }
 
-bool contexts_busy(int device)
+bool contexts_busy(int device, contexts_holds *holds)
 {
 	bool busy = false;
 
@@ -458,7 +460,7 @@ bool contexts_busy(int device)
 	{
 		for (unsigned i = 0; i < places_of(chunk) && !busy; i++)
 			if (concerns(&chunk->place[i], device))
-				busy = seems_busy(&chunk->place[i]);
+				busy = seems_busy(&chunk->place[i], holds);
 	}
 	futex_lock_give(&contexts.lock);
 	return busy || atomic_load(&contexts.leaving) || atomic_load(&contexts.unlisted);

@@ -49,6 +49,10 @@ typedef bool contexts_known(CUstream stream);
 /* `known`: captures are open, as CAPTURE_QUIET says; NULL: there are none. */
 must_check int contexts_drain_step(int device, contexts_known *known);
 
-/* Is work in flight on the device, as far as this can be told without adding anything to a stream?
- * A drain checks again if the answer is no. */
-must_check bool contexts_busy(int device);
+/* Is all that is in flight in the stream held (guest/time/held.h)? Of CU_STREAM_LEGACY: also in
+ * those that order themselves with it. */
+typedef bool contexts_holds(CUcontext context, CUstream stream);
+
+/* Is work in flight on the device that is not held, as far as this can be told without adding
+ * anything to a stream? `holds` NULL: all counts. A drain checks again if the answer is no. */
+must_check bool contexts_busy(int device, contexts_holds *holds);

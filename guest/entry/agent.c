@@ -29,6 +29,7 @@
 #include "guest/threads.h"
 #include "guest/time/capture.h"
 #include "guest/time/flight.h"
+#include "guest/time/held.h"
 #include "guest/time/presence.h"
 #include "guest/time/turns.h"
 
@@ -72,6 +73,8 @@ static void close_start(uint32_t wire_device, uint64_t epoch)
 	struct close *close = &agent.close[wire_device];
 
 	*close = (struct close){.phase = PHASE_THREADS, .epoch = epoch, .since_ns = now_ns()};
+	/* A former meted's epochs were the same numbers. */
+	__atomic_store_n(&guest_own_page.held[wire_device], 0, __ATOMIC_RELAXED);
 	presence_barrier();
 	presence_walk_start(&close->walk);
 }
@@ -173,6 +176,18 @@ static bool work_complete(struct close *close, int device)
 	return r == 0;
 }
 
+/* For meted, which reads it if the close is late: all that is left waits for something outside. */
+static void show_held(uint32_t wire_device, int device, uint64_t epoch)
+{
+	bool held = held_any() && capture_keep_out();
+
+	if (held) {
+		held = held_all(device);
+		capture_let_in();
+	}
+	__atomic_store_n(&guest_own_page.held[wire_device], held ? epoch : 0, __ATOMIC_RELAXED);
+}
+
 /* No capture is open that a drain would disturb. */
 static bool captures_over(void)
 {
@@ -206,6 +221,8 @@ static void close_step(uint32_t wire_device)
 	}
 	if (close->phase == PHASE_WORK && work_complete(close, device))
 		close->phase = PHASE_TELL;
+	if (close->phase == PHASE_WORK)
+		show_held(wire_device, device, close->epoch);
 	if (close->phase == PHASE_TELL)
 		acknowledge(wire_device, device, close);
 }

@@ -22,6 +22,7 @@
 #include "guest/process/state.h"
 #include "guest/say.h"
 #include "guest/time/flight.h"
+#include "guest/time/held.h"
 
 enum {
 	AWAY_WAIT_MS = 10000,
@@ -274,6 +275,7 @@ static void begin_end(CUcontext context)
 static void drop(CUcontext context)
 {
 	flight_context_leaves(context);
+	held_context_leaves(context);
 	contexts_drop(context);
 }
 

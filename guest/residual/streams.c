@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams that do not synchronise with the legacy stream are noted, for drains. */
+/* Streams are noted, for drains. */
 #include "guest/contexts/contexts.h"
 #include "guest/driver/real.h"
 #include "guest/hooks.h"
 #include "guest/memory/pools.h"
 #include "guest/time/capture.h"
+#include "guest/time/held.h"
 
 static CUresult stream_made(CUresult r, CUstream *stream, unsigned flags)
 {
-	if (r != CUDA_SUCCESS || !stream || !(flags & CU_STREAM_NON_BLOCKING) ||
-	    contexts_stream_add(*stream))
+	if (r != CUDA_SUCCESS || !stream)
+		return r;
+	if (!(flags & CU_STREAM_NON_BLOCKING)) {
+		held_stream_made(*stream);
+		return r;
+	}
+	if (contexts_stream_add(*stream))
 		return r;
 	best_effort(real(cuStreamDestroy_v2)(*stream));
 	*stream = NULL;
@@ -40,6 +46,7 @@ static CUresult stream_ends(CUstream stream, CUresult (*driver)(CUstream stream)
 	CUresult r;
 
 	contexts_stream_remove(stream);
+	held_stream_ends(stream);
 	capture_forget_stream(stream);
 	pools_changed();
 	r = driver(stream);

@@ -44,7 +44,8 @@ static struct {
 	struct marks marks[CONTEXTS];
 	_Atomic uint32_t period[STATE_DEVICES];
 	_Atomic uint32_t dither;
-	_Atomic uint64_t passed_ns; /* when a thread last went on to submit, after a sample */
+	_Atomic uint32_t own_streams; /* work in threads' own default streams was seen */
+	_Atomic uint64_t passed_ns;   /* when a thread last went on to submit, after a sample */
 } flight;
 
 static uint64_t bound_ns(int device)
@@ -116,13 +117,20 @@ static void restore(CUstreamCaptureMode mode)
 	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
 }
 
-static CUcontext context_of(CUstream stream)
+CUcontext flight_context(CUstream stream)
 {
 	CUcontext context = NULL;
 	bool own = !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 	CUresult r = own ? real(cuCtxGetCurrent)(&context) : real(cuStreamGetCtx)(stream, &context);
 
+	if (stream == CU_STREAM_PER_THREAD)
+		atomic_store(&flight.own_streams, 1);
 	return r == CUDA_SUCCESS ? context : NULL;
+}
+
+bool flight_own_streams(void)
+{
+	return atomic_load(&flight.own_streams) != 0;
 }
 
 /* With the lock held. NULL: there is no room for this context. */
@@ -336,7 +344,7 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 static enum sample sample(struct presence_slot *slot, int device, CUstream stream,
 			  uint64_t *ret_pause_us)
 {
-	CUcontext context = context_of(stream);
+	CUcontext context = flight_context(stream);
 	enum sample result = GOES_ON;
 	uint32_t was = 0;
 	struct marks *m;

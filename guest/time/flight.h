@@ -36,5 +36,11 @@ void flight_bound(int device, uint64_t before_ns, uint64_t now_ns);
 /* No work is under way. */
 void flight_complete(int device);
 
+/* The context of a stream; NULL: none. */
+CUcontext flight_context(CUstream stream);
+
+/* Was work in threads' own default streams seen? Nobody but the threads can ask for it. */
+bool flight_own_streams(void);
+
 /* A context is about to be destroyed. */
 void flight_context_leaves(CUcontext context);

@@ -9,6 +9,7 @@
 #include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/flight.h"
+#include "guest/time/held.h"
 #include "guest/time/presence.h"
 #include "guest/time/split.h"
 #include "guest/time/want.h"
@@ -56,7 +57,7 @@ static bool is_busy(int device)
 	/* A thread that captures is about to submit work. */
 	if (!capture_keep_out())
 		return true;
-	busy = contexts_busy(device);
+	busy = contexts_busy(device, NULL);
 	capture_let_in();
 	return busy;
 }
@@ -148,8 +149,10 @@ int turns_step(uint32_t wire_device, int device, const struct turns_closes *clos
 
 	if (device < 0)
 		return -1;
-	if (page_turns(wire_device, contended))
+	if (page_turns(wire_device, contended)) {
 		split_begin();
+		held_begin();
+	}
 	flight_us = check_flight(wire_device, device, w, closes->walking);
 	if (!page_turns(wire_device, reports)) {
 		if (atomic_load(&want_quiet) & 1u << device)

@@ -50,7 +50,7 @@ static struct doing_facts gather(const struct tenant_device *at, const struct wi
 		.busy = schedule_is_busy(at),
 		.stands = stands(at),
 		.governed = at->seated && at->seat.device->governed,
-		.coupled = row->coupled,
+		.coupled = row->coupled || (at->seat.gate == TURNS_OWING && at->seat.held),
 		.undrained_ns = undrained_ns(at),
 		.longest_ns = at->longest_drain_ns,
 	};

@@ -51,6 +51,27 @@ static bool stands(const struct tenant_device *at)
 	return false;
 }
 
+/* Does all that its processes have on the device wait for something outside of it? They may claim
+ * that, as they may claim that they have drained. */
+static bool is_held(const struct tenant_device *at)
+{
+	uint32_t device = tenant_index(at);
+	uint64_t epoch = at->tenant->shown->device[device].epoch;
+	bool any = false;
+
+	list_for_each(link, (struct list *)&at->tenant->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+
+		if (!g->device[device].owes_drain)
+			continue;
+		if (__atomic_load_n(&g->own->held[device], __ATOMIC_RELAXED) != epoch)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
 static void assume_busy(struct tenant_device *at)
 {
 	uint32_t index = tenant_index(at);
@@ -126,7 +147,11 @@ static void log_beside(struct tenant_device *at)
 
 static void judge_late(struct tenant_device *at, uint64_t now)
 {
-	if (!late_is_excused(at, now))
+	if (late_is_excused(at, now))
+		return;
+	if (is_held(at))
+		turns_held(&at->seat, stands(at), now);
+	else
 		turns_late(&at->seat, stands(at), now);
 }
 

@@ -238,6 +238,34 @@ def test_children_that_begin_with_the_driver_and_end_go_on():
     finishes("children", rounds=5)
 
 
+def test_a_stream_that_waits_for_a_value_from_outside_is_not_called_hanging():
+    finishes("far", rounds=1)
+
+
+def test_default_streams_that_wait_for_a_value_from_outside_are_not_called_hanging():
+    finishes("far_default", rounds=1)
+
+
+def test_a_host_function_that_waits_for_another_program_is_not_called_hanging():
+    finishes("told", rounds=1)
+
+
+def test_a_program_of_which_one_stream_waits_for_a_value_from_outside_ends():
+    finishes("half", rounds=3)
+
+
+def test_a_stream_that_waits_for_the_event_of_one_that_waits_for_a_value_ends():
+    finishes("behind", rounds=3)
+
+
+def test_a_thread_that_asks_for_an_event_without_a_rest_ends():
+    finishes("busy", rounds=10)
+
+
+def test_host_functions_of_two_streams_that_hand_a_byte_to_each_other_end():
+    finishes("hand_over", rounds=10)
+
+
 def test_streams_of_two_tenants_that_wait_for_each_others_values_end():
     finish("value_here", "value_there", found=False)
 

@@ -16,7 +16,7 @@ PLANTED = [
     ("judge", "over = at <= now_ns;", "over = false;", "a cap that is used up ends no turn"),
     ("line", "least(s->wanted_ns + d->turns->tuning.starve_ns, turns_seat_due(s, now_ns))",
      "turns_seat_due(s, now_ns)", "a tenant that waits for long is never next"),
-    ("drain", "\t\tcouple(s, TURNS_STEPPED);\n\t\treopen(t, now_ns);", "\t\thang(s, now_ns);",
+    ("drain", "\t\tcouple(s, TURNS_STEPPED);\n\t\treopen(t, now_ns);", "\t\tturns_seat_hang(s, now_ns);",
      "a tenant that is coupled is reported as hung"),
     ("drain", "\tt->escalated = true;\n", "", "a tenant that hangs is killed twice"),
     ("drain", "else if (now_ns >= until)", "else if (now_ns + t->turns->tuning.drain_ns >= until)",
@@ -113,10 +113,13 @@ PLANTED = [
     ("drain", "return t->stuck % LOOK_AGAIN && ", "return false && ", "a tenant whose work never leaves is let in for short moments only"),
     ("await", "return t->stuck >= DISPROOFS;", "return false && t;", "a tenant is taken to wait for others for ever"),
     ("await", "(turns_tenant_is_stuck(t) ? 1 : TRIES)", "TRIES", "a tenant whose work never leaves tries others for long each time"),
+    ("held", "\ts->owing_ns = now_ns;\n", "", "a tenant pays for what its work waited for outside of the device"),
+    ("held", "now_ns - s->owing_ns >= t->turns->tuning.hang_ns", "false", "a tenant whose work was held and then hangs is not reported"),
+    ("held", "\tif (stands)\n\t\twant(s, now_ns);\n", "", "a tenant whose thread comes to the gate while other work is held has no turn"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
 
 planted.check("turns", PLANTED,
-              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_late"), seeds=("1", "2"),
+              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_late"), seeds=("1", "2"),
               world=["replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])

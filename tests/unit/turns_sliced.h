@@ -25,6 +25,7 @@ enum kind {
 	LEANS, /* likewise; each lasts until the next one is launched */
 	HOLDS, /* what it has launched never ends, and takes nothing of the device */
 	FED,   /* one kernel for ever, which works once for each copy that it is sent */
+	OUTSIDE, /* one at a time, behind something that comes from outside after up to `wait_ns` */
 };
 
 struct program {
@@ -43,6 +44,7 @@ struct program {
 	uint64_t left_ns;     /* of the one that has begun */
 	uint64_t followed;    /* kernels that the second program had ended then */
 	uint64_t free_at;     /* its next launch */
+	uint64_t wait_ns, comes_at;
 	uint64_t had_ns;
 	uint64_t last_end_ns, gap_ns;
 };
@@ -127,6 +129,8 @@ static inline void launch(struct program *p)
 		return;
 	p->queued++;
 	submitted(p);
+	if (p->kind == OUTSIDE)
+		p->comes_at = m.now + p->wait_ns / 8 + test_random_below(p->wait_ns / 8 * 7 + 1);
 	if (p->kind == MEETS && p->ahead == 1)
 		p->free_at = UINT64_MAX; /* until its kernel has ended */
 }
@@ -181,9 +185,14 @@ static inline void compute(struct program *p)
 		end_kernel(p);
 }
 
+static inline bool is_held(const struct program *p)
+{
+	return p->kind == OUTSIDE && p->queued && m.now < p->comes_at;
+}
+
 static inline bool uses_the_device(const struct program *p)
 {
-	return p->queued && p->kind != HOLDS;
+	return p->queued && p->kind != HOLDS && !is_held(p);
 }
 
 static inline void device(void)
@@ -233,7 +242,10 @@ static inline void act(const struct turns_action *action)
 		p->open = false;
 		break;
 	case TURNS_LATE:
-		turns_late(p->at, p->stands, m.now);
+		if (is_held(p))
+			turns_held(p->at, p->stands, m.now);
+		else
+			turns_late(p->at, p->stands, m.now);
 		break;
 	case TURNS_AWAITS:
 		m.found++;

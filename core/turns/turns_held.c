@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work that waits for something outside of the device: a value that another process writes, a host
+ * function that reads a socket. Nothing of it runs, so its drain is given up as soon as that is
+ * known. See decisions/0177.
+ */
+#include "core/turns/turns_machine.h"
+
+enum {
+	CHECK_STEPS = 8,  /* for as many steps' time nobody looks, ... */
+	CHECK_PART = 8,	  /* or for this part of the time that it has been held */
+	CHECKS_LEAST = 4, /* but as often in `hang_ns` */
+};
+
+bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+	uint64_t usual_ns = s->closing_ns + turns_tenant_free_check_ns(t);
+	uint64_t again_ns = now_ns + most(now_ns - s->closing_ns, turns_tenant_check_ns(t));
+
+	if (!t->holds || t->bond != TURNS_FREE || turns_tenant_awaits(t) || now_ns >= usual_ns)
+		return false;
+	turns_timer_set(&t->turns->drains, &s->timer, least(again_ns, usual_ns));
+	return true;
+}
+
+/* A thread may come to the gate without a word of it, and what it waits for may come. */
+static void check_again(struct turns_seat *s, uint64_t now_ns)
+{
+	const struct turns_tuning *tuning = &s->tenant->turns->tuning;
+	uint64_t after_ns =
+		most((now_ns - s->closing_ns) / CHECK_PART, CHECK_STEPS * tuning->step_ns);
+
+	turns_timer_set(&s->tenant->turns->drains, &s->timer,
+			now_ns + least(after_ns, tuning->hang_ns / CHECKS_LEAST));
+}
+
+static void want(struct turns_seat *s, uint64_t now_ns)
+{
+	s->asks = s->tenant->wants = true;
+	turns_tenant_enter(s->tenant, now_ns);
+}
+
+static void give_up(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	turns_tenant_let_owe(t, now_ns);
+	s->held = t->holds = true;
+	t->wants |= s->asks;
+	check_again(s, now_ns);
+	turns_tenant_ended(t, now_ns);
+}
+
+/* It was given up before: none of its work has run until now. */
+static void still_held(struct turns_seat *s, bool stands, uint64_t now_ns)
+{
+	if (s->tenant->bond == TURNS_HUNG)
+		turns_tenant_unhang(s->tenant);
+	s->held = s->tenant->holds = true;
+	s->owing_ns = now_ns;
+	check_again(s, now_ns);
+	if (stands)
+		want(s, now_ns);
+}
+
+void turns_held(struct turns_seat *s, bool stands, uint64_t now_ns)
+{
+	bool alone = !s->leader && !s->stray && list_empty(&s->along) &&
+		     turns_tenant_governed(s->tenant) == 1;
+
+	if (is_free(s) || turns_node_linked(&s->timer))
+		return;
+	if (s->gate == TURNS_OWING && (s->held || s->tenant->bond == TURNS_HUNG))
+		still_held(s, stands, now_ns);
+	else if (s->gate == TURNS_CLOSING && alone && !stands)
+		give_up(s, now_ns);
+	else
+		turns_late(s, stands, now_ns);
+}
+
+void turns_held_late(struct turns_seat *s, bool stands, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (stands) {
+		want(s, now_ns);
+	} else if (t->state == TURNS_IDLE && now_ns - s->owing_ns >= t->turns->tuning.hang_ns) {
+		s->held = false;
+		turns_seat_hang(s, now_ns);
+	} else {
+		check_again(s, now_ns);
+	}
+}

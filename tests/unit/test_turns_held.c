@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs whose work waits for something outside of the device, beside two greedy neighbours: they
+ * keep nobody waiting, and are not called hanging.
+ */
+#include "tests/unit/turns_sliced.h"
+
+/* Of which the first neighbour is returned. */
+static struct program *given_one(uint64_t wait_ns, uint64_t kernel_ns, uint32_t cap_milli)
+{
+	struct program *p, *neighbour;
+
+	given(false);
+	p = add(OUTSIDE, 100, kernel_ns);
+	p->wait_ns = wait_ns;
+	p->cap_milli = cap_milli;
+	neighbour = add(GREEDY, 100, 1 * MS);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	return neighbour;
+}
+
+/* Its neighbours waited for up to 0.9 s. */
+TEST(a_tenant_that_waits_for_something_outside_keeps_nobody_waiting)
+{
+	struct program *n = given_one(900 * MS, 1 * MS, 1000);
+
+	run(20000 * MS);
+	expect(n->gap_ns <= 100 * MS);
+	expect_eq(m.hung, 0);
+	expect_eq(m.beside, 0);
+	/* 40 bare: it loses a turn or two of its neighbours in each round. */
+	expect(m.program[0].done >= 32);
+}
+
+TEST(a_tenant_that_waits_for_long_is_neither_reported_nor_charged)
+{
+	const struct turns_seat *s;
+	uint64_t charged_ns;
+
+	given_one(20000 * MS, 1 * MS, 1000);
+	s = &m.program[0].seat;
+	run(60000 * MS);
+	charged_ns = s->charged_ns;
+	expect_eq(m.hung, 0);
+	expect(m.program[0].done >= 3);
+	expect(charged_ns <= 3000 * MS);
+	/* Nobody looks at it all the time. */
+	expect(s->turns <= 3 * (m.program[0].done + 1));
+}
+
+/* Its work begins as its gate has closed, beside others' turns. */
+TEST(a_tenant_is_charged_for_what_it_runs_once_it_is_held_no_more)
+{
+	static const uint64_t kernels[] = {10 * MS, 50 * MS, 300 * MS};
+
+	for (size_t i = 0; i < ARRAY_SIZE(kernels); i++) {
+		given_one(160 * MS, kernels[i], 1000);
+		run(5000 * MS);
+		forget_what_they_had();
+		run(60000 * MS);
+		expect(had(&m.program[0], 60000 * MS) <= 100.0 / 3 + 5);
+		expect_eq(m.hung, 0);
+		given_one(160 * MS, kernels[i], 100);
+		run(5000 * MS);
+		forget_what_they_had();
+		run(60000 * MS);
+		expect(had(&m.program[0], 60000 * MS) <= 15);
+	}
+}
+
+/* What comes from outside is a kernel that never ends. */
+TEST(a_tenant_that_was_held_and_then_hangs_is_reported)
+{
+	given_one(500 * MS, UINT64_MAX / 2, 1000);
+	run(5000 * MS);
+	expect_eq(m.hung, 1);
+}
+
+/* It has another thread, which comes to its gate while its work is still held. */
+TEST(a_tenant_whose_thread_comes_to_the_gate_meanwhile_has_its_turn)
+{
+	struct program *p;
+	uint64_t turns;
+
+	given_one(60000 * MS, 1 * MS, 1000);
+	p = &m.program[0];
+	run(1000 * MS);
+	expect(p->seat.held && !p->open);
+	turns = p->seat.turns;
+	p->stands = true; /* without a word */
+	for (unsigned i = 0; i < 20000 && p->seat.turns == turns; i++)
+		run(STEP_NS);
+	expect(p->seat.turns == turns + 1);
+	expect_eq(m.hung, 0);
+}
