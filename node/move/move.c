@@ -162,7 +162,7 @@ uint64_t move_above(const struct daemon *d, uint32_t index)
 	return bytes;
 }
 
-static bool show_capacity(struct daemon *d, uint32_t index, uint64_t now)
+bool move_show_capacity(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct residency *r = &d->device[index].residency;
 	uint64_t capacity = move_capacity(d, index);
@@ -171,6 +171,7 @@ static bool show_capacity(struct daemon *d, uint32_t index, uint64_t now)
 		return false;
 	residency_capacity(r, capacity, now);
 	move_settled(&d->device[index]);
+	move_recall_if_short(d, index);
 	return true;
 }
 
@@ -294,9 +295,7 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 	tell_cleared(d, index, now);
 	residency_budget(&device->residency, move_budget(d, index), now);
 	residency_above(&device->residency, move_above(d, index));
-	done = show_capacity(d, index, now);
-	if (done)
-		move_recall_if_short(d, index);
+	done = move_show_capacity(d, index, now);
 	while (residency_next(&device->residency, now, &action)) {
 		act(&action);
 		done = true;

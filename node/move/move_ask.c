@@ -170,9 +170,14 @@ bool move_line(struct tenant_device *of, uint64_t now)
 	bool done = false;
 
 	while (of->joined && (ask = head(of)) && ask->state <= ASK_SETTLES) {
-		uint64_t bytes = amount(of, &ask->request);
-		int r = residency_ask(&of->member, bytes, now);
+		uint64_t bytes;
+		int r;
 
+		/* While guests are expected the machine makes no steps, and the ledger's figures
+		 * change all the same. */
+		best_effort(move_show_capacity(of->tenant->daemon, of->index, now));
+		bytes = amount(of, &ask->request);
+		r = residency_ask(&of->member, bytes, now);
 		if (r > RESIDENCY_WAITS && may_settle(ask))
 			break;
 		done = true;
