@@ -268,20 +268,6 @@ static void tell_cleared(struct daemon *d, uint32_t index, uint64_t now)
 		residency_cleared(&device->residency, take_bytes(&device->uncleared_bytes), now);
 }
 
-/* A guest from before this daemon has not stated what it holds. The ledger keeps room for that, and
- * nothing is moved according to figures that lack it. */
-static bool is_expecting(const struct daemon *d, uint32_t index)
-{
-	if (!d->restore.waiting)
-		return false;
-	list_for_each(link, (struct list *)&d->device[index].tenants)
-	{
-		if (list_entry(link, struct tenant_device, link)->tenant->expected_count)
-			return true;
-	}
-	return false;
-}
-
 static bool step(struct daemon *d, uint32_t index, uint64_t now)
 {
 	struct device *device = &d->device[index];
@@ -290,7 +276,7 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 
 	if (device->relisten)
 		listen_anew(device, now);
-	if ((!device->members && !device->plain_bytes) || is_expecting(d, index))
+	if ((!device->members && !device->plain_bytes) || move_is_expecting(d, index))
 		return false;
 	tell_cleared(d, index, now);
 	residency_budget(&device->residency, move_budget(d, index), now);

@@ -276,6 +276,23 @@ def test_an_ask_for_room_that_only_seems_to_be_there_waits_until_guests_have_rep
         meted.ends()
 
 
+def test_an_ask_for_unmovable_memory_waits_for_what_guests_that_have_not_reported_can_move():
+    """It does not fit beside both of them, and whether their memory can move is not known yet."""
+    with Node("--grace", "60s") as meted:
+        a, b, c = meted.mover("a", 6 * CHUNK), meted.mover("b"), meted.mover("c", 6 * CHUNK)
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        b.again(b.made.socket)
+        b.allocate(6 * CHUNK, movable=0)
+        until(lambda: meted.row(b).wanting or select.select([b.socket], [], [], 0)[0])
+        for mover in a, c:
+            mover.again(mover.made.socket)
+        meted.play(lambda: not b.asked)
+        assert b.refusal is None and a.out() + c.out(), b.refusal
+        meted.ends()
+
+
 def test_credit_that_nobody_uses_refuses_nobody():
     """To an ask that its own tenant's credit is in the way of, and to one that a rival's is, on the device and in the store."""
     for asker in "a", "b":
