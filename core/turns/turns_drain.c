@@ -369,7 +369,7 @@ static void end_moment(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	let_all_owe(t, now_ns);
+	turns_tenant_let_owe(t, now_ns);
 	s->asks = t->wants = true;
 	turns_tenant_ended(t, now_ns);
 }

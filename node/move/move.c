@@ -166,6 +166,7 @@ bool move_show_capacity(struct daemon *d, uint32_t index, uint64_t now)
 		return false;
 	residency_capacity(r, capacity, now);
 	move_settled(&d->device[index]);
+	move_recall_if_short(d, index);
 	return true;
 }
 
@@ -262,27 +263,14 @@ static void tell_cleared(struct daemon *d, uint32_t index, uint64_t now)
 		residency_cleared(&device->residency, take_bytes(&device->uncleared_bytes), now);
 }
 
-/* A guest from before this daemon has not stated what it holds. The ledger keeps room for that, and
- * nothing is moved, and no ask judged, according to figures that lack it. */
-static bool is_expecting(const struct daemon *d, uint32_t index)
-{
-	if (!d->restore.waiting)
-		return false;
-	list_for_each(link, (struct list *)&d->device[index].tenants)
-	{
-		if (list_entry(link, struct tenant_device, link)->tenant->expected_count)
-			return true;
-	}
-	return false;
-}
-
-/* The last of them has stated it, or is not waited for any more: asks that waited are judged. */
+/* The last guest that was expected has stated what it holds, or is not waited for any more: asks
+ * that waited are judged. */
 static void see_expected(struct daemon *d, uint32_t index)
 {
 	struct device *device = &d->device[index];
 	const bool before = device->expecting;
 
-	device->expecting = is_expecting(d, index);
+	device->expecting = move_is_expecting(d, index);
 	if (!before || device->expecting)
 		return;
 	list_for_each(link, &device->tenants)
@@ -304,8 +292,6 @@ static bool step(struct daemon *d, uint32_t index, uint64_t now)
 	residency_budget(&device->residency, move_budget(d, index), now);
 	residency_above(&device->residency, move_above(d, index));
 	done = move_show_capacity(d, index, now);
-	if (done)
-		move_recall_if_short(d, index);
 	while (residency_next(&device->residency, now, &action)) {
 		act(&action);
 		done = true;

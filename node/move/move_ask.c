@@ -171,9 +171,13 @@ bool move_line(struct tenant_device *of, uint64_t now)
 
 	while (of->joined && !move_device(of)->expecting && (ask = head(of)) &&
 	       ask->state <= ASK_SETTLES) {
-		uint64_t bytes = amount(of, &ask->request);
-		int r = residency_ask(&of->member, bytes, now);
+		uint64_t bytes;
+		int r;
 
+		/* The ledger may have looked at the device since the machine's last step. */
+		best_effort(move_show_capacity(of->tenant->daemon, of->index, now));
+		bytes = amount(of, &ask->request);
+		r = residency_ask(&of->member, bytes, now);
 		if (r > RESIDENCY_WAITS && may_settle(ask))
 			break;
 		done = true;
@@ -259,9 +263,6 @@ bool move_answered(struct guest_device *at, const struct ledger_action *action)
 		return false;
 	}
 	take_back(ask);
-	/* The ledger may have looked at the device meanwhile. */
-	best_effort(move_show_capacity(of->tenant->daemon, of->index,
-				       schedule_now(of->tenant->daemon)));
 	if (action->reason == LEDGER_FULL && ask->request.may_wait && ++ask->tries < TRIES) {
 		ask->state = ASK_LINE;
 		list_remove(&ask->link);

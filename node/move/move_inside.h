@@ -65,7 +65,7 @@ bool move_listens(const struct tenant_device *at);
 /* The room for movable memory: the device without the unmovable memory, and without the room that
  * is being made. The machine is told at its next step. */
 uint64_t move_capacity(const struct daemon *d, uint32_t index);
-/* Tells it at once. False: it knew that. */
+/* Tells the machine now. True: the room has changed. */
 bool move_show_capacity(struct daemon *d, uint32_t index, uint64_t now);
 /* The bytes that this room lacks by unmovable memory of classes above batch. */
 uint64_t move_above(const struct daemon *d, uint32_t index);

@@ -226,7 +226,10 @@ bool move_ask_plain(struct guest_device *at, const struct ledger_request *reques
 
 	if (!device->members)
 		return false;
-	if (bytes > ledger_account_room(of_tenant(at)->account))
+	/* In the second case the ledger does not answer before all have stated what they hold, and
+	 * room may be made then. */
+	if (bytes > ledger_account_room(of_tenant(at)->account) ||
+	    (!fits && move_is_expecting(at->guest->tenant->daemon, of_tenant(at)->index)))
 		return move_ask_limit(at, request, false);
 	if (!fits && !(request->may_wait &&
 		       residency_could_leave(&device->residency, device->plain_bytes + bytes)))

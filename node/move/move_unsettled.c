@@ -36,6 +36,18 @@ static uint64_t unsettled(const struct guest_device *at, uint64_t *ret_spare)
 	       (begun != ended ? fixed : *ret_spare);
 }
 
+bool move_is_expecting(const struct daemon *d, uint32_t index)
+{
+	if (!d->restore.waiting)
+		return false;
+	list_for_each(link, (struct list *)&d->device[index].tenants)
+	{
+		if (list_entry(link, struct tenant_device, link)->tenant->expected_count)
+			return true;
+	}
+	return false;
+}
+
 uint64_t move_idle_credit_of(const struct tenant_device *of)
 {
 	uint64_t all = 0;

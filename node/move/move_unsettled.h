@@ -4,6 +4,10 @@
 
 #include "node/daemon.h"
 
+/* A guest from before this daemon has not stated what it holds. The ledger keeps room for that, and
+ * nothing is moved, and no ask judged, according to figures that lack it. */
+bool move_is_expecting(const struct daemon *d, uint32_t index);
+
 /* The bytes of the whole device that count as unmovable, but may turn out to be movable or not
  * there at all. Reads all guests' pages; with `recalls`, also recalls guests' unused credit. */
 uint64_t move_unsettled(const struct device *device, bool recalls);

@@ -256,6 +256,43 @@ def test_an_ask_is_not_refused_before_guests_have_reported():
         meted.ends()
 
 
+def test_an_ask_for_room_that_only_seems_to_be_there_waits_until_guests_have_reported():
+    """While one is expected the machine makes no steps; others have reported memory that cannot move."""
+    with Node("--grace", "60s") as meted:
+        a, b, c = meted.mover("a", SET), meted.mover("b"), meted.mover("c", CHUNK)
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        a.plain = sum(block.bytes for block in a.blocks[4:])
+        del a.blocks[4:]
+        for mover in a, b:
+            mover.again(mover.made.socket)
+        assert a.plain == 5 * CHUNK
+        b.allocate(8 * CHUNK)
+        until(lambda: meted.row(b).wanting or select.select([b.socket], [], [], 0)[0])
+        c.again(c.made.socket)
+        meted.play(lambda: not b.asked)
+        assert b.refusal is None and b.here() == 8 * CHUNK and a.out(), b.refusal
+        meted.ends()
+
+
+def test_an_ask_for_unmovable_memory_waits_for_what_guests_that_have_not_reported_can_move():
+    """It does not fit beside both of them, and whether their memory can move is not known yet."""
+    with Node("--grace", "60s") as meted:
+        a, b, c = meted.mover("a", 6 * CHUNK), meted.mover("b"), meted.mover("c", 6 * CHUNK)
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        b.again(b.made.socket)
+        b.allocate(6 * CHUNK, movable=0)
+        until(lambda: meted.row(b).wanting or select.select([b.socket], [], [], 0)[0])
+        for mover in a, c:
+            mover.again(mover.made.socket)
+        meted.play(lambda: not b.asked)
+        assert b.refusal is None and a.out() + c.out(), b.refusal
+        meted.ends()
+
+
 def test_credit_that_nobody_uses_refuses_nobody():
     """To an ask that its own tenant's credit is in the way of, and to one that a rival's is, on the device and in the store."""
     for asker in "a", "b":

@@ -147,5 +147,28 @@ def test_three_that_make_their_contexts_at_once_are_refused_nothing_then_or_afte
     is_refused_to_nobody(3)
 
 
+def test_meted_is_stopped_and_killed_while_one_is_suspended_and_another_gets_turns():
+    """Threads of all three allocate meanwhile. A share that is set makes turns; a suspended tenant is so for the next meted as well."""
+    with Node("--context", "64M", memory=DEVICE) as node:
+        programs = [Restless(node, f"restless{i}") for i in range(3)]
+        for program in programs:
+            program.hears("there")
+        for i in range(3 * SCALE):
+            away, other = programs[i % 3], programs[(i + 1) % 3]
+            node.mete("suspend", "--wait", "0s", away.name)
+            node.mete("set", other.name, f"weight={100 * (i % 4 + 1)}")
+            node.process.send_signal(signal.SIGSTOP)
+            node.process.send_signal(signal.SIGCONT)
+            until(lambda: node.row(away.name)["swapped_out"])
+            node.restart()
+            until(lambda: all((row := node.row(program.name)) and row["processes"] for program in programs))
+            assert [node.row(program.name)["suspended"] for program in programs] == [program is away for program in programs]
+            node.mete("resume", away.name)
+        for program in programs:
+            program.ends_well()
+        node.is_clean()
+        assert not re.search("tenant.(stuck|killed)|guest.overstated", node.log()), node.log()
+
+
 if __name__ == "__main__":
     run({name: test for name, test in globals().items() if getattr(test, "__module__", None) == "__main__"})
