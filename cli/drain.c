@@ -226,8 +226,9 @@ static int wait_for_all(struct drain *d, struct fault *why)
 			break;
 		if (now_ns() - began >= d->timeout_ns)
 			return fault_set(why, -ETIMEDOUT,
-					 "device %u takes no new tenants, and still has %s",
-					 d->device, left.names);
+					 "device %u takes no new tenants, and still has "
+					 "tenant%s %s",
+					 d->device, left.count == 1 ? "" : "s", left.names);
 		/* meted sends no message when a tenant ends, or the last of its memory has left. */
 		poll(NULL, 0, CHECK_MS);
 	}

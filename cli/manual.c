@@ -95,7 +95,7 @@ static const struct entry events[] = {
 
 /* The keys of a full screen. */
 static const struct entry screen_keys[] = {
-#define KEY(ACT, keys, meaning) {"top", keys, meaning},
+#define KEY(ACT, keys, meaning, more) {"top", keys, meaning more},
 #include "cli/top/keys.def"
 #undef KEY
 };

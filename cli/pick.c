@@ -62,30 +62,38 @@ static int reserve(struct admin *admin, const struct pick_gpu *gpu, uint64_t hol
 	return r == -EPERM ? 1 : r;
 }
 
+/* `held`: what meted says of those that are as free as requested, and others'. */
 static void say_none(const struct pick_criteria *criteria, const struct pick_gpu *gpus, size_t size,
-		     struct fault *why)
+		     const char *held, struct fault *why)
 {
 	size_t left = pick_left(criteria, gpus, size);
 	const char *of = left < size ? " that --exclude leaves" : "";
+	char unfit[sizeof(why->text)];
+
+	pick_say_unfit(criteria, gpus, size, unfit, sizeof(unfit));
 
 	if (size == 0)
 		best_effort(fault_set(why, -ENODEV, "this machine has no GPU"));
 	else if (left == 0)
 		best_effort(fault_set(why, -ENODEV, "--exclude leaves none of %zu GPU%s", size,
 				      size == 1 ? "" : "s"));
+	else if (left == 1 && *held)
+		best_effort(fault_set(why, -ENODEV, "%s", held));
 	else if (left == 1)
-		best_effort(
-			fault_set(why, -ENODEV, "the only GPU%s is not as free as requested", of));
+		best_effort(fault_set(why, -ENODEV,
+				      "the only GPU%s is not as free as requested; %s", of, unfit));
 	else
-		best_effort(fault_set(why, -ENODEV, "none of %zu GPUs%s is as free as requested",
-				      left, of));
+		best_effort(fault_set(why, -ENODEV, "none of %zu GPUs%s is %s; %s%s%s", left, of,
+				      *held ? "to be had" : "as free as requested", unfit,
+				      *unfit && *held ? "; " : "", held));
 }
 
 /* One attempt: the GPUs that qualify, except those that others have reserved. */
 static int try_once(const struct gpus *nvml, struct admin *admin, const struct wish *wish,
 		    struct pick_gpu gpus[PICK_GPUS], struct choice *ret_choice, struct fault *why)
 {
-	size_t size = 0, count = 0, order[PICK_GPUS], n;
+	size_t size = 0, count = 0, order[PICK_GPUS], n, used = 0;
+	char held[sizeof(why->text)] = "";
 	int r = gpus_look(nvml, gpus, &size, &count, why);
 
 	if (r == 0)
@@ -94,15 +102,18 @@ static int try_once(const struct gpus *nvml, struct admin *admin, const struct w
 		return r;
 	n = pick_choose(gpus, size, &wish->criteria, random_number, order);
 	ret_choice->size = 0;
-	if (n == 0)
-		say_none(&wish->criteria, gpus, size, why);
 	for (size_t i = 0; i < n && ret_choice->size < wish->criteria.limit; i++) {
 		r = admin->fd >= 0 ? reserve(admin, &gpus[order[i]], 0, why) : 0;
 		if (r < 0)
 			return r;
 		if (r == 0)
 			ret_choice->gpu[ret_choice->size++] = &gpus[order[i]];
+		else if (used < sizeof(held))
+			used += (size_t)snprintf(held + used, sizeof(held) - used, "%s%s",
+						 used ? "; " : "", why->text);
 	}
+	if (!ret_choice->size)
+		say_none(&wish->criteria, gpus, size, held, why);
 	return 0;
 }
 

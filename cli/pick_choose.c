@@ -79,11 +79,6 @@ size_t pick_left(const struct pick_criteria *criteria, const struct pick_gpu *gp
 	return left;
 }
 
-static bool below(double used, double most, bool include_nan)
-{
-	return isnan(used) ? include_nan : used < most;
-}
-
 /* In bytes, or as a part of the GPU's own memory. */
 static bool has_free(const struct pick_gpu *gpu, const struct pick_criteria *criteria)
 {
@@ -91,12 +86,26 @@ static bool has_free(const struct pick_gpu *gpu, const struct pick_criteria *cri
 
 	if (!least && !criteria->memory_free.milli)
 		return true;
-	if (isnan(gpu->memory))
-		return criteria->include_nan;
 	if (!least)
 		return (double)gpu->free_bytes * 1000 >=
 		       (double)gpu->memory_bytes * criteria->memory_free.milli;
 	return gpu->free_bytes >= least;
+}
+
+enum fit { FITS, EXCLUDED, UNSAID, LOADED, FULL, LACKING };
+
+static enum fit fit(const struct pick_gpu *gpu, const struct pick_criteria *criteria)
+{
+	if (excluded(gpu, criteria->exclude))
+		return EXCLUDED;
+	if ((isnan(gpu->load) || isnan(gpu->memory)) && !criteria->include_nan)
+		return UNSAID;
+	/* What is not said is no number, which no comparison holds for. */
+	if (gpu->load >= criteria->max_load)
+		return LOADED;
+	if (gpu->memory >= criteria->max_memory)
+		return FULL;
+	return isnan(gpu->memory) || has_free(gpu, criteria) ? FITS : LACKING;
 }
 
 /* Smaller is better; GPUs that do not say come last. */
@@ -131,10 +140,7 @@ size_t pick_choose(const struct pick_gpu *gpus, size_t size, const struct pick_c
 		size_t at = n;
 		double mine;
 
-		if (excluded(gpu, criteria->exclude) ||
-		    !below(gpu->load, criteria->max_load, criteria->include_nan) ||
-		    !below(gpu->memory, criteria->max_memory, criteria->include_nan) ||
-		    !has_free(gpu, criteria))
+		if (fit(gpu, criteria) != FITS)
 			continue;
 		mine = rank(gpu, criteria->order, random);
 		for (; at > 0 && mine < ranks[at - 1]; at--) {
@@ -146,4 +152,51 @@ size_t pick_choose(const struct pick_gpu *gpus, size_t size, const struct pick_c
 		n++;
 	}
 	return n;
+}
+
+static void say_cause(enum fit cause, const struct pick_criteria *criteria, char *ret_text,
+		      size_t room)
+{
+	switch (cause) {
+	case LOADED:
+		snprintf(ret_text, room, "load not below %g %% (--max-load)",
+			 criteria->max_load * 100);
+		break;
+	case FULL:
+		snprintf(ret_text, room, "memory in use not below %g %% (--max-memory)",
+			 criteria->max_memory * 100);
+		break;
+	case LACKING:
+		snprintf(ret_text, room, "less memory free than --memory-free");
+		break;
+	case UNSAID:
+		snprintf(ret_text, room, "the driver does not say (--include-nan)");
+		break;
+	case FITS:
+	case EXCLUDED:
+		*ret_text = '\0';
+		break;
+	}
+}
+
+void pick_say_unfit(const struct pick_criteria *criteria, const struct pick_gpu *gpus, size_t size,
+		    char *ret_text, size_t room)
+{
+	size_t used = 0;
+
+	*ret_text = '\0';
+	for (enum fit cause = UNSAID; cause <= LACKING; cause++) {
+		char said[80], index[16];
+		size_t found = 0;
+
+		say_cause(cause, criteria, said, sizeof(said));
+		for (size_t i = 0; i < size && used < room; i++) {
+			if (fit(&gpus[i], criteria) != cause)
+				continue;
+			snprintf(index, sizeof(index), "%s%u", found++ ? "," : ": ", gpus[i].index);
+			used += (size_t)snprintf(ret_text + used, room - used, "%s%s%s",
+						 found == 1 && used ? "; " : "",
+						 found == 1 ? said : "", index);
+		}
+	}
 }

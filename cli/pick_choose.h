@@ -43,6 +43,11 @@ must_check int pick_check_exclude(const char *list, const struct pick_gpu *gpus,
 size_t pick_choose(const struct pick_gpu *gpus, size_t size, const struct pick_criteria *criteria,
 		   uint64_t (*random)(void), size_t ret_chosen[PICK_GPUS]);
 
+/* Why those that are not excluded do not qualify, with their indices: "load not below 50 %
+ * (--max-load): 0,2; ...". "": all of them do. Cut where there is no room. */
+void pick_say_unfit(const struct pick_criteria *criteria, const struct pick_gpu *gpus, size_t size,
+		    char *ret_text, size_t room);
+
 /* How many are not excluded. */
 must_check size_t pick_left(const struct pick_criteria *criteria, const struct pick_gpu *gpus,
 			    size_t size);

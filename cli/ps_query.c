@@ -82,14 +82,17 @@ static struct words_shown nearest_key(const char *key)
 
 static int add_key(struct ps_query *query, const char *key, struct fault *why)
 {
+	struct words_shown nearest;
+
 	if (query->count == PS_QUERY_KEYS)
 		return fault_set(why, -E2BIG, "--query: at most %d keys", PS_QUERY_KEYS);
-	if (!is_known(key))
+	if (!is_known(key)) {
+		nearest = nearest_key(key);
 		return fault_set(why, -EINVAL,
-				 "--query '%.60s': no such key%s; accepted are a tenant's keys of "
-				 "--json (name), time.KEY, fields.KEY and device.KEY: see "
-				 "mete-ps(1)",
-				 key, nearest_key(key).text);
+				 "--query '%.60s': no such key%s%s are a tenant's keys of --json "
+				 "(name), time.KEY, fields.KEY and device.KEY: see mete-ps(1)",
+				 key, nearest.text, *nearest.text ? " Accepted" : "; accepted");
+	}
 	query->key[query->count++] = key;
 	return 0;
 }

@@ -219,6 +219,10 @@ static int check(const struct options *options, struct fault *why)
 	if (options->user && options->kubernetes)
 		return fault_set(why, -EINVAL,
 				 "--kubernetes needs the machine's daemon, not a user's");
+	if (options->mig_config && !options->kubernetes)
+		return fault_set(why, -EINVAL,
+				 "--mig-config needs --kubernetes FILE: on another machine "
+				 "`mete mig apply` divides GPUs");
 	if (options->kubernetes && options->metrics)
 		return fault_set(why, -EINVAL,
 				 "--metrics is for a machine without Kubernetes; on a node the "

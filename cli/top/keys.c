@@ -6,7 +6,7 @@
 #include "base/macros.h"
 
 const struct keys_row keys[] = {
-#define KEY(ACT, keys, meaning) {keys, meaning},
+#define KEY(ACT, keys, meaning, more) {keys, meaning, more},
 #include "cli/top/keys.def"
 #undef KEY
 };

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 enum keys_act {
-#define KEY(ACT, keys, meaning) KEYS_##ACT,
+#define KEY(ACT, keys, meaning, more) KEYS_##ACT,
 #include "cli/top/keys.def"
 #undef KEY
 	KEYS_NOTHING
@@ -16,6 +16,7 @@ enum keys_act {
 struct keys_row {
 	const char *keys; /* with blanks between them */
 	const char *meaning;
+	const char *more; /* goes on where the meaning ends, if there is room; "": nothing */
 };
 extern const struct keys_row keys[];
 extern const size_t keys_count;

@@ -7,10 +7,10 @@
 #include "cli/top/keys.h"
 
 enum {
-	HEAD_LINES = 2,	 /* the first line, and the one before the table */
-	HELP_AROUND = 3, /* lines around those of the keys */
-	HELP_WIDTH = 40, /* of a column: a narrower one cannot be read */
-	KEY_WIDTH = 14,
+	HEAD_LINES = 2,	  /* the first line, and the one before the table */
+	HELP_AROUND = 3,  /* lines around those of the keys */
+	HELP_WIDTH = 40,  /* of a column: a narrower one cannot be read */
+	KEY_WIDTH = 12,	  /* of the keys, which stand in a third of it at most */
 	FOOT_LINES = 1,	  /* the keys, or a question */
 	TABLE_LEAST = 5,  /* lines of tenants that go before details of devices */
 	DEVICE_LINES = 3, /* of a device where there is room */
@@ -112,6 +112,16 @@ void page_head(const struct page *page, double seconds)
 	fputc('\n', page->out);
 }
 
+/* All of what a key does, or the part that is understood alone. */
+static void help_meaning(const struct page *page, const struct keys_row *key, size_t columns)
+{
+	char whole[100];
+
+	snprintf(whole, sizeof(whole), "%s%s", key->meaning, key->more);
+	grid_field(page->out, &page->screen, grid_width(whole) <= columns ? whole : key->meaning,
+		   columns);
+}
+
 /* The keys one below the other, in as many columns as the screen's height requires and its width
  * allows. */
 void page_help(const struct page *page)
@@ -122,7 +132,7 @@ void page_help(const struct page *page)
 	unsigned across = (unsigned)most(1, least((count + height - 1) / height, fit));
 	unsigned down = (count + across - 1) / across;
 	unsigned width = page->screen.width / across,
-		 name = width / 4 < KEY_WIDTH ? width / 4 : KEY_WIDTH;
+		 name = width / 3 < KEY_WIDTH ? width / 3 : KEY_WIDTH;
 
 	if (down > height) {
 		down = height - 1;
@@ -136,8 +146,7 @@ void page_help(const struct page *page)
 			grid_field(page->out, &page->screen, keys[i].keys, name);
 			grid_end(page->out, &page->screen, GRID_HEAD);
 			fputc(' ', page->out);
-			grid_field(page->out, &page->screen, keys[i].meaning,
-				   beyond(width, name + 1));
+			help_meaning(page, &keys[i], beyond(width, name + 1));
 		}
 		fputc('\n', page->out);
 	}

@@ -279,7 +279,7 @@ const char *share_problem(int outcome)
 	case SHARE_UNIT:
 		return "has no unit, or one that is not known here";
 	case SHARE_BARE:
-		return "has no unit, which only whole bytes from 1048576 on may lack";
+		return "has no unit (a number alone is bytes, 1048576 or more)";
 	case SHARE_LARGE:
 		return "is too much";
 	case SHARE_KEY:

@@ -119,7 +119,7 @@ def test_drain_waits_for_the_last_tenant():
         planned = node.mete("drain", "--dry-run", "--end", "batch", "0")
         assert planned.returncode == 0 and planned.stdout.count("would be waited for") == 2, planned
         assert cordoned(node) == [False, False]
-        refused(node.mete("drain", "--timeout", "10ms", "0"), "device 0 takes no new tenants, and still has", "(first)", "(second)", status=1)
+        refused(node.mete("drain", "--timeout", "10ms", "0"), "device 0 takes no new tenants, and still has tenants ", "(first)", "(second)", status=1)
         assert cordoned(node) == [True, False]
         draining = node.start("drain", "0")
         assert "is waited for" in draining.stdout.readline()

@@ -50,7 +50,7 @@ def test_a_number_is_no_name():
 def test_pick_tells_why_there_is_no_gpu():
     with Node() as node:
         refused(node.mete("pick", "-q", "-x", "0"), "--exclude leaves none of 1 GPU", status=1)
-        refused(node.mete("pick", "-q", "--memory-free", "100G"), "the only GPU is not as free as requested", status=1)
+        refused(node.mete("pick", "-q", "--memory-free", "100G"), "the only GPU is not as free as requested; less memory free than --memory-free: 0", status=1)
     with Node(METE_SIM_DEVICES="3xSIM") as node:
         refused(node.mete("pick", "-q", "-x", "0,1,2"), "--exclude leaves none of 3 GPUs", status=1)
         refused(node.mete("pick", "-q", "-x", "0", "--memory-free", "100G"), "none of 2 GPUs that --exclude leaves is as free as requested", status=1)
@@ -284,7 +284,7 @@ def test_a_sentence_about_a_bad_value_is_of_that_value_and_whole():
     with Node() as node:
         refused(node.mete("run", "--memory", "0.25", "--", "true"), "'0.25' has no unit", "at most all of it", status=2)
         for value in "1", "4.5":  # bare bytes are accepted where they can be meant
-            refused(node.mete("run", "--memory", value, "--", "true"), f"'{value}' has no unit, which only whole bytes from 1048576 on may lack", status=2)
+            refused(node.mete("run", "--memory", value, "--", "true"), f"'{value}' has no unit (a number alone is bytes, 1048576 or more)", status=2)
         part = node.mete("run", "--cap", "500m", "--", "true")
         refused(part, "'500m' is not how a part is written: write 50% or 500/1000", status=2)
         assert "mebibytes" not in part.stderr, part

@@ -65,6 +65,16 @@ def test_a_refusal_is_not_taken_for_an_answer():
         assert done.returncode == 1 and done.stdout == "" and done.stderr == "Forbidden: agents\n", done
 
 
+def test_without_a_cluster_one_sentence_says_so():
+    # As kubectl 1.32 has it, without a kubeconfig.
+    log = r'''E1127 23:02:55.615224    1843 memcache.go:265] \"Unhandled Error\" err=\"couldn't get current server API group list: connection refused\"'''
+    said = "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
+    with cluster(kubectl=f'#!/bin/sh\nfor line in 1 2 3 4 5; do echo "{log}" >&2; done\necho "{said}" >&2\nexit 3\n') as mete:
+        for words in (["top"], ["top", "-A"], ["why", "mine"], ["suspend", "mine"], ["set", "mine", "weight=2"], ["events"], ["events", "mine"]):
+            done = mete(*words)
+            assert done.returncode != 0 and (done.stdout, done.stderr) == ("", said + "\n"), (words, done)
+
+
 def test_a_mistake_is_told_before_a_cluster_is_asked():
     with cluster(kubectl="#!/bin/sh\necho asked >>$ANSWERS/asked\nexit 1\n") as mete:
         for words, status, said in ((["top", "--live"], 2, "--live needs --node NODE"), (["events", "-f"], 2, "--follow needs a pod that is on a node, or --node NODE"),

@@ -55,7 +55,7 @@ def test_a_query_prints_figures_for_programs():
         assert json.loads(node.mete("ps", "--json", "--query", "name,time.driver_busy,tenant").stdout)[1] == {"name": "b", "time.driver_busy": None, "tenant": 2}
         [heading, *lines] = rows("--format", "csv")
         assert heading == [key for key, value in every["tenants"][0].items() if not isinstance(value, dict) and key != "processes"] and len(lines) == 2, heading
-        for words, said in ((("--query", "nam"), "--query 'nam': no such key; did you mean 'name'?; accepted are"), (("--query", "used"), "did you mean 'used_bytes'?"), (("--query", "device.modle"), "did you mean 'device.model'?"), (("--query", "x"), "no such key; accepted"), (("--query", "device.name"), "no such key"), (("--query", "fields.color"), "no such key"), (("--query", ""), "no such key"),
+        for words, said in ((("--query", "nam"), "--query 'nam': no such key; did you mean 'name'? Accepted are"), (("--query", "used"), "did you mean 'used_bytes'?"), (("--query", "device.modle"), "did you mean 'device.model'?"), (("--query", "x"), "no such key; accepted"), (("--query", "device.name"), "no such key"), (("--query", "fields.color"), "no such key"), (("--query", ""), "no such key"),
                             (("--format", "xml"), "--format 'xml': accepted are table, csv, csv,noheader and json"), (("--query", "name", "--format", "table"), "accepted are with --query csv"),
                             (("-n", "0"), "--interval '0s' is too little"), (("-n", "x"), "--interval 'x'")):
             done = node.mete("ps", *words)

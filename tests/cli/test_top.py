@@ -68,6 +68,21 @@ def test_the_list_of_keys_can_be_read_on_a_small_terminal():
                 assert max(map(len, shown.splitlines())) <= columns and len(re.findall("select the line", shown)) == 2, shown
 
 
+def test_a_narrow_terminal_cuts_no_key_and_no_meaning():
+    with Node() as node:
+        for columns, lines in ((40, 24), (80, 13)):
+            with Screen(node, columns=columns, lines=lines) as top:
+                top.wait("^q quit")
+                top.press("h")
+                shown = top.wait("^Up k +select the line above", "q F10 Ctrl-C quit", "s +change the tenant's share")
+                listed = shown.rstrip().splitlines()[:-1]  # the last line is the screen's own
+                assert "…" not in "".join(listed) and max(map(len, listed)) <= columns, shown
+        with Screen(node, columns=80, lines=24) as top:
+            top.wait("^q quit")
+            top.press("h")
+            top.wait("^s +change the tenant's share: weight=200 memory=4G$")
+
+
 def test_ascii_and_no_colour_where_they_are_asked_for():
     with Node() as node:
         At(node, "--memory", "1G", "--name", "train")

@@ -73,7 +73,7 @@ def rules():
     return "".join(line.removeprefix("  ") + "\n" for line in text.split("\nspec:\n", 1)[1].splitlines())
 
 
-ALL = {"node": ".*", "namespace": ".*", "pod": ".*"}  # what is selected, by Grafana's variables
+ALL = {"node": ".*", "namespace": ".*", "pod": ".*", "container": ".*"}  # what is selected, by Grafana's variables
 
 
 def dashboards():

@@ -69,6 +69,27 @@ def test_each_alert_fires_once_in_its_situation():
         assert "SUCCESS" in promtool("test", "rules", place + "/test.yaml")
 
 
+def test_an_alert_about_a_tenant_names_it():
+    """Of a claim the label `pod` is empty, and without Kubernetes `namespace` as well."""
+    who = "{{ if $labels.pod }}{{ $labels.namespace }}/{{ $labels.pod }}/{{ end }}{{ $labels.container }}"
+    about = [(name, rest) for name, rest in re.findall(r"- alert: (\w+)\n((?:.*\n)*?)\s+runbook_url", rules()) if "mete_tenant_" in rest]
+    assert len(about) > 4 and all(who in rest for _, rest in about), about
+    tests = []
+    for labels, named in (({"namespace": "ns", "pod": "p", "container": "c"}, "ns/p/c"), ({"namespace": "ns", "pod": "", "container": "ns/claim"}, "ns/claim"),
+                          ({"namespace": "", "pod": "", "container": "train"}, "train")):
+        series = "mete_tenant_over_limit{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+        tests.append({"interval": "1m", "input_series": [{"series": series, "values": "1x60"}], "alert_rule_test": [{
+            "eval_time": "60m", "alertname": "MeteTenantOverLimit", "exp_alerts": [{
+                "exp_labels": {"severity": "warning", **{key: value for key, value in labels.items() if value}},
+                "exp_annotations": {"summary": f"{named} has more memory than its limit", "description": "As the driver measures it.", "runbook_url": alerts()["MeteTenantOverLimit"]}}]}]})
+    with tempfile.TemporaryDirectory() as place:
+        with open(place + "/rules.yaml", "w") as file:
+            file.write(rules())
+        with open(place + "/test.yaml", "w") as file:
+            json.dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}, file)
+        assert "SUCCESS" in promtool("test", "rules", place + "/test.yaml")
+
+
 def test_each_alert_has_a_runbook():
     text = open(os.path.join(ROOT, "docs", "runbooks.md")).read()
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.M | re.S))

@@ -66,13 +66,18 @@ def test_it_serves_nothing_else_and_changes_nothing():
         assert set(statuses) <= {200, 503} and statuses[0] == 200
 
 
-def test_an_address_that_cannot_be_served_is_named():
-    def refused(*options):
-        with tempfile.TemporaryDirectory() as place:
-            done = subprocess.run([sys.argv[1], "--system", "--dir", place, "--driver", sys.argv[2], *options], capture_output=True, text=True, timeout=PATIENCE)
-            assert done.returncode != 0, done
-            return done.stderr
+def refused(*options):
+    with tempfile.TemporaryDirectory() as place:
+        done = subprocess.run([sys.argv[1], "--system", "--dir", place, "--driver", sys.argv[2], *options], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode != 0, done
+        return done.stderr
 
+
+def test_an_option_of_a_nodes_meted_is_refused_elsewhere():
+    assert refused("--mig-config", "/nothing") == "meted: --mig-config needs --kubernetes FILE: on another machine `mete mig apply` divides GPUs\n"
+
+
+def test_an_address_that_cannot_be_served_is_named():
     assert "--metrics is for a machine without Kubernetes; on a node the file of --kubernetes has the key 'metrics'" in refused("--kubernetes", "/nothing", "--metrics", ":0")
     assert "--metrics: '9400' is not an address with a port" in refused("--metrics", "9400")
 

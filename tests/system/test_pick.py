@@ -87,13 +87,13 @@ def test_without_meted_nvml_alone_decides():
 def test_a_lack_of_free_gpus_is_reported_and_tried_again():
     with tempfile.TemporaryDirectory() as folder:
         done = pick(nowhere(folder), "--attempts", "3", "--interval", "10ms", METE_STUB_LOADS="90,90,90,90")
-        assert done.returncode == 1 and done.stderr == "mete pick: none of 4 GPUs is as free as requested\n", done
+        assert done.returncode == 1 and done.stderr == "mete pick: none of 4 GPUs is as free as requested; load not below 50 % (--max-load): 0,1,2,3\n", done
 
 
 def test_bad_values_are_refused():
     for arguments, text in ((["--limit", "65"], "--limit '65': a whole number from 1 to 64 is accepted, or all (as 0)"),
                             (["--limit", "1.5"], "--limit '1.5': a whole number from 1 to 64 is accepted, or all (as 0)"),
-                            (["--memory-free", "20"], "--memory-free '20' has no unit, which only whole bytes from 1048576 on may lack; accepted: 20G (units are powers of 1024) or 25% of a device"),
+                            (["--memory-free", "20"], "--memory-free '20' has no unit (a number alone is bytes, 1048576 or more); accepted: 20G (units are powers of 1024) or 25% of a device"),
                             (["--max-load", "x"], "--max-load 'x' is not understood; accepted: a part from 0% to 100% (25%, 250/1000 or 0.25)"),
                             (["-x", "foo"], "--exclude: there is no 'foo'; accepted: UUIDs and indices below 4 "
                                                "(nvidia-smi -L lists them)"),
@@ -116,6 +116,15 @@ def test_a_gpu_is_given_to_one_caller_at_a_time():
         assert sorted(got) == [uuid(n) for n in range(4)], got
         done = pick(meted.place)
         assert done.returncode == 1 and "is held for another" in done.stderr, done
+
+
+def test_each_gpu_is_named_with_what_keeps_it():
+    with Meted(4) as meted:
+        for n in (1, 3):
+            assert printed(meted.place, "--hold", "10m", "-x", ",".join(str(m) for m in range(4) if m != n)) == uuid(n)
+        done = pick(meted.place, METE_STUB_LOADS="90,10,80,10")
+        assert done.returncode == 1 and done.stderr.startswith("mete pick: none of 4 GPUs is to be had; load not below 50 % (--max-load): 0,2; "), done
+        assert done.stderr.count("was given out and is held for another") == 2, done
 
 
 def test_callers_at_once_never_share():

@@ -102,8 +102,8 @@ TEST(amounts_are_binary_in_annotations_too)
 		{"250m", "is mebibytes to some and thousandths to others: write M for mebibytes, "
 			 "or a fraction such as 250/1000"},
 		{"25",
-		 "has no unit, which only whole bytes from 1048576 on may lack: write 25%, or a "
-		 "unit of bytes"},
+		 "has no unit (a number alone is bytes, 1048576 or more): write 25%, or a unit of "
+		 "bytes"},
 		{"1e9", "has no unit, or one that is not known here"},
 		{"1Pi", "has no unit, or one that is not known here"},
 		{"-1Gi", "is negative"},

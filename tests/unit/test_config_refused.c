@@ -66,9 +66,9 @@ TEST(a_value_that_is_not_accepted_is_refused_with_the_accepted_ones)
 		const char *text, *sentence;
 	} rows[] = {
 		{"mete: {share: {memory: 25}}",
-		 "f:1: mete.share.memory: '25' has no unit, which only whole bytes from 1048576 on "
-		 "may lack: write "
-		 "25%, or a unit of bytes; accepted: an amount (20G, 512MiB: powers of 1024) "
+		 "f:1: mete.share.memory: '25' has no unit (a number alone is bytes, 1048576 or "
+		 "more): write 25%, or a unit of bytes; accepted: an amount (20G, 512MiB: powers "
+		 "of 1024) "
 		 "or a part of the device (25%, 250/1000), at most all of it"},
 		{"mete: {share: {guarantee: 25}}",
 		 "f:1: mete.share.guarantee: '25' has no unit, or one that is not known here: "

@@ -115,6 +115,29 @@ TEST(excluded_gpus_must_be_there)
 	expect_eq(pick_check_exclude("foo", gpus, 6, 7, &why), -EINVAL);
 }
 
+TEST(each_gpu_that_does_not_qualify_is_named_with_its_cause)
+{
+	struct pick_criteria c = usual(PICK_FIRST);
+	char said[300];
+
+	pick_say_unfit(&c, gpus, ARRAY_SIZE(gpus), said, sizeof(said));
+	expect_str(
+		said,
+		"the driver does not say (--include-nan): 3; load not below 50 % (--max-load): 2; "
+		"memory in use not below 50 % (--max-memory): 4");
+	c.max_load = 0.255;
+	c.memory_free.bytes = 80;
+	c.exclude = "2,3";
+	pick_say_unfit(&c, gpus, ARRAY_SIZE(gpus), said, sizeof(said));
+	expect_str(said, "load not below 25.5 % (--max-load): 0; memory in use not below 50 % "
+			 "(--max-memory): 4; "
+			 "less memory free than --memory-free: 1,5");
+	pick_say_unfit(&c, gpus, ARRAY_SIZE(gpus), said, 20);
+	expect_str(said, "load not below 25.5");
+	pick_say_unfit(&c, gpus, 0, said, sizeof(said));
+	expect_str(said, "");
+}
+
 TEST(an_unknown_order_is_refused_with_the_known_ones)
 {
 	enum pick_order order;
