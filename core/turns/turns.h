@@ -99,7 +99,8 @@
  * 16. a tenant that only waits for something outside of the device, as its guests say, and has no
  *     thread at a gate, is given up at the check of its drain that finds it so: others run from
  *     then on. It is neither reported nor suspended nor killed for that. The time up to the last
- *     check that found it so is not charged; half of what follows is (law 12).
+ *     check that found it so is not charged; all of what follows is, as its work may have the
+ *     device between others' turns.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, and a turn of

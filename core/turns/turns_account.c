@@ -230,8 +230,11 @@ static bool is_charged(const struct turns_seat *s)
 
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
 {
+	/* What was held may have the device between others' turns, too. */
+	uint64_t part = s->tenant->holds ? 1 : TURNS_BESIDE_PART;
+
 	if (s->gate == TURNS_OWING && !is_free(s) && now_ns > s->owing_ns)
-		charge(s, (now_ns - s->owing_ns) / TURNS_BESIDE_PART, s->owing_ns, now_ns);
+		charge(s, (now_ns - s->owing_ns) / part, s->owing_ns, now_ns);
 	s->owing_ns = now_ns;
 }
 

@@ -222,12 +222,14 @@ TEST(each_of_many_containers_is_counted_once)
 static void show_pods(struct plugin *plugin)
 {
 	static char *container = (char *)"main";
+	static bool is_init;
 
 	for (uint32_t i = 0; i < PODS; i++) {
 		many.pod[i] = (struct pod){.uid = many.uid[i],
 					   .namespace = (char *)"a",
 					   .name = (char *)"a",
 					   .containers = &container,
+					   .inits = &is_init,
 					   .container_count = 1,
 					   .amounts = &many.amounts[i]};
 		many.amounts[i] = (struct amounts_said){.gpu = "1", .milli = "1"};
