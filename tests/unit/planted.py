@@ -50,7 +50,7 @@ class Planted(unittest.TestCase):
         program = os.path.join(self.folder.name, "program")
         for test in self.tests:
             objects = [self.object(path) for path in [*sources, *self.world, test + ".c"]]
-            subprocess.run(CC + objects + ["-lcmocka", "-lm", "-o", program], check=True)
+            subprocess.run(CC + objects + ["-lcmocka", "-luv", "-lm", "-o", program], check=True)
             for seed in self.seeds:
                 try:
                     done = subprocess.run([program], env={"METE_SEED": seed}, timeout=60,
