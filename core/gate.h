@@ -4,8 +4,8 @@
  * ps`, its JSON and core/doing.h take their words from it: each reason is a fact of one machine,
  * and is kept nowhere else.
  *
- * Pure: it reads what core/turns/turns.h and core/residency/residency.h decided, and two facts that are only its
- * caller's.
+ * Pure: it reads what core/turns/turns.h and core/residency/residency.h decided, and two facts that
+ * are only its caller's.
  *
  * Laws, tested by tests/unit/test_gate_always.c:
  *  1. a gate is open if and only if there is no reason; and it is closed, not closing, once all of

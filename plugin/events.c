@@ -68,8 +68,8 @@ static bool add_name(cJSON *meta, uint64_t once)
 	char name[32];
 
 	snprintf(name, sizeof(name), "mete-%016llx", (unsigned long long)once);
-	return meta && cJSON_AddStringToObject(meta, once ? "name" : "generateName",
-					       once ? name : "mete-");
+	return meta &&
+	       cJSON_AddStringToObject(meta, once ? "name" : "generateName", once ? name : "mete-");
 }
 
 static bool add_heads(cJSON *tree, const struct plugin *p, const struct subject *about,

@@ -20,7 +20,8 @@ struct pod {
 	/* Names; those of spec.initContainers come last, in their order. None: unknown. */
 	char **containers;
 	size_t container_count;
-	bool *inits; /* of each: it has the slots of those that follow it; sidecars have their own */
+	bool *inits; /* of each: it has the slots of those that follow it; sidecars have their own
+		      */
 	struct amounts_said *amounts; /* of each container, in the same order */
 	int32_t priority;	      /* of spec.priorityClassName */
 	cJSON *claims;		      /* pods_claims() of it */

@@ -69,8 +69,8 @@ static void replace_reserved(struct residual *r)
 	r->known += r->settled_first;
 }
 
-/* Likewise, of a guest that was not quiet: what was reserved is a guess then, for what has come. What
- * was measured before is less of one. */
+/* Likewise, of a guest that was not quiet: what was reserved is a guess then, for what has come.
+ * What was measured before is less of one. */
 static void guess_reserved(struct residual *r)
 {
 	if (!r->settled_first)
@@ -84,9 +84,9 @@ static void guess_reserved(struct residual *r)
 }
 
 /* What was measured before may be as true as ever; a guess is not, where memory would count twice
- * that the guest has allocated. At each attempt, since requests are refused between them. An attempt
- * between whose ends much came or went says little: one at which less did counts before it, and of
- * those at which next to nothing did that which leaves most. */
+ * that the guest has allocated. At each attempt, since requests are refused between them. An
+ * attempt between whose ends much came or went says little: one at which less did counts before it,
+ * and of those at which next to nothing did that which leaves most. */
 static void bound_guess(struct residual *r, const struct residual_moment *now, uint64_t used,
 			uint64_t lowest)
 {

@@ -5,7 +5,8 @@
  * containers together.
  *
  * Pure: the caller gives the memory and the list of pods, which is all that is remembered between
- * calls. Each call decides with fresh books (core/placement/placement.h), so that nothing can drift.
+ * calls. Each call decides with fresh books (core/placement/placement.h), so that nothing can
+ * drift.
  *
  * Laws (tests/unit/test_seating_always.c):
  *   - no more of a device is promised than there is, times overcommit; a pod that had its seat

@@ -121,7 +121,8 @@ static void allow(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
 	s->allowance += (int64_t)(span * turns_cap_milli(s)) - (int64_t)(charged_ns * MILLI);
 	if (s->allowance > saved)
 		s->allowance = saved;
-	/* What is charged is added first: however often it is settled meanwhile, the same is left. */
+	/* What is charged is added first: however often it is settled meanwhile, the same is left.
+	 */
 	if (s->opened_owing)
 		s->unpaid += charged_ns * MILLI;
 	s->unpaid -= least(s->unpaid, span * turns_cap_milli(s));

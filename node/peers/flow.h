@@ -67,7 +67,7 @@ struct flows {
 	struct loop_timer trim;
 	bool trimming;
 	size_t backlog_bytes;
-	struct list debtors; /* flows with unread answers */
+	struct list debtors;	    /* flows with unread answers */
 	struct discarder discarder; /* of peers' connections; it ends with the process */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's name, `gpu.DOMAIN`. The kubelet knows a prepared claim by it, and asks nobody else to
- * unprepare that one. So a driver whose domain has changed keeps its former name until the claims
- * that were prepared under it have ended: a pod would be deleted for ever otherwise.
+ * The driver's name, `gpu.DOMAIN`. The kubelet knows a prepared claim by it, and asks nobody else
+ * to unprepare that one. So a driver whose domain has changed keeps its former name until the
+ * claims that were prepared under it have ended: a pod would be deleted for ever otherwise.
  */
 #include <string.h>
 

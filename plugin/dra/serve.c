@@ -395,8 +395,7 @@ static void withdraw(struct dra *dra, const char *uid)
 	find_waiting(dra, uid, &leaving);
 	/* What follows from one may settle another, which has left the list then. */
 	while (!list_empty(&leaving)) {
-		struct asked_claim *claim =
-			list_entry(leaving.next, struct asked_claim, leaving);
+		struct asked_claim *claim = list_entry(leaving.next, struct asked_claim, leaving);
 
 		stop(claim);
 		fault_set(&claim->why, -EAGAIN, "%s", unprepared);

@@ -3,7 +3,8 @@
  * opener NAME...: prints for each library whether dlopen() finds mete's guest, another one, or
  * none. It searches the driver as programs do, and uses nothing of it.
  *
- * opener --least-stack: prints what cuInit() returns to a thread with the least stack that there is.
+ * opener --least-stack: prints what cuInit() returns to a thread with the least stack that there
+ * is.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -38,7 +38,8 @@ int api_ask(struct api *api, const struct api_request *request,
 
 	(void)api;
 	expect(w.asked < ARRAY_SIZE(w.owner));
-	snprintf(w.named[w.posted % ARRAY_SIZE(w.named)], sizeof(w.named[0]), "%s", name ? name : "");
+	snprintf(w.named[w.posted % ARRAY_SIZE(w.named)], sizeof(w.named[0]), "%s",
+		 name ? name : "");
 	w.answered[w.asked] = answered;
 	w.owner[w.asked++] = owner;
 	w.posted++;
@@ -130,7 +131,8 @@ TEST(the_end_that_two_meteds_tell_a_pod_of_is_one_event)
 	expect_str(w.named[0], first);
 	answer_all();
 	/* Of another wait, and of one that this meted has told of. */
-	expect(events_over(&w.plugin, &w.pod[19], 7, 901 * second_ns, true, "GPUMemoryArrived", "m"));
+	expect(events_over(&w.plugin, &w.pod[19], 7, 901 * second_ns, true, "GPUMemoryArrived",
+			   "m"));
 	expect(*w.named[w.posted - 1] && strcmp(w.named[w.posted - 1], first) != 0);
 	expect(events_begin(&w.plugin, &w.pod[18], 7, "GPUMemoryAwaited", "m"));
 	expect_str(w.named[w.posted - 1], "");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laws of core/placement/seating.h under random histories, against sums and a search of our own. */
+/* The laws of core/placement/seating.h under random histories, against sums and a search of our
+ * own. */
 #include <stdlib.h>
 
 #include "core/placement/seating.h"
