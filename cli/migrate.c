@@ -231,11 +231,19 @@ static bool check(const char *name, const char *text, struct migrate_said *said)
 	return true;
 }
 
+/* That names a node's configuration. */
+static const char *label_of_nodes(void)
+{
+	const char *given = variable("NODE_LABEL");
+
+	return given && *given ? given : CHOICE_LABEL;
+}
+
 /* Nodes whose label names none of the configurations. */
 static void check_nodes(const struct migrate_objects *objects, const struct document_node *data,
 			struct migrate_said *said)
 {
-	const char *given = variable("NODE_LABEL"), *key = given ? given : CHOICE_LABEL;
+	const char *key = label_of_nodes();
 
 	for (uint32_t i = 0; i < objects->nodes; i++) {
 		const struct document_node *meta = migrate_at(objects->node[i], "metadata", NULL);
@@ -326,6 +334,8 @@ int migrate_main(const struct cli_call *call)
 	r = read_all(call, objects, &why);
 	if (r == 0)
 		r = take_settings(objects, &said, &why);
+	if (r == 0 && !call->argc)
+		r = migrate_read_nodes(objects, label_of_nodes(), &why);
 	if (r == 0)
 		r = find_data(objects, &data, &why);
 	if (r < 0)

@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/words.h"
 
-enum { WORDS = 16 };
+enum { LABEL_MAX = WORDS_SUBDOMAIN_MAX + 1 + WORDS_LABEL_MAX }; /* with a slash */
 
 const struct document_node *migrate_at(const struct document_node *map, ...)
 {
@@ -198,23 +199,7 @@ static int ask(struct migrate_objects *objects, const char *const *words, struct
 
 int migrate_read_cluster(struct migrate_objects *objects, struct fault *why)
 {
-	/* Nodes are large, and there may be thousands: only the name and that label of each are
-	 * read. They become one document, since far fewer documents than nodes are kept. */
-	static const char nodes_template[] =
-		"kind: List\nitems:\n{{range .items}}- {kind: Node, metadata: {name: "
-		"{{.metadata.name}}, labels: {nvidia.com/device-plugin.config: {{index "
-		".metadata.labels \"nvidia.com/device-plugin.config\"}}}}}\n{{end}}";
 	const char *const plugins[] = {"kubectl", "get", "daemonsets", "-A", "-o", "json", NULL};
-	const char *const nodes[] = {"kubectl",
-				     "get",
-				     "nodes",
-				     "-l",
-				     "nvidia.com/device-plugin.config",
-				     "-o",
-				     "go-template",
-				     "--template",
-				     nodes_template,
-				     NULL};
 	const char *name, *space;
 	int r = ask(objects, plugins, why);
 
@@ -228,7 +213,30 @@ int migrate_read_cluster(struct migrate_objects *objects, struct fault *why)
 
 		r = ask(objects, map, why);
 	}
-	return r == 0 ? ask(objects, nodes, why) : r;
+	return r;
+}
+
+int migrate_read_nodes(struct migrate_objects *objects, const char *label, struct fault *why)
+{
+	char template[LABEL_MAX * 2 + 160];
+	const char *const nodes[] = {"kubectl", "get",	       "nodes",	     "-l",     label,
+				     "-o",	"go-template", "--template", template, NULL};
+
+	/* It goes into a template and into YAML. */
+	if (!*label || strlen(label) > LABEL_MAX ||
+	    label[strspn(label,
+			 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./")])
+		return fault_set(why, -EINVAL,
+				 "NODE_LABEL: '%s' is no label's name; accepted: one such as "
+				 "nvidia.com/device-plugin.config",
+				 words_show(label).text);
+	/* Nodes are large, and there may be thousands: only the name and that label of each are
+	 * read. They become one document, since far fewer documents than nodes are kept. */
+	snprintf(template, sizeof(template),
+		 "kind: List\nitems:\n{{range .items}}- {kind: Node, metadata: {name: "
+		 "{{.metadata.name}}, labels: {%s: {{index .metadata.labels \"%s\"}}}}}\n{{end}}",
+		 label, label);
+	return ask(objects, nodes, why);
 }
 
 /* ---- the configurations ---------------------------------------------------------------------- */

@@ -30,9 +30,12 @@ struct migrate_objects {
 must_check int migrate_read_file(struct migrate_objects *objects, const char *path,
 				 struct fault *why);
 
-/* Asks kubectl, with the user's own configuration, for the plugin's DaemonSet, the ConfigMap that
- * it mounts, and the nodes whose label names a configuration. */
+/* Asks kubectl, with the user's own configuration, for the plugin's DaemonSet, and the ConfigMap
+ * that it mounts. */
 must_check int migrate_read_cluster(struct migrate_objects *objects, struct fault *why);
+/* Likewise for the nodes that have the label which names a configuration. -EINVAL: it is none. */
+must_check int migrate_read_nodes(struct migrate_objects *objects, const char *label,
+				  struct fault *why);
 
 /* The value below `map` along the keys ("spec", "template", NULL); NULL: it is not there. */
 const struct document_node *migrate_at(const struct document_node *map, ...)

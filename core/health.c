@@ -18,14 +18,18 @@ void health_init(struct health *health, uint64_t now_ns)
 /* Another failure while it is down restarts the quiet time. */
 static int fall(struct health *health, enum health_cause cause, uint64_t xid, uint64_t now_ns)
 {
-	bool was_well = health->cause == HEALTH_NONE;
+	bool was_well = health->cause == HEALTH_NONE, was_gone = health_is_gone(health);
 
 	if (was_well && now_ns - health->well_since_ns >= FORGOTTEN_NS)
 		health->quiet_ns = QUIET_FIRST_NS;
+	health->quiet_since_ns = now_ns;
+	if (was_gone)
+		return 0;
 	health->cause = cause;
 	health->xid = xid;
-	health->quiet_since_ns = now_ns;
-	return was_well ? HEALTH_FELL : 0;
+	if (was_well)
+		return HEALTH_FELL;
+	return health_is_gone(health) ? HEALTH_GONE : 0;
 }
 
 static bool is_programs(uint64_t xid)

@@ -22,6 +22,7 @@ enum health_cause { HEALTH_NONE, HEALTH_XID, HEALTH_ECC, HEALTH_LOST };
 /* Outcomes. */
 enum {
 	HEALTH_FELL = 1,  /* no new containers from now on */
+	HEALTH_GONE,	  /* it was not well, and from now on nobody can use it */
 	HEALTH_RECOVERED, /* it may be given again */
 };
 
@@ -53,7 +54,8 @@ void health_init(struct health *health, uint64_t now_ns);
 must_check int health_xid(struct health *health, uint64_t xid, uint64_t now_ns);
 /* An uncorrected memory error. */
 must_check int health_ecc(struct health *health, uint64_t now_ns);
-/* Nobody can use it: it does not answer, or the driver said so (Xid 79: "fallen off the bus"). */
+/* Nobody can use it: it did not answer, or the driver said so (Xid 79: "fallen off the bus"). What
+ * else is reported changes nothing until it recovers. */
 bool health_is_gone(const struct health *health);
 /* The device answered a query, or is gone from the bus. Call it from time to time. */
 must_check int health_answers(struct health *health, bool answers, uint64_t now_ns);

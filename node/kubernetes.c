@@ -272,15 +272,6 @@ static int load(struct kubernetes *k, struct fault *why)
 
 #define STANDS_BY "another meted serves the node: this one stands by, and serves when it has ended"
 
-bool kubernetes_makes_parts(const struct daemon *d)
-{
-	struct kubernetes k = {.entry = NULL};
-	struct fault why;
-
-	return d->options.kubernetes && load(&k, &why) == 0 &&
-	       k.entry->makes(d->options.kubernetes);
-}
-
 static struct host_device of(const struct nvml_device *info)
 {
 	return (struct host_device){

@@ -11,9 +11,6 @@
 
 struct kubernetes;
 
-/* Does the configuration say that parts of GPUs are made when they are needed? Then a node may
- * begin without a device. */
-bool kubernetes_makes_parts(const struct daemon *d);
 /* NULL if it is not configured. -errno with a sentence: the library or the file is invalid. */
 must_check int kubernetes_open(struct daemon *d, struct kubernetes **ret_kubernetes,
 			       struct fault *why);

@@ -110,7 +110,7 @@ static int open_devices(struct daemon *d, struct fault *why)
 
 	d->missing.no_driver = r < 0;
 	/* On a Kubernetes node without GPUs yet, meted waits for them. */
-	if (r == 0 && d->options.kubernetes && missing_is(d, d->nvml))
+	if (r == 0 && d->options.kubernetes && missing_is(d->nvml))
 		r = fault_set(why, -ENODEV, "the driver shows no GPU");
 	if (r < 0)
 		return r;

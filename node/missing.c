@@ -15,9 +15,9 @@
 
 enum { MOST_S = 30 };
 
-bool missing_is(const struct daemon *d, const struct nvml *nvml)
+bool missing_is(const struct nvml *nvml)
 {
-	return !nvml_count(nvml) && (!nvml_unparted(nvml) || !kubernetes_makes_parts(d));
+	return !nvml_count(nvml) && !nvml_unparted(nvml);
 }
 
 static void on_due(struct loop_timer *timer)
@@ -25,7 +25,7 @@ static void on_due(struct loop_timer *timer)
 	struct daemon *d = container_of(timer, struct daemon, missing.timer);
 	struct nvml *nvml = NULL;
 	struct fault why;
-	bool found = nvml_open(d->options.driver, &nvml, &why) == 0 && !missing_is(d, nvml);
+	bool found = nvml_open(d->options.driver, &nvml, &why) == 0 && !missing_is(nvml);
 
 	nvml_close(nvml);
 	if (found) {

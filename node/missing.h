@@ -5,9 +5,9 @@
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
 
-/* Is there nothing to begin with? On a node whose parts are made when they are needed there need be
- * no device yet, if a GPU is in MIG mode. */
-bool missing_is(const struct daemon *d, const struct nvml *nvml);
+/* Is there nothing to begin with? A GPU in MIG mode without parts is no device, and something: the
+ * node has its labels, and its parts are noticed when they are made. */
+bool missing_is(const struct nvml *nvml);
 /* Replaces everything else that is opened at start. -errno: its file does not ask for this, or
  * cannot be read. */
 must_check int missing_open(struct daemon *d, struct fault *why);

@@ -21,7 +21,7 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 24, /* of this interface: both sides are built together */
+	HOST_VERSION = 25, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
@@ -216,9 +216,6 @@ struct plugin_entry {
 	/* host.device has changed: some are gone or back, and from `former` on they are new;
 	 * indices stay. -errno with a sentence: it takes a restart. */
 	int (*divided)(struct plugin *plugin, uint32_t former, struct fault *why);
-	/* A start without a device: does the file, or one of the folder, say that parts are made
-	 * when they are needed? */
-	bool (*makes)(const char *config);
 	/* We are about to end: the sockets with which the stand-by is to go on. Lent. 0; 1:
 	 * there are none. */
 	int (*give)(struct plugin *plugin, struct handover_sockets *ret_sockets);

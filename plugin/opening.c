@@ -251,14 +251,6 @@ static int wait_for_devices(struct plugin *p, struct fault *why)
 	log_warning("plugin.waits", "reason=%s", log_text(missing).text);
 	if (!p->host->stands_by)
 		dra_disown(p);
-	/* All may be in MIG mode, and have no parts yet. */
-	if (!p->host->stands_by && p->host->mig_config) {
-		r = name_node(p, why);
-		if (r == 0)
-			r = open_api(p, why);
-		if (r < 0)
-			return r;
-	}
 	r = metrics_open(p, why);
 	/* The meted that serves may have the addresses until it ends. */
 	if (r < 0 && p->host->stands_by) {
@@ -485,7 +477,6 @@ const struct plugin_entry mete_plugin = {
 	.open = plugin_open,
 	.reload = reload,
 	.divided = active_config_looked,
-	.makes = parts_makes,
 	.give = standby_give,
 	.inherit = standby_inherit,
 	.finish = standby_finish,

@@ -26,7 +26,7 @@ struct health_watch {
 	void *owner;
 	struct loop_timer timer;
 	struct loop_work work;
-	struct nvml_event event[64];
+	struct nvml_event event[4 * DAEMON_DEVICES]; /* an event may befall all devices */
 	uint32_t events;
 	uint32_t devices; /* that are asked about */
 	bool answers[DAEMON_DEVICES];

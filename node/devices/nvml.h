@@ -125,7 +125,8 @@ struct nvml_event {
 };
 
 /* Events of the first so many `devices` since the last call (the first call starts the recording),
- * at most `room`; does not wait. -EIO: the driver cannot report them. */
+ * at most `room`, which is at least their number; does not wait. Others stay for the next call.
+ * -EIO: the driver cannot report them. */
 must_check int nvml_events(struct nvml *nvml, uint32_t devices, struct nvml_event *out,
 			   uint32_t room, uint32_t *ret_count);
 /* One process may use the GPU, or, as usual, any number. -EPERM; -ENOTSUP; -EIO. */

@@ -60,7 +60,8 @@ int nvml_events(struct nvml *nvml, uint32_t devices, struct nvml_event *out, uin
 	uint32_t count = (uint32_t)least(known, devices);
 	int r = begin_events(nvml, count);
 
-	while (r == 0 && n < room) {
+	/* An event may befall all devices: without room for that it waits for the next call. */
+	while (r == 0 && room - n >= count) {
 		nvmlEventData_t data;
 		nvmlReturn_t result = nvml->nvmlEventSetWait_v2(nvml->events, &data, 0);
 
@@ -69,7 +70,7 @@ int nvml_events(struct nvml *nvml, uint32_t devices, struct nvml_event *out, uin
 			 * events, too; that it does not answer is detected elsewhere. */
 			break;
 		}
-		for (uint32_t i = 0; i < count && n < room; i++)
+		for (uint32_t i = 0; i < count; i++)
 			if (befalls(nvml, &data, i))
 				out[n++] = (struct nvml_event){
 					.index = i,

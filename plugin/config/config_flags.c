@@ -146,3 +146,16 @@ int config_take_flags(const struct config_flags *flags, char *const *words, int 
 	*ret_rest = i < count ? i + 1 : count;
 	return r;
 }
+
+void config_each_flag(void (*each)(void *owner, const char *option, const char *variable,
+				   bool turned),
+		      void *owner)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char name[NAME_BYTES];
+
+		name_of(i, name);
+		if (*name)
+			each(owner, name, rows[first_of(i)].variable, rows[i].form == TURNED);
+	}
+}

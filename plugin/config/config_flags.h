@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/fault.h"
 
 struct config_flags {
@@ -17,3 +19,9 @@ struct config_flags {
  * or `count`. -EINVAL with a sentence. */
 must_check int config_take_flags(const struct config_flags *flags, char *const *words, int count,
 				 int *ret_rest, struct fault *why);
+
+/* Each option without its dashes, and the variable that it stands for. turned: it needs no value.
+ */
+void config_each_flag(void (*each)(void *owner, const char *option, const char *variable,
+				   bool turned),
+		      void *owner);

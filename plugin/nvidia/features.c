@@ -217,7 +217,7 @@ void features_each(const struct features *features,
 
 	if (features->timestamp)
 		add(&w, "nvidia.com/gfd.timestamp", "%" PRIu64, features->timestamp);
-	add(&w, "nvidia.com/gpu.machine", "%s", *features->machine ? features->machine : "unknown");
+	add(&w, "nvidia.com/gpu.machine", "%s", features->machine ? features->machine : "unknown");
 	add_driver(&w, features);
 	add_cuda(&w, features);
 	add(&w, "nvidia.com/mig.capable", "%s", features->is_divisible ? "true" : "false");

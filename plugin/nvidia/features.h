@@ -28,10 +28,10 @@ struct features_vgpu {
 };
 
 struct features {
-	const char *driver; /* "580.65.06"; "": not reported */
-	int cuda;	    /* 12090; 0: not reported */
-	bool is_divisible;  /* a GPU of the node can be divided by MIG */
-	const char *machine;
+	const char *driver;    /* "580.65.06"; "": not reported */
+	int cuda;	       /* 12090; 0: not reported */
+	bool is_divisible;     /* a GPU of the node can be divided by MIG */
+	const char *machine;   /* NULL: not known */
 	const char *pci_class; /* "0x030200"; "": unknown, or not the same for all */
 	uint64_t timestamp;    /* seconds since 1970; 0: no such label */
 	/* Of the first GPU's model. */

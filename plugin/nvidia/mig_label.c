@@ -173,8 +173,6 @@ static void find_users(struct mig_label *label)
 	const struct host_reader reader = {.owner = label, .tenant = on_tenant};
 
 	label->users = 0;
-	if (p->host->missing) /* no devices, and nobody who has one */
-		return;
 	list_for_each(link, &p->bindings.all)
 	{
 		const struct binding *b = list_entry(link, struct binding, link);

@@ -19,9 +19,8 @@ enum { LINE_MOST = 4096, UNDONE_MOST = 3 };
 
 #define TIMESTAMP "nvidia.com/gfd.timestamp" /* differs each time */
 
-/* The first line of a file; NULL: there is none. Newly allocated. Links are followed, as a
- * ConfigMap's files are some. The open never waits for the writer of a pipe. */
-static char *read_line_from(int fd)
+/* All of a file; NULL: there is none. Newly allocated. */
+static char *read_from(int fd)
 {
 	struct stat about;
 	char *text = NULL;
@@ -30,15 +29,16 @@ static char *read_line_from(int fd)
 	if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) ||
 	    file_slurp_from(fd, LINE_MOST, &text, &size) < 0)
 		return NULL;
-	text[strcspn(text, "\n")] = '\0';
 	return text;
 }
 
-static char *read_line(const char *path)
+/* Of several lines a label is made, as by that plugin. Links are followed, as a ConfigMap's files
+ * are some. The open never waits for the writer of a pipe. */
+static char *read_machine(const char *path)
 {
 	owned(close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	return read_line_from(fd);
+	return read_from(fd);
 }
 
 /* A file of the kernel's about the device, as a descriptor: below the driver's root, or ours. */
@@ -77,8 +77,10 @@ static void find_class(const struct plugin *p, char ret_class[16])
 	*ret_class = '\0';
 	for (uint32_t i = 0; i < count_all(p); i++) {
 		owned(close) int fd = open_pci(p, one_of_all(p, i), "class");
-		owned(free) char *line = read_line_from(fd);
+		owned(free) char *line = read_from(fd);
 
+		if (line)
+			line[strcspn(line, "\n")] = '\0';
 		if (!line || (*ret_class && strcmp(ret_class, line) != 0)) {
 			*ret_class = '\0';
 			return;
@@ -204,8 +206,10 @@ static void add_part(const struct plugin *p, struct finding *found, uint32_t dev
 	struct features *f = &found->f;
 	uint32_t i = 0;
 
-	/* A driver may name a part without its profile: there is no label for such a kind. */
-	if (!s || one->gone || one->gpu_instance < 0 || !one->part || !profile)
+	/* One that was destroyed is no longer there, though that alone is no news of a division. A
+	 * driver may name a part without its profile: there is no label for such a kind. */
+	if (!s || one->gone || health_is_gone(&p->health[device]) || one->gpu_instance < 0 ||
+	    !one->part || !profile)
 		return;
 	while (i < f->kinds && strcmp(found->kind[i].profile, profile) != 0)
 		i++;
@@ -278,8 +282,8 @@ cJSON *node_features(const struct plugin *p)
 	found.f.clique = find_clique(p);
 	if (find_vgpu(p, &vgpu, &virtual.present))
 		found.f.vgpu = &virtual;
-	machine = read_line(alone->machine_file);
-	found.f.machine = machine ? machine : "";
+	machine = read_machine(alone->machine_file);
+	found.f.machine = machine;
 	found.f.timestamp = alone->timeless ? 0 : (uint64_t)time(NULL);
 	labels = cJSON_CreateObject();
 	features_each(&found.f, add, &labels);

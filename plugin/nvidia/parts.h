@@ -26,9 +26,6 @@ void parts_close(struct parts *parts);
 /* Is it in the configuration? */
 bool parts_is_on(const struct parts *parts);
 
-/* plugin_entry.makes */
-bool parts_makes(const char *config);
-
 /* Does it need to know which pods have ended? */
 bool parts_asks_for_pods(const struct parts *parts);
 

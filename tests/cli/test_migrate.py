@@ -271,6 +271,19 @@ def test_a_cluster_has_many_labelled_nodes_or_none():
         many = said([(f"n{n}", "whole") for n in range(1000)] + [("last", "sharde")])
         assert "last" in many and "sharde" in many, many
         assert "sharde" not in said([])
+        # Nodes may have their configuration by another label.
+        label = "example.com/gpu"
+        chosen = "        command: [config-manager]\n        env:\n"
+        assert chosen in parts["daemonsets"]
+
+        def chosen_by(label):
+            with open(place + "/daemonsets", "w") as file:
+                file.write(parts["daemonsets"].replace(chosen, chosen + f"        - {{name: NODE_LABEL, value: '{label}'}}\n", 1))
+        chosen_by(label)
+        other = said([("one", "whole"), ("two", "sharde")])
+        assert "node two: its label example.com/gpu names 'sharde'" in other, other
+        chosen_by("a}}b")
+        refused(mete("migrate", "--from", "nvidia", stdin=subprocess.DEVNULL, environment=environment), "NODE_LABEL: 'a}}b' is no label's name", status=1)
 
 
 def test_kustomize_makes_of_it_the_daemonset_with_these_settings():

@@ -322,6 +322,10 @@ def test_the_command_line_of_nvidias_plugin_starts_meted():
             finally:
                 process.terminate()
                 assert process.wait(timeout=PATIENCE) == 0
+        for word in "--help", "-h", "--version", "-v":
+            said = subprocess.run([program, "--driver-root=/x", word], capture_output=True, text=True, timeout=PATIENCE)
+            assert said.returncode == 0 and not said.stderr, said
+            assert re.search(r"^  --mig-strategy VALUE +\$MIG_STRATEGY$" if "h" in word else r"^nvidia-device-plugin of mete \d", said.stdout, re.M), said
         refused = subprocess.run([program, "--mig-strategie=none"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
         assert refused.returncode == 1 and "there is no option --mig-strategie; the nearest is --mig-strategy" in refused.stderr, refused
 

@@ -101,6 +101,7 @@ def test_a_container_gets_the_files_of_its_parts():
 
 def test_strategies_that_do_not_go_with_the_division_are_refused():
     for parts, strategy, mode, sentences in (
+        ("", "single", "on", ("at least one device with migEnabled=true was not configured correctly: GPU 0 is in MIG mode and has no parts",)),
         ("0:1g.10gb", "single", "on", ("at least one device with migEnabled=true was not configured correctly: GPU 1 is in MIG mode and has no parts",)),
         (SEVEN, "single", "off", ("all devices on the node must be configured with the same migEnabled value", "GPU 0 is divided by MIG, and GPU 1 is not")),
         ("0:3g.40gb,2g.20gb;1:3g.40gb", "single", "off", ("more than one MIG device type present on node: 3g.40gb and 2g.20gb",)),
@@ -141,6 +142,39 @@ def test_gpus_that_have_no_parts_yet_have_their_labels():
         until(lambda: wanted.items() <= labels().items(), lambda: f"{set(wanted.items()) - set(labels().items())} of {labels()}")
 
 
+def begins_without_parts(write, wanted, divide, resource, ids):
+    """All GPUs are in MIG mode and have no parts: the node has its labels, no devices yet, and those that are made then."""
+    with Node(start=False, devices="2xH100", labels={}, environment={"METE_SIM_MIG": "on"}) as node:
+        write(node)
+        node.kubelet.ask("turn", PREFIX + "gpu")
+        node.start()
+        node.await_log(f"plugin.ready resource={PREFIX}gpu ")
+        node.kubelet.hear("listed 0")
+        assert len(re.findall(r"mig\.unparted gpu=[01] ", node.log())) == 2, node.log()
+
+        def labels():
+            return {key.removeprefix(PREFIX): value for key, value in node.api.node()["metadata"].get("labels", {}).items() if key.startswith(PREFIX)}
+        until(lambda: wanted.items() <= labels().items(), lambda: f"{wanted} of {labels()}")
+        divide(node)
+        node.kubelet.ask("turn", PREFIX + resource)
+        node.kubelet.await_devices(lambda now: len(now) == ids and set(now.values()) == {"Healthy"})
+
+
+def without_mete(strategy):
+    def write(node):
+        node.write({"version": "v1", "flags": {"migStrategy": strategy, "gfd": {"noTimestamp": True}}})
+        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE)
+    return write
+
+
+def test_a_node_whose_gpus_have_no_parts_serves_and_notices_those_that_are_made():
+    def halves(node):
+        apply(node, **{"3g.40gb": 2})
+    begins_without_parts(without_mete("mixed"), {"mig.strategy": "mixed", "gpu.count": "2", "gpu.replicas": "0"}, halves, "mig-3g.40gb", 2)
+    begins_without_parts(without_mete("none"), {"gpu.count": "2", "gpu.replicas": "0"}, lambda node: apply(node, enabled=False), "gpu", 1)
+    begins_without_parts(lambda node: node.configure(**{"resource": PREFIX + "gpu", "feature-labels": "on"}), {"gpu.count": "2"}, halves, "gpu", 8)
+
+
 def test_an_xid_of_a_part_is_its_own():
     with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
         one, other = of(node, "3g.40gb")
@@ -164,10 +198,10 @@ def test_a_gpu_that_is_divided_anew_is_seen():
         never_restarted(node)
 
 
-def apply(node, **kinds):
-    """GPU 0 into these, as `mete mig apply` does it."""
+def apply(node, enabled=True, **kinds):
+    """GPU 0 into these, or whole, as `mete mig apply` does it."""
     with open(node.folder + "/mig.yaml", "w") as file:
-        json.dump({"version": "v1", "mig-configs": {"it": [{"devices": [0], "mig-enabled": True, "mig-devices": kinds}]}}, file)
+        json.dump({"version": "v1", "mig-configs": {"it": [{"devices": [0], "mig-enabled": enabled, "mig-devices": kinds}]}}, file)
     environment = dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=node.sim, XDG_RUNTIME_DIR=node.folder)
     subprocess.run([BUILD + "/cli/mete", "mig", "apply", "-f", node.folder + "/mig.yaml", "-c", "it"], check=True, timeout=PATIENCE, env=environment)
 

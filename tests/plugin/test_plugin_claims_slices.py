@@ -94,6 +94,16 @@ def test_slices_follow_however_often_the_devices_change():
         until(goes_on, lambda: f"{len(shown)} of 16 changes were shown: {node.log()[-2000:]}")
 
 
+def test_the_taint_of_a_device_that_is_lost_after_an_error_ends_who_runs():
+    with divided(version="v1.36.3") as node:
+        await_slices(node, 1)
+        for fault, effect in ("xid=48@1", "NoSchedule"), ("xid=79@1", "NoExecute"):
+            launch(node, fault, 0)
+            wanted = {(f"{DRIVER}/unhealthy", "xid-" + fault[4:6], effect)}
+            until(lambda: (found := slices(node)) and {(taint["key"], taint["value"], taint["effect"]) for device in found[0]["spec"]["devices"]
+                                                       for taint in device.get("taints", [])} == wanted, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
 def test_slices_are_repaired_where_the_cluster_is_restored_from_a_backup():
     """Versions are smaller then than those that meted has seen."""
     with divided(version="v1.36.3") as node:

@@ -68,6 +68,16 @@ def test_a_container_whose_device_has_had_an_xid_starts():
         late.start()
 
 
+def test_a_device_that_was_not_well_before_it_was_lost_is_told_of_again():
+    with Node() as node:
+        late = node.pod("late").admit(node.id(0, 1))
+        for fault in "xid=48@1", "xid=79@1", "xid=48@1":
+            launch(node, fault, 1)
+            node.await_log(f"device.unhealthy .*{node.uuid[1]}.*Xid {fault[4:6]}")
+        until(lambda: [event["message"].split(": ")[1] for event in node.api.events_of("node-1") if event["reason"] == "GPUUnhealthy"] == ["Xid 48", "Xid 79"])
+        assert f"device {node.uuid[1]} is gone from the bus: the container starts when" in late.refusal(), node.log()
+
+
 def test_a_device_that_is_not_well_stays_so_when_meted_is_restarted():
     with Node() as node:
         launch(node, "xid=79@1", 1)

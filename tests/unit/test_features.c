@@ -197,7 +197,6 @@ TEST(mixed_gives_each_kind_of_parts_labels_of_its_own)
 TEST(an_unknown_property_has_no_label_or_says_so)
 {
 	const struct features bare = {.driver = "",
-				      .machine = "",
 				      .pci_class = "",
 				      .model = "Simulated GPU",
 				      .count = 1,
@@ -290,6 +289,12 @@ TEST(a_value_is_always_one_that_kubernetes_accepts)
 	expect_label(&f, "nvidia.com/gpu.machine", "NVIDIA-DGX---Spark-2");
 	f.machine = "  --(c) M\xc3\xa4x \"1\" -- ";
 	expect_label(&f, "nvidia.com/gpu.machine", "c-Mx-1");
+	f.machine = "\tHGX H100\n8-GPU \n board\n";
+	expect_label(&f, "nvidia.com/gpu.machine", "HGX-H1008-GPU-board");
+	f.machine = " \n";
+	expect_label(&f, "nvidia.com/gpu.machine", "");
+	f.machine = "";
+	expect_label(&f, "nvidia.com/gpu.machine", "");
 	f.machine = "...";
 	expect_label(&f, "nvidia.com/gpu.machine", "");
 	f.machine = "0123456789012345678901234567890123456789012345678901234567890123456789";

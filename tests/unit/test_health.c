@@ -120,11 +120,13 @@ TEST(a_device_is_gone_while_it_does_not_answer_or_has_fallen_off_the_bus)
 	expect(!health_is_gone(&h));
 	expect_eq(health_xid(&h, 48, 2 * s), 0);
 	expect(!health_is_gone(&h));
-	expect_eq(health_xid(&h, 79, 3 * s), 0);
+	expect_eq(health_xid(&h, 79, 3 * s), HEALTH_GONE);
 	expect(health_is_gone(&h));
 	expect_eq(health_answers(&h, false, 4 * s), 0);
+	/* The driver speaks of it still. */
+	expect_eq(health_xid(&h, 48, 5 * s), 0);
 	expect(health_is_gone(&h));
-	expect_eq(recovers_at(&h, 5), 64);
+	expect_eq(recovers_at(&h, 6), 65);
 	expect(!health_is_gone(&h));
 }
 

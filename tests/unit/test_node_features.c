@@ -30,7 +30,9 @@ int kinds_check(const struct plugin *p, struct fault *why)
 
 static const struct gpu_part part = {.gpu_slices = 1};
 
-static const char *count_of(const char *first, const char *second)
+static enum health_cause cause; /* why the second part is not healthy */
+
+static const char *value_of(const char *key, const char *first, const char *second)
 {
 	struct host_device device[] = {
 		{.uuid = "MIG-1", .model = first, .pci = "", .part = &part, .gpu_instance = 1},
@@ -43,14 +45,20 @@ static const char *count_of(const char *first, const char *second)
 		.as_nvidia = {.mig = CONFIG_MIG_SINGLE, .machine_file = "/dev/null"}};
 	struct host host = {
 		.device = device, .devices = ARRAY_SIZE(device), .driver_version = "610.1"};
-	struct plugin plugin = {.host = &host, .config = &config};
+	struct plugin plugin = {
+		.host = &host, .config = &config, .health = {[1] = {.cause = cause}}};
 	owned(cJSON_Delete) cJSON *labels = node_features(&plugin);
 	static char text[16];
-	const char *count = json_text(labels, "nvidia.com/gpu.slices.gi");
+	const char *value = json_text(labels, key);
 
 	expect(labels);
-	snprintf(text, sizeof(text), "%s", count ? count : "none");
+	snprintf(text, sizeof(text), "%s", value ? value : "none");
 	return text;
+}
+
+static const char *count_of(const char *first, const char *second)
+{
+	return value_of("nvidia.com/gpu.slices.gi", first, second);
 }
 
 TEST(a_part_without_a_profile_in_its_name_has_no_label)
@@ -58,6 +66,19 @@ TEST(a_part_without_a_profile_in_its_name_has_no_label)
 	expect(strcmp(count_of("A MIG 1g.10gb", "A MIG 1g.10gb"), "none") != 0);
 	expect(strcmp(count_of("A MIG 1g.10gb", "A"), "none") != 0);
 	expect_str(count_of("A", "B"), "none");
+}
+
+/* That it was destroyed is no news of a division: it is not there all the same. */
+TEST(a_part_that_is_gone_is_not_counted)
+{
+	static const char key[] = "nvidia.com/gpu.count", kind[] = "A MIG 1g.10gb";
+
+	expect_str(value_of(key, kind, kind), "2");
+	cause = HEALTH_XID;
+	expect_str(value_of(key, kind, kind), "2");
+	cause = HEALTH_LOST;
+	expect_str(value_of(key, kind, kind), "1");
+	cause = HEALTH_NONE;
 }
 
 static void expect_counted(uint32_t devices, uint32_t unparted, bool mete, const char *count,
@@ -157,13 +178,15 @@ TEST(gpus_that_are_all_divided_have_no_replicas)
 /* ---- a fabric of NVLinks ----------------------------------------------------------------------
  */
 
+static const char *machine_file = "/dev/null";
+
 static const char *label_of(struct host_device *device, uint32_t count, const char *root,
 			    const char *key)
 {
 	struct config config = {.features = true,
 				.resource = "nvidia.com/gpu",
 				.driver_root = root,
-				.as_nvidia = {.machine_file = "/dev/null"}};
+				.as_nvidia = {.machine_file = machine_file}};
 	struct host host = {.device = device, .devices = count, .driver_version = "610.1"};
 	struct plugin plugin = {.host = &host, .config = &config};
 	owned(cJSON_Delete) cJSON *labels = node_features(&plugin);
@@ -172,6 +195,30 @@ static const char *label_of(struct host_device *device, uint32_t count, const ch
 
 	snprintf(text, sizeof(text), "%s", value ? value : "none");
 	return text;
+}
+
+static const char *machine_of(const char *said)
+{
+	struct host_device device = {.uuid = "GPU-1", .model = "A", .pci = "", .gpu_instance = -1};
+	const char *label;
+	FILE *file;
+
+	machine_file = "node_features_machine.txt";
+	file = said ? fopen(machine_file, "we") : NULL;
+	expect(!said || (file && fputs(said, file) >= 0 && fclose(file) == 0));
+	label = label_of(&device, 1, "/", "nvidia.com/gpu.machine");
+	unlink(machine_file);
+	machine_file = "/dev/null";
+	return label;
+}
+
+TEST(a_machines_name_is_all_of_its_file)
+{
+	expect_str(machine_of("DGX H100\n"), "DGX-H100");
+	expect_str(machine_of("HGX\n H100 8\n-GPU\n\n"), "HGX-H100-8-GPU");
+	expect_str(machine_of("\n"), "");
+	expect_str(machine_of(""), "");
+	expect_str(machine_of(NULL), "unknown");
 }
 
 static const char *clique_of(const char *first, const char *second)

@@ -253,6 +253,23 @@ TEST(an_event_of_a_gpu_befalls_its_parts_unless_the_driver_names_one)
 	nvml_close(nvml);
 }
 
+TEST(an_event_that_has_no_room_for_all_that_it_befalls_waits_for_the_next_call)
+{
+	struct nvml *nvml = opened();
+	struct nvml_event events[2];
+	uint32_t count = 0;
+
+	setenv("METE_TEST_XID", "1", 1);
+	expect_eq(nvml_events(nvml, 2, events, ARRAY_SIZE(events), &count), 0);
+	expect_eq(count, 1);
+	expect_eq(nvml_events(nvml, 2, events, ARRAY_SIZE(events), &count), 0);
+	unsetenv("METE_TEST_XID");
+	expect_eq(count, 2);
+	expect_eq(events[0].index, 0);
+	expect_eq(events[1].index, 1);
+	nvml_close(nvml);
+}
+
 /* meted has places for 64: what the driver has beyond them befalls nobody. */
 TEST(events_of_devices_that_are_not_asked_about_are_left_out)
 {
