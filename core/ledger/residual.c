@@ -69,42 +69,16 @@ static void replace_reserved(struct residual *r)
 	r->known += r->settled_first;
 }
 
-/* Likewise, of a guest that was not quiet: what was reserved is a guess then, for what has come.
- * What was measured before is less of one. */
-static void guess_reserved(struct residual *r)
+/* Of a guest that was not quiet. What was measured before may be as true as ever; a guess is not,
+ * where memory would count twice that the guest has allocated. At each attempt, since requests are
+ * refused between them. */
+static void bound_guess(struct residual *r, const struct residual_moment *now, uint64_t used)
 {
-	if (!r->settled_first)
-		return;
-	if (!r->guess)
-		r->sure = r->known;
-	r->guess = plus(most(r->guess, r->known), r->settled_first);
-	r->vain = 0;
-	r->apart = UINT64_MAX; /* the attempts before may not have seen it */
-	replace_reserved(r);
-}
-
-/* What was measured before may be as true as ever; a guess is not, where memory would count twice
- * that the guest has allocated. At each attempt, since requests are refused between them. An
- * attempt between whose ends much came or went says little: one at which less did counts before it,
- * and of those at which next to nothing did that which leaves most. */
-static void bound_guess(struct residual *r, const struct residual_moment *now, uint64_t used,
-			uint64_t lowest)
-{
-	uint64_t before = resident(&r->first), after = resident(now);
-	uint64_t apart = most(before, after) - least(before, after);
-	uint64_t likely = beyond(used, least(before, after));
-
 	if (!r->guess)
 		return;
 	r->guess = most(r->guess, r->known);
-	if (apart <= r->guess / RESIDUAL_NEAR)
-		apart = 0;
-	if (r->tries == 0 || apart < r->apart)
-		r->likely = likely;
-	else if (apart == r->apart)
-		r->likely = most(r->likely, likely);
-	r->apart = r->tries == 0 ? apart : least(r->apart, apart);
-	r->known = most(most(lowest, r->sure), least(r->guess, r->likely));
+	r->likely = most(r->likely, beyond(used, least(resident(&r->first), resident(now))));
+	r->known = least(r->guess, r->likely);
 }
 
 /* At least what exceeds the most that was granted meanwhile, which may include reserved bytes.
@@ -113,17 +87,14 @@ static unsigned ends_between(struct residual *r, const struct residual_moment *n
 {
 	uint64_t lowest = beyond(used, beyond(r->most_granted, now->evicted));
 
-	guess_reserved(r);
-	lowest = beyond(lowest, r->reserved);
 	/* At once: requests are granted between the attempts. */
-	r->known = most(r->known, lowest);
-	bound_guess(r, now, used, lowest);
+	r->known = most(r->known, beyond(lowest, r->reserved));
+	bound_guess(r, now, used);
 	if (r->measuring == RESIDUAL_LOUDLY && ++r->tries < RESIDUAL_ROUNDS - 1)
 		return want(r, RESIDUAL_LOUDLY) | RESIDUAL_REPORT;
 	r->tries = 0;
 	r->likely = 0;
 	r->known = least(r->known, used);
-	r->sure = least(r->sure, used);
 	if (r->measuring == RESIDUAL_QUIETLY)
 		return RESIDUAL_REPORT;
 	r->between = true;
@@ -165,11 +136,10 @@ static unsigned ends_exactly(struct residual *r, const struct residual_moment *n
 	r->likely = 0;
 	replace_reserved(r);
 	r->known = most(lowest, least(r->known, highest));
-	r->sure = least(r->sure, r->known);
 	if (sure) {
 		r->doubts = 0;
 		r->between = false;
-		r->guess = r->sure = 0;
+		r->guess = 0;
 		todo |= learn(r, now, lowest);
 	} else if (r->measuring == RESIDUAL_LOUDLY) {
 		r->between = ++r->doubts < RESIDUAL_DOUBTS;

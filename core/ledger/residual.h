@@ -12,8 +12,7 @@
  *		  known: charge = min(max(former charge, lowest), highest)
  *	owed	  the guest reported that something came or went, and no measurement that began
  *		  after that has ended: the charge may be too low
- *	guessed	  what is known is a price: it has not been measured exactly yet since the daemon
- *		  was restarted, or since a context was made
+ *	guessed	  what is known is a price: a restarted daemon has not measured it exactly yet
  *
  * A measurement begins (RESIDUAL_BEGINS, with the page's figures at that moment), the driver is
  * asked, and the measurement ends (RESIDUAL_ENDS, with the page's figures then). The driver's
@@ -42,10 +41,9 @@
  *  8. what a guest has reported is owed until a measurement that began after the report has ended
  *     or failed, and no longer. Then the charge covers it: however restless the guest is, what the
  *     driver holds does not exceed the charge and the most that was granted meanwhile;
- *  9. a guess does not count allocated memory twice, be it a price or a reservation: of a restless
- *     guest it counts at most what, in one of the attempts to measure it, the driver's figure lies
- *     above the smaller of the page's figures at the beginning and at the end; in one at which
- *     these were near each other, if there was one, or else nearest.
+ *  9. a guess does not count allocated memory twice: of a restless guest it counts at most what, in
+ *     one of the attempts to measure it, the driver's figure lies above the smaller of the page's
+ *     figures at the beginning and at the end.
  */
 #pragma once
 
@@ -64,8 +62,6 @@ enum {
 	/* So often all attempts for a guest that is not quiet were in vain until what is known of
 	 * it is no guess any more. */
 	RESIDUAL_VAIN = 8,
-	/* Page's figures are near each other if they differ by at most this part of a guess. */
-	RESIDUAL_NEAR = 8,
 };
 
 #define RESIDUAL_CHANGING UINT64_MAX /* for `changes`: one is in progress */
@@ -134,9 +130,7 @@ struct residual {
 	uint8_t vain;	      /* how often all attempts to measure a guess were in vain */
 	bool between;	      /* it was not quiet when it was last measured, or left doubts */
 	uint64_t guess;	      /* 0: what is known was measured */
-	uint64_t sure;	      /* of it, what was measured before the rest was guessed */
 	uint64_t likely;      /* of it, at most, by the attempts so far to measure it */
-	uint64_t apart;	      /* what the page's figures differed by at these attempts */
 
 	enum residual_want wanted, measuring;
 	struct residual_moment first; /* when it began */

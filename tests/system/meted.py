@@ -356,10 +356,6 @@ class Guest(Connection):
         struct.pack_into("<Q", self.own, 64 + 32 * device + 16, count)
         struct.pack_into("<Q", self.own, 832 + 8 * device, others + 1)
 
-    def changes(self, begun, ended):
-        """Likewise; calls that change what it holds."""
-        struct.pack_into("<QQ", self.own, 32, begun, ended)
-
     def captures(self, count):
         """Likewise; how many captures are open."""
         struct.pack_into("<Q", self.own, 56, count)

@@ -141,17 +141,6 @@ def test_reported_memory_is_measured_before_more_is_granted():
                 assert refusal.code == LIMIT
 
 
-def test_a_context_of_a_guest_that_is_never_quiet_is_charged_what_it_takes():
-    """More was reserved for it, and a thread of the guest is within a call whenever it is measured."""
-    with a_node("128MiB") as (driver, meted, admin, (guest,), (made,)):
-        assert guest.credit(28 * MIB) == 28 * MIB
-        guest.allocated(28 * MIB)
-        guest.changes(begun=1, ended=0)
-        has_context(driver, guest, 32 * MIB)
-        measured(admin, made, 4 * MIB)
-        assert guest.credit(90 * MIB) == 90 * MIB
-
-
 def test_unused_credit_is_recalled_from_a_tenant_over_its_limit():
     with a_node("1GiB", "1GiB") as (driver, meted, admin, (guest, neighbour), tenants):
         assert neighbour.credit(MIB) == MIB

@@ -41,9 +41,7 @@ static struct {
 	unsigned in_a_row;	  /* measurements that the one before wanted */
 	uint64_t exact;		  /* how often law 1 was checked */
 	int guessed;		  /* since it was measured exactly */
-	uint64_t sure;		  /* what was measured before the rest was guessed */
 	uint64_t likely, guesses; /* law 9: the bound, and how often it was checked */
-	uint64_t apart;		  /* what the page's figures differed by at these attempts */
 } m;
 
 static inline uint64_t below(uint64_t bound)
@@ -149,8 +147,6 @@ static inline void tell(enum residual_verb verb, uint64_t bytes)
 		  verb == RESIDUAL_ADOPTED || verb == RESIDUAL_GUESSED;
 	if (verb == RESIDUAL_GUESSED)
 		m.guessed = bytes != 0;
-	if (verb == RESIDUAL_ADOPTED || verb == RESIDUAL_GUESSED)
-		m.sure = 0;
 	act(residual_step(&m.r, &event));
 	m.in_a_row = 0;
 }
@@ -180,7 +176,7 @@ static inline void begin_measuring(void)
 	expect_eq(residual_step(&m.r, &event), 0);
 }
 
-/* Law 3: all that was reported before it began, and nothing else; whether it was quiet or not. */
+/* Law 3: all that was reported before it began, and nothing else. */
 static inline void replace_reserved(void)
 {
 	for (int i = 0; i < CONTEXTS; i++) {
@@ -212,45 +208,21 @@ static inline uint64_t says_resident(const struct residual_moment *at)
 	return beyond(least(at->allocated, at->granted), at->evicted);
 }
 
-/* What is reserved for contexts that had come before the measurement began becomes a guess. */
-static inline void begin_guess(uint64_t known)
-{
-	if (!m.settled_before)
-		return;
-	m.sure = m.guessed ? m.sure : known;
-	m.guessed = 1;
-}
-
-/* Law 9: the bound by the attempts so far, of which this may be the first one. */
-static inline void note_likely(const struct residual_moment *now, int first)
-{
-	uint64_t before = says_resident(&m.first), after = says_resident(now);
-	uint64_t apart = before > after ? before - after : after - before;
-	uint64_t likely = beyond(m.used, least(before, after));
-
-	if (apart <= m.r.guess / RESIDUAL_NEAR)
-		apart = 0;
-	if (first || apart < m.apart)
-		m.likely = 0;
-	if (first || apart <= m.apart) {
-		m.likely = likely > m.likely ? likely : m.likely;
-		m.apart = apart;
-	}
-}
-
-static inline void expect_no_guess(const struct residual_moment *now, int first)
+/* Law 9. */
+static inline void expect_no_guess(const struct residual_moment *now, int again)
 {
 	uint64_t held = least(says_resident(&m.first), says_resident(now));
-	uint64_t lowest = beyond(beyond(m.used, beyond(m.most_granted, now->evicted)), reserved());
+	uint64_t likely = beyond(m.used, held);
 
 	if (says_it_stood_still(now)) {
 		m.guessed = m.guessed && held && (now->adrift || now->loose);
-		m.sure = m.guessed ? m.sure : 0;
+		m.likely = 0;
 		return;
 	}
-	note_likely(now, first);
-	expect(!m.guessed || m.r.known <= m.likely || m.r.known <= lowest || m.r.known <= m.sure);
+	m.likely = likely > m.likely ? likely : m.likely;
+	expect(!m.guessed || m.r.known <= m.likely);
 	m.guesses += m.guessed != 0;
+	m.likely = again ? m.likely : 0;
 }
 
 /* Law 6. */
@@ -271,7 +243,7 @@ static inline void end_measuring(void)
 	struct residual_moment now = page();
 	struct residual_event event = {.verb = RESIDUAL_ENDS, .bytes = m.used, .moment = &now};
 	uint64_t known = m.r.known;
-	int exact, first = m.r.tries == 0 || m.settled_before;
+	int exact;
 	unsigned todo;
 
 	if (!m.under_way)
@@ -279,14 +251,13 @@ static inline void end_measuring(void)
 	m.under_way = 0;
 	m.telling = 0;
 	exact = m.honest && !m.changed && !is_moving();
-	replace_reserved();
-	if (!says_it_stood_still(&now))
-		begin_guess(known);
+	if (says_it_stood_still(&now))
+		replace_reserved();
 	todo = residual_step(&m.r, &event);
 	act(todo);
 	expect(todo & RESIDUAL_REPORT); /* law 8: each measurement counts */
 	expect_bounds(&now, known, (todo & RESIDUAL_MEASURE) != 0);
-	expect_no_guess(&now, first);
+	expect_no_guess(&now, (todo & RESIDUAL_MEASURE) != 0);
 	if (exact) {
 		expect(todo & RESIDUAL_REPORT);
 		expect_eq(residual_charge(&m.r), beside() + reserved());
