@@ -7,17 +7,12 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 enum {
 	INTERRUPT_NS = 1000000,
 	STACK_BYTES = 64 << 10,
 };
-
-#ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid
-#endif
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
@@ -27,7 +22,9 @@ union identity {
 	char room[CMSG_SPACE(sizeof(struct ucred))];
 };
 
-/* As recvmsg() of one byte. */
+/* As recvmsg() of one byte. That the other end closed without having read all (ECONNRESET) is told
+ * once, and before the messages that it has sent: whoever takes it for the end does not see those.
+ */
 static ssize_t look(int fd, union identity *identity, struct msghdr *ret_header)
 {
 	char byte;
@@ -39,7 +36,7 @@ static ssize_t look(int fd, union identity *identity, struct msghdr *ret_header)
 		ret_header->msg_control = identity;
 		ret_header->msg_controllen = identity ? sizeof(*identity) : 0;
 		n = recvmsg(fd, ret_header, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	ret_header->msg_iov = NULL;
 	return n;
 }
@@ -66,83 +63,126 @@ bool discard_rest(int fd)
 	/* Only by its sender's identity can an empty message be told from the end. */
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0)
 		return false;
-	while (look(fd, &identity, &header) >= 0 && header.msg_controllen) {
+	while (look(fd, &identity, &header) >= 0) {
+		if (!header.msg_controllen)
+			return true;
 		if (header.msg_flags & MSG_CTRUNC)
 			return false;
 		best_effort((int)recv(fd, &(char){0}, 1, MSG_DONTWAIT));
 	}
-	return true;
+	return false;
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
+
+/* Two threads: one closes, and the other interrupts it meanwhile. A timer that sends the signal
+ * would need one of the signals that may wait for the user, which others of the same user can use
+ * up (RLIMIT_SIGPENDING); pthread_kill() does not. */
+struct closer {
+	pthread_t thread; /* the one that closes */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool closing, over;
+};
 
 static void on_interrupt(int signal)
 {
 	(void)signal;
 }
 
-/* The timer is this thread's own: no other is interrupted. */
-static bool make_timer(timer_t *ret_timer)
+static void *interrupt(void *from)
 {
-	struct sigaction action = {.sa_handler = on_interrupt};
-	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM};
-	sigset_t interrupts;
+	static const struct timespec between = {0, INTERRUPT_NS};
+	struct closer *closer = from;
 
-	event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
-	sigemptyset(&interrupts);
-	sigaddset(&interrupts, SIGALRM);
-	return sigaction(SIGALRM, &action, NULL) == 0 &&
-	       timer_create(CLOCK_MONOTONIC, &event, ret_timer) == 0 &&
-	       pthread_sigmask(SIG_UNBLOCK, &interrupts, NULL) == 0;
+	pthread_mutex_lock(&closer->lock);
+	while (!closer->over) {
+		if (!closer->closing) {
+			pthread_cond_wait(&closer->changed, &closer->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&closer->lock);
+		nanosleep(&between, NULL);
+		pthread_kill(closer->thread, SIGALRM);
+		pthread_mutex_lock(&closer->lock);
+	}
+	pthread_mutex_unlock(&closer->lock);
+	return NULL;
 }
 
-static void set_timer(timer_t timer, long every_ns)
+static void tell(struct closer *closer, bool closing, bool over)
 {
-	struct itimerspec when = {{0, every_ns}, {0, every_ns}};
+	pthread_mutex_lock(&closer->lock);
+	closer->closing = closing;
+	closer->over = over;
+	pthread_cond_signal(&closer->changed);
+	pthread_mutex_unlock(&closer->lock);
+}
 
-	best_effort(timer_settime(timer, 0, &when, NULL));
+static bool begin(pthread_t *ret_thread, int detached, void *(*run)(void *), void *with)
+{
+	pthread_attr_t how;
+	int r;
+
+	if (pthread_attr_init(&how) != 0)
+		return false;
+	pthread_attr_setdetachstate(&how, detached);
+	pthread_attr_setstacksize(&how, STACK_BYTES);
+	r = pthread_create(ret_thread, &how, run, with);
+	pthread_attr_destroy(&how);
+	return r == 0;
+}
+
+static void be_interrupted(void)
+{
+	struct sigaction action = {.sa_handler = on_interrupt};
+	sigset_t interrupts;
+
+	sigemptyset(&interrupts);
+	sigaddset(&interrupts, SIGALRM);
+	best_effort(sigaction(SIGALRM, &action, NULL));
+	pthread_sigmask(SIG_UNBLOCK, &interrupts, NULL);
 }
 
 static void *serve(void *from)
 {
+	static const struct timespec rest = {1, 0};
+	struct closer closer = {.thread = pthread_self(),
+				.lock = PTHREAD_MUTEX_INITIALIZER,
+				.changed = PTHREAD_COND_INITIALIZER};
 	int in = (int)(intptr_t)from, fd;
-	timer_t timer;
-	bool timed = make_timer(&timer);
+	pthread_t interrupts;
 	ssize_t n;
 
+	/* Nothing is closed without it. */
+	while (!begin(&interrupts, PTHREAD_CREATE_JOINABLE, interrupt, &closer))
+		nanosleep(&rest, NULL);
+	be_interrupted();
 	while ((n = read(in, &fd, sizeof(fd))) == sizeof(fd) || (n < 0 && errno == EINTR)) {
 		if (n < 0)
 			continue;
-		if (timed)
-			set_timer(timer, INTERRUPT_NS);
+		tell(&closer, true, false);
 		close(fd);
-		if (timed)
-			set_timer(timer, 0);
+		tell(&closer, false, false);
 	}
-	if (timed)
-		timer_delete(timer);
+	tell(&closer, false, true);
+	pthread_join(interrupts, NULL);
 	close(in);
 	return NULL;
 }
 
-static bool start(struct discarder *d)
+static bool start(const struct discarder *d)
 {
-	pthread_attr_t detached;
 	sigset_t all, before;
 	pthread_t thread;
-	int r;
+	bool begun;
 
-	if (pthread_attr_init(&detached) != 0)
-		return false;
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&detached, STACK_BYTES);
 	/* Signals of the process are for others. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&thread, &detached, serve, (void *)(intptr_t)d->ends[0]);
+	begun = begin(&thread, PTHREAD_CREATE_DETACHED, serve, (void *)(intptr_t)d->ends[0]);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&detached);
-	return r == 0;
+	return begun;
 }
 
 int discarder_open(struct discarder *d)

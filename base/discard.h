@@ -3,10 +3,10 @@
  * Ends connections of local sockets (SOCK_SEQPACKET) whose other end may have sent anything.
  *
  * Descriptors that lie in a message are closed by whoever reads it without room for them, or closes
- * the socket, and within that system call. This takes as long as the sender likes: a TCP socket
- * with SO_LINGER waits for its own other end, for days, and a large file of memory is freed page by
- * page. So a message is looked at before it is read, and a connection in which there are
- * descriptors is closed by a thread that does nothing else. A signal each millisecond ends its
+ * the socket, and within that system call. This takes as long as the sender likes: a TCP socket with
+ * SO_LINGER waits for its own other end, for days, and a large file of memory is freed page by
+ * page. So a message is looked at before it is read, and a connection in which there are descriptors
+ * is closed by a thread that does nothing else. Another one's signal, each millisecond, ends its
  * waits.
  */
 #pragma once
@@ -17,7 +17,7 @@
 
 struct discarder {
 	int ends[2]; /* what is to be closed comes through this pipe */
-	bool runs;   /* its thread */
+	bool runs;   /* its threads */
 };
 
 must_check int discarder_open(struct discarder *d);
@@ -29,8 +29,8 @@ enum {
 	DISCARD_OVER,	      /* the connection has ended, or the message is empty */
 };
 
-/* The next message: 0 if it has no descriptors; or an outcome; -EAGAIN: there is none; <0 -errno.
- */
+/* The next message: 0 if it has no descriptors; or an outcome; -EAGAIN: there is none; <0 -errno:
+ * nothing is known of it, and nothing may be read. */
 must_check int discard_look(int fd);
 
 /* Nothing further comes or goes. Reads what is there: if some of it remained, closing would hide

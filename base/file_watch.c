@@ -2,6 +2,7 @@
 #include "base/file_watch.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 
@@ -28,10 +29,21 @@ static void on_events(struct loop_watch *watch, int events)
 	ssize_t n;
 
 	(void)events;
-	while ((n = read(w->inotify, buffer, sizeof(buffer))) > 0)
+	if (w->notices.polled) {
+		if (notices_ticked(&w->notices, notices_stamp(HASH_BEGIN, w->path)))
+			w->changed(w);
+		return;
+	}
+	while ((n = read(w->notices.fd, buffer, sizeof(buffer))) > 0)
 		matters |= any_matters(buffer, (size_t)n);
 	if (matters)
 		w->changed(w);
+}
+
+static void let_go(struct file_watch *watch)
+{
+	close(take_fd(&watch->notices.fd));
+	free(take(watch->path));
 }
 
 int file_watch_open(struct loop *loop, struct file_watch *watch, const char *path,
@@ -47,15 +59,15 @@ int file_watch_open(struct loop *loop, struct file_watch *watch, const char *pat
 	if (slash)
 		slash[slash == folder] = '\0';
 	watch->changed = changed;
-	watch->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (watch->inotify < 0)
-		return fault_set(why, -errno, "cannot create an inotify instance: %s",
-				 strerror(errno));
-	r = inotify_add_watch(watch->inotify, slash ? folder : ".", EVENTS) < 0
-		    ? -errno
-		    : loop_watch(loop, &watch->watch, watch->inotify, LOOP_READ, on_events);
+	r = notices_open(&watch->notices);
 	if (r < 0)
-		close(take_fd(&watch->inotify));
+		return fault_set(why, r, "cannot create an inotify instance: %s", strerror(-r));
+	watch->path = strdup(path);
+	r = watch->path ? notices_add(&watch->notices, slash ? folder : ".", EVENTS) : -ENOMEM;
+	if (r == 0)
+		r = loop_watch(loop, &watch->watch, watch->notices.fd, LOOP_READ, on_events);
+	if (r < 0)
+		let_go(watch);
 	return r < 0 ? fault_set(why, r, "%s: %s", folder, strerror(-r)) : 0;
 }
 
@@ -63,7 +75,7 @@ static void on_closed(struct loop_watch *watch)
 {
 	struct file_watch *w = container_of(watch, struct file_watch, watch);
 
-	close(take_fd(&w->inotify));
+	let_go(w);
 	w->closed(w);
 }
 

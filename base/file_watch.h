@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reports when a file may have changed, or may be gone. The folder is watched, because editors and
- * Kubernetes' ConfigMaps replace the file (or the target of a link).
+ * Kubernetes' ConfigMaps replace the file (or the target of a link). Where that cannot be had, the
+ * file is looked at each second (base/notices.h).
  */
 #pragma once
 
@@ -9,12 +10,14 @@
 
 #include "base/fault.h"
 #include "base/loop.h"
+#include "base/notices.h"
 
 struct file_watch {
 	struct loop_watch watch;
 	void (*changed)(struct file_watch *watch);
 	void (*closed)(struct file_watch *watch);
-	int inotify;
+	struct notices notices;
+	char *path;
 };
 
 must_check int file_watch_open(struct loop *loop, struct file_watch *watch, const char *path,

@@ -345,7 +345,7 @@ static void on_folder_closed(struct loop_watch *watch)
 {
 	struct plugin *p = container_of(watch, struct plugin, enrol.folder);
 
-	close(p->enrol.inotify);
+	close(p->enrol.notices.fd);
 	closed(p);
 }
 
@@ -358,7 +358,7 @@ static void on_devices_closed(struct loop_watch *watch)
 {
 	struct plugin *p = container_of(watch, struct plugin, device_files.watch);
 
-	close(p->device_files.inotify);
+	close(p->device_files.notices.fd);
 	closed(p);
 }
 
@@ -453,7 +453,7 @@ static int plugin_open(const struct host *host, const char *config, struct plugi
 	if (!p)
 		return fault_set(why, -ENOMEM, "out of memory");
 	p->host = host;
-	p->enrol.inotify = p->device_files.inotify = -1;
+	p->enrol.notices.fd = p->device_files.notices.fd = -1;
 	list_init(&p->asking);
 	list_init(&p->events);
 	p->config_path = strdup(config);

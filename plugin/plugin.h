@@ -47,6 +47,7 @@
 #pragma once
 
 #include "base/file_watch.h"
+#include "base/notices.h"
 #include "core/health.h"
 #include "kube/api.h"
 #include "kube/grpc.h"
@@ -95,11 +96,11 @@ static inline bool offer_is_open(const struct offer *offer)
 enum rival { RIVAL_NONE, RIVAL_PLUGIN, RIVAL_DRIVER };
 
 struct enrol {
-	struct loop_watch folder; /* inotify */
+	struct loop_watch folder;
+	struct notices notices; /* of it */
 	struct loop_timer again;
 	struct grpc_client *kubelet;
 	uint32_t failures;
-	int inotify;
 	struct loop_timer rival_again;
 	uint32_t rival_looks; /* that are left, after a socket of its came on which no process
 				 listened */
@@ -120,7 +121,7 @@ struct cdi_use {
 
 struct device_files {
 	struct loop_watch watch;
-	int inotify;
+	struct notices notices;
 };
 
 /* The processes at this check and at the previous one, and those that were already reported. */

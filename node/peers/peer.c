@@ -216,11 +216,11 @@ static bool read_one(struct peer *peer)
 	if (peer->closing || peer->failed || peer->paused || !may_read(peer))
 		return false;
 	r = take_seen(peer) ? 0 : discard_look(peer->watch.fd);
-	if (r == DISCARD_BURDENED)
-		end(peer, "sent descriptors");
+	if (r == DISCARD_BURDENED || (r < 0 && r != -EAGAIN))
+		end(peer, r < 0 ? NULL : "sent descriptors");
 	/* One that has come since then has not been looked at. */
 	peer->tokens += r == -EAGAIN;
-	if (r == DISCARD_BURDENED || r == -EAGAIN)
+	if (r == DISCARD_BURDENED || r < 0)
 		return false;
 	do
 		n = recvmsg(peer->watch.fd, &header, MSG_DONTWAIT);

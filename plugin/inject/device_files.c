@@ -24,7 +24,7 @@ static void watch_folder(const struct plugin *p, const char *root, const char *f
 	snprintf(path, sizeof(path), "%s%s", strcmp(root, "/") == 0 ? "" : root, folder);
 	/* A file that is missing, now or for ever, is not watched; one that is watched already
 	 * stays so. */
-	best_effort(inotify_add_watch(p->device_files.inotify, path, EVENTS));
+	best_effort(notices_add(&p->device_files.notices, path, EVENTS));
 }
 
 static void watch_folders(const struct plugin *p)
@@ -33,6 +33,21 @@ static void watch_folders(const struct plugin *p)
 	watch_folder(p, p->config->driver_root, "/dev/nvidia-caps");
 	watch_folder(p, "/", "/dev");
 	watch_folder(p, "/", "/dev/nvidia-caps");
+}
+
+/* All that would be told of by the driver's files. */
+static uint64_t stamp_folders(const struct plugin *p)
+{
+	char path[PLUGIN_PATH + 32];
+	uint64_t stamp = notices_stamp(HASH_BEGIN, "/dev");
+
+	stamp = notices_stamp(stamp, "/dev/nvidia-caps");
+	if (strcmp(p->config->driver_root, "/") == 0)
+		return stamp;
+	snprintf(path, sizeof(path), "%s/dev", p->config->driver_root);
+	stamp = notices_stamp(stamp, path);
+	snprintf(path, sizeof(path), "%s/dev/nvidia-caps", p->config->driver_root);
+	return notices_stamp(stamp, path);
 }
 
 /* Reads the names of the driver's files that have changed. */
@@ -70,7 +85,10 @@ static void on_events(struct loop_watch *watch, int events)
 	struct fault why;
 
 	(void)events;
-	if (!read_names(files->inotify, names) || !p->settled)
+	names[0] = '\0';
+	if (!(files->notices.polled ? notices_ticked(&files->notices, stamp_folders(p))
+				    : read_names(files->notices.fd, names)) ||
+	    !p->settled)
 		return;
 	watch_folders(p);
 	if (plugin_look(p, &why) < 0) {
@@ -89,12 +107,12 @@ int device_files_open(struct plugin *p, struct fault *why)
 	int r = 0;
 
 	if (!files->watch.open) {
-		files->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-		r = files->inotify < 0 ? -errno
-				       : loop_watch(p->host->loop, &files->watch, files->inotify,
-						    LOOP_READ, on_events);
-		if (r < 0 && files->inotify >= 0)
-			close(take_fd(&files->inotify));
+		r = notices_open(&files->notices);
+		if (r == 0)
+			r = loop_watch(p->host->loop, &files->watch, files->notices.fd, LOOP_READ,
+				       on_events);
+		if (r < 0 && files->notices.fd >= 0)
+			close(take_fd(&files->notices.fd));
 	}
 	if (r < 0)
 		return fault_set(why, r, "cannot create an inotify instance: %s", strerror(-r));

@@ -219,11 +219,12 @@ bool enrol_is_done(const struct plugin *p)
 /* -ENOENT: there is no such folder (yet). */
 static int watch_folder(struct plugin *p, struct fault *why)
 {
+	static const uint32_t events = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVE_SELF;
 	struct enrol *e = &p->enrol;
+	int r = notices_add(&e->notices, p->folder, events);
 
-	if (inotify_add_watch(e->inotify, p->folder,
-			      IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVE_SELF) < 0)
-		return fault_set(why, -errno, "%s: %s", p->folder, strerror(errno));
+	if (r < 0)
+		return fault_set(why, r, "%s: %s", p->folder, strerror(-r));
 	e->watched = true;
 	return 0;
 }
@@ -254,14 +255,21 @@ static void on_events(struct loop_watch *watch, int events)
 	ssize_t n;
 
 	(void)events;
+	if (e->notices.polled) {
+		struct plugin *p = container_of(e, struct plugin, enrol);
+
+		fresh = notices_ticked(&e->notices, notices_stamp(HASH_BEGIN, p->folder));
+		if (!fresh)
+			return;
+	}
 	/* Only the present contents of the folder matter, not the events. */
-	while ((n = read(e->inotify, buffer, sizeof(buffer))) > 0) {
+	while ((n = read(e->notices.fd, buffer, sizeof(buffer))) > 0) {
 		for (ssize_t at = 0; at < n;) {
 			const struct inotify_event *event = (const void *)(buffer + at);
 
 			/* The folder itself was removed or renamed. */
 			if (event->mask & IN_MOVE_SELF)
-				inotify_rm_watch(e->inotify, event->wd);
+				inotify_rm_watch(e->notices.fd, event->wd);
 			fresh |= event->len && strncmp(event->name, "nvidia-", 7) == 0;
 			lost |= (event->mask & (IN_IGNORED | IN_MOVE_SELF)) != 0;
 			at += (ssize_t)(sizeof(*event) + event->len);
@@ -279,15 +287,13 @@ static void on_events(struct loop_watch *watch, int events)
 static int open_watch(struct plugin *p, struct fault *why)
 {
 	struct enrol *e = &p->enrol;
-	int r;
+	int r = notices_open(&e->notices);
 
-	e->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (e->inotify < 0)
-		return fault_set(why, -errno, "cannot create an inotify instance: %s",
-				 strerror(errno));
-	r = loop_watch(p->host->loop, &e->folder, e->inotify, LOOP_READ, on_events);
 	if (r < 0)
-		close(take_fd(&e->inotify));
+		return fault_set(why, r, "cannot create an inotify instance: %s", strerror(-r));
+	r = loop_watch(p->host->loop, &e->folder, e->notices.fd, LOOP_READ, on_events);
+	if (r < 0)
+		close(take_fd(&e->notices.fd));
 	return r < 0 ? fault_set(why, r, "cannot create an inotify instance: %s", strerror(-r)) : 0;
 }
 

@@ -17,6 +17,20 @@ def test_a_file_that_changes_changes_the_slots():
         node.kubelet.hear("listed 6")
 
 
+def test_without_inotify_files_and_the_kubelet_are_looked_at_each_second():
+    """Containers' root may use up the instances of the node's. In a namespace of its own, nobody misses them."""
+    with Node(start=False) as node:
+        node.wrap = ("unshare", "--user", "--map-root-user", "sh", "-c", 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"', "sh")
+        node.start()
+        node.kubelet.hear("registered")
+        node.configure(slots=6)
+        node.kubelet.hear("listed 12")
+        node.kubelet.kill()
+        node.kubelet.start()
+        node.kubelet.hear("registered")
+        assert "files.polled" in node.log()
+
+
 def test_a_link_that_is_turned_is_a_file_that_changes():
     """As ConfigMaps are mounted."""
     with Node(start=False) as node:

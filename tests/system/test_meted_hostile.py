@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import random
+import select
 import signal
 import socket
 import tempfile
@@ -215,6 +216,15 @@ def test_descriptors_that_take_for_ever_to_close_hold_up_nobody():
         refused = Guest(made.socket)
         refused.socket.send(b"x")
         kept.append(linger.post(refused.socket, ask))
+        neighbour.check()
+        # It leaves what it was sent unread: the kernel tells meted so first, and its messages come behind that.
+        rude = Guest(made.socket)
+        rude.socket.send(ask)
+        assert select.select([rude.socket], [], [], PATIENCE)[0]
+        os.kill(meted.process.pid, signal.SIGSTOP)
+        kept.append(linger.post(rude.socket, ask))
+        rude.hang_up()
+        os.kill(meted.process.pid, signal.SIGCONT)
         neighbour.check()
         # Nobody accepts them: meted stands still, and their tenant is gone when it goes on.
         other = Admin(meted.place)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -120,8 +121,9 @@ TEST(a_connection_with_descriptors_that_linger_is_closed_elsewhere)
 		post(there, "one", 3, first.fd);
 		post(there, "two", 3, second.fd);
 		discard_connection(&d, here);
-		expect_closed(first);
+		/* Whoever reads from the first ends its wait. */
 		expect_closed(second);
+		expect_closed(first);
 		close(there);
 	}
 	discarder_close(&d);
@@ -142,6 +144,56 @@ TEST(a_message_of_no_bytes_hides_no_descriptors)
 	expect_closed(made);
 	close(there);
 	discarder_close(&d);
+}
+
+TEST(a_connection_whose_end_has_not_read_all_hides_no_descriptors)
+{
+	struct lingering first = lingering(), second = lingering();
+	struct discarder d;
+	int here, there;
+
+	expect_eq(discarder_open(&d), 0);
+	connected(&here, &there);
+	expect_eq(send(here, "unread", 6, 0), 6);
+	post(there, "one", 3, first.fd);
+	close(there);
+	expect_eq(discard_look(here), DISCARD_BURDENED);
+	discard_connection(&d, here);
+	expect_closed(first);
+	connected(&here, &there);
+	expect_eq(send(here, "unread", 6, 0), 6);
+	post(there, "two", 3, second.fd);
+	close(there);
+	discard_connection(&d, here);
+	expect_closed(second);
+	discarder_close(&d);
+}
+
+TEST(what_lingers_is_closed_where_others_use_up_the_users_signals)
+{
+	struct lingering first = lingering(), second = lingering();
+	struct rlimit before, none;
+	struct discarder d;
+	int here, there;
+
+	expect_eq(getrlimit(RLIMIT_SIGPENDING, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	expect_eq(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+	expect_eq(discarder_open(&d), 0);
+	connected(&here, &there);
+	post(there, "one", 3, first.fd);
+	discard_connection(&d, here);
+	close(there);
+	connected(&here, &there);
+	post(there, "two", 3, second.fd);
+	discard_connection(&d, here);
+	close(there);
+	/* Whoever reads from the first ends its wait. */
+	expect_closed(second);
+	expect_closed(first);
+	discarder_close(&d);
+	expect_eq(setrlimit(RLIMIT_SIGPENDING, &before), 0);
 }
 
 TEST(a_connection_that_nobody_has_accepted_is_closed_likewise)
