@@ -25,7 +25,8 @@ struct ask {
 	uint64_t lost_ns; /* meted itself did not run for so long since */
 	enum ask_state state;
 	unsigned tries;
-	bool plain; /* for unmovable memory */
+	bool plain;   /* for unmovable memory */
+	bool expects; /* in ASK_LIMIT, only until all guests have stated what they hold */
 };
 
 /* For how long it has waited while meted ran. It may be younger than `now_ns`. */

@@ -275,6 +275,7 @@ static void see_expected(struct daemon *d, uint32_t index)
 		return;
 	list_for_each(link, &device->tenants)
 		move_due(list_entry(link, struct tenant_device, link));
+	move_plain_all_stated(device);
 }
 
 static bool step(struct daemon *d, uint32_t index, uint64_t now)

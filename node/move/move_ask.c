@@ -388,7 +388,8 @@ static bool is_within(const struct guest_device *at, uint64_t bytes)
 	return bytes <= ledger_account_room(account) + (sums.granted - sums.allocated);
 }
 
-bool move_ask_limit(struct guest_device *at, const struct ledger_request *request, bool movable)
+bool move_ask_limit(struct guest_device *at, const struct ledger_request *request, bool movable,
+		    bool expects)
 {
 	struct ask *ask = request->may_wait ? move_ask_make(at, request) : NULL;
 
@@ -396,6 +397,7 @@ bool move_ask_limit(struct guest_device *at, const struct ledger_request *reques
 		return request->may_wait;
 	ask->state = ASK_LIMIT;
 	ask->plain = !movable;
+	ask->expects = expects;
 	of_tenant(at)->ask_count++;
 	/* The ask may be answered and freed when this returns. */
 	if (!ask_ledger(at, request))
@@ -422,7 +424,7 @@ bool move_ask(struct guest_device *at, const struct ledger_request *request, boo
 	if (!movable || !can_move(at))
 		return move_ask_plain(at, request);
 	if (!is_within(at, request->bytes))
-		return move_ask_limit(at, request, true);
+		return move_ask_limit(at, request, true, false);
 	ask = move_ask_make(at, request);
 	if (ask) {
 		of->ask_count++;

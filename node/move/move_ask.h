@@ -17,9 +17,10 @@ must_check bool move_first_ask(const struct tenant_device *at, uint64_t *ret_byt
 must_check bool move_ask(struct guest_device *at, const struct ledger_request *request,
 			 bool movable);
 /* One that exceeds its tenant's limit: the ledger refuses it whatever moves, unless the tenant's
- * charge is about to fall. False: the ledger handles it from the beginning. */
+ * charge is about to fall; or, if it `expects`, one that does not fit while guests have not stated
+ * what they hold. False: the ledger handles it from the beginning. */
 must_check bool move_ask_limit(struct guest_device *at, const struct ledger_request *request,
-			       bool movable);
+			       bool movable, bool expects);
 /* The ledger has answered; true: do not tell the guest (yet). */
 must_check bool move_answered(struct guest_device *at, const struct ledger_action *action);
 /* RESIDENCY_GRANT. / Serves the next in line. */

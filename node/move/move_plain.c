@@ -223,14 +223,14 @@ bool move_ask_plain(struct guest_device *at, const struct ledger_request *reques
 	struct ledger_request exact = *request;
 	uint64_t bytes = request->bytes;
 	bool fits = ledger_fits(at->guest->tenant->daemon->book.ledger, at->holder, bytes);
+	bool expects;
 
 	if (!device->members)
 		return false;
-	/* In the second case the ledger does not answer before all have stated what they hold, and
-	 * room may be made then. */
-	if (bytes > ledger_account_room(of_tenant(at)->account) ||
-	    (!fits && move_is_expecting(at->guest->tenant->daemon, of_tenant(at)->index)))
-		return move_ask_limit(at, request, false);
+	/* Until all have stated what they hold, the ledger has it; then room may be made for it. */
+	expects = !fits && move_is_expecting(at->guest->tenant->daemon, of_tenant(at)->index);
+	if (bytes > ledger_account_room(of_tenant(at)->account) || expects)
+		return move_ask_limit(at, request, false, expects);
 	if (!fits && !(request->may_wait &&
 		       residency_could_leave(&device->residency, device->plain_bytes + bytes)))
 		return false;
@@ -251,4 +251,42 @@ bool move_ask_plain(struct guest_device *at, const struct ledger_request *reques
 	exact.want = bytes;
 	best_effort(ask_ledger(at, &exact));
 	return true;
+}
+
+static struct ask *first_that_expects(struct device *device)
+{
+	list_for_each(seats, &device->tenants)
+	{
+		struct tenant_device *of = list_entry(seats, struct tenant_device, link);
+		uint32_t i = tenant_index(of);
+
+		list_for_each(guest, &of->tenant->guests)
+		{
+			struct guest *g = list_entry(guest, struct guest, link);
+
+			list_for_each(link, &g->device[i].move.asks)
+			{
+				struct ask *ask = list_entry(link, struct ask, own);
+
+				if (ask->state == ASK_LIMIT && ask->expects)
+					return ask;
+			}
+		}
+	}
+	return NULL;
+}
+
+void move_plain_all_stated(struct device *device)
+{
+	struct ask *ask;
+
+	while ((ask = first_that_expects(device))) {
+		struct guest_device *at = ask->at;
+		struct ledger_request request = ask->request;
+
+		ledger_cancel(at->guest->tenant->daemon->book.ledger, at->holder, request.id);
+		move_ask_drop(ask);
+		if (!move_ask_plain(at, &request))
+			best_effort(ask_ledger(at, &request));
+	}
 }

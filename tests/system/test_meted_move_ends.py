@@ -293,6 +293,23 @@ def test_an_ask_for_unmovable_memory_waits_for_what_guests_that_have_not_reporte
         meted.ends()
 
 
+def test_an_ask_for_unmovable_memory_that_may_wait_for_long_does_not_wait_for_what_can_move():
+    """Its share lets it wait for an hour for room. It waits until all guests have reported, and what they hold moves for it then."""
+    with Node("--grace", "60s") as meted:
+        a, c, b = meted.mover("a", 6 * CHUNK), meted.mover("c", 6 * CHUNK), meted.mover("b", made=meted.tenant("b", wait="1h"))
+        meted.kill()
+        meted.start()
+        meted.admin = Admin(meted.place)
+        b.again(b.made.socket)
+        b.allocate(6 * CHUNK, movable=0)
+        until(lambda: meted.row(b).wanting or select.select([b.socket], [], [], 0)[0])
+        for mover in a, c:
+            mover.again(mover.made.socket)
+        meted.play(lambda: not b.asked)
+        assert b.refusal is None and a.out() + c.out(), b.refusal
+        meted.ends()
+
+
 def test_credit_that_nobody_uses_refuses_nobody():
     """To an ask that its own tenant's credit is in the way of, and to one that a rival's is, on the device and in the store."""
     for asker in "a", "b":
