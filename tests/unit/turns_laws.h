@@ -156,6 +156,9 @@ static inline void on_held(struct seat *s)
 	}
 	if (s->at.gate == TURNS_OWING && s->at.held && s->owing)
 		s->owing = m.now;
+	/* If it hangs after that, it is reported again. */
+	for (unsigned d = 0; s->at.held && d < DEVICES; d++)
+		tenant_of(s)->seats[d].reported = 0;
 }
 
 static inline void on_late(struct seat *s)
