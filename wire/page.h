@@ -166,7 +166,8 @@ struct wire_own_page {
 	 * guest, which counts it only at closes. */
 	uint64_t counts;
 	/* The epoch of a close that has not drained as all that is left in flight waits for
-	 * something outside of the device: a value, or a host function. */
+	 * something outside of the device: a value, or a host function. meted sets it to 0 as it
+	 * reads it, so that the guest has to say it again. */
 	uint64_t held[WIRE_DEVICES];
 };
 

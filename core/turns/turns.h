@@ -262,7 +262,7 @@ struct turns_tenant {
 	bool stepping;	   /* it is let in for a moment, in order to drain */
 	bool moment;	   /* likewise, as work beside others may wait for it: see law 15 */
 	bool laden;	   /* its turn began while a drain was given up */
-	bool holds;	   /* a drain was given up as its work waited for something outside */
+	bool holds;	   /* its last drain to be given up waited for something outside */
 	bool lasts;	   /* the last drain that was given up ended by itself */
 	bool escalated;
 	bool alone; /* its turn is without those it awaits, to see whether it still waits */

@@ -247,6 +247,7 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 	t->stuck += t->stuck < UINT32_MAX;
 	turns_tenant_let_owe(t, now_ns);
 	t->lasting_ns = 0;
+	t->holds = false; /* it waits for its own threads, or for others */
 	s->asks = t->wants = true;
 	turns_tenant_ended(t, now_ns);
 }

@@ -53,22 +53,33 @@ static uint64_t due_ns(const struct turns_seat *s)
 	return most(s->moment_ns, s->device->moment_ns);
 }
 
-void turns_moment_await(struct turns_seat *s, uint64_t now_ns)
+/* With `is_needed`. */
+static void await(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_node *timer = &s->tenant->timer;
 	uint64_t at = most(now_ns, due_ns(s));
 
-	if (!is_concerned(s) || s->moment_due || (turns_node_linked(timer) && timer->key <= at))
+	if (!is_capped(s) || s->moment_due || (turns_node_linked(timer) && timer->key <= at))
 		return;
 	turns_timer_set(&s->device->turns->timers, timer, at);
 }
 
+void turns_moment_await(struct turns_seat *s, uint64_t now_ns)
+{
+	if (is_concerned(s))
+		await(s, now_ns);
+}
+
+/* Whether moments are needed is asked once, as it may go through all seats. */
 void turns_moment_await_all(struct turns_device *d, uint64_t now_ns)
 {
+	bool needed = is_needed(d);
+
 	list_for_each(link, &d->seats)
 	{
 		SEAT_OF_DEVICE(link)->moment_due = false;
-		turns_moment_await(SEAT_OF_DEVICE(link), now_ns);
+		if (needed)
+			await(SEAT_OF_DEVICE(link), now_ns);
 	}
 }
 

@@ -52,7 +52,8 @@ static bool stands(const struct tenant_device *at)
 }
 
 /* Does all that its processes have on the device wait for something outside of it? They may claim
- * that, as they may claim that they have drained. */
+ * that, as they may claim that they have drained. A claim counts once: a process that is stopped
+ * does not repeat it, while its work goes on. */
 static bool is_held(const struct tenant_device *at)
 {
 	uint32_t device = tenant_index(at);
@@ -62,10 +63,11 @@ static bool is_held(const struct tenant_device *at)
 	list_for_each(link, (struct list *)&at->tenant->guests)
 	{
 		const struct guest *g = list_entry(link, struct guest, link);
+		struct wire_own_page *own = g->page.memory;
 
 		if (!g->device[device].owes_drain)
 			continue;
-		if (__atomic_load_n(&g->own->held[device], __ATOMIC_RELAXED) != epoch)
+		if (__atomic_exchange_n(&own->held[device], 0, __ATOMIC_RELAXED) != epoch)
 			return false;
 		any = true;
 	}

@@ -5,6 +5,7 @@ turns: all finish, nobody is taken for hanging, and the neighbours go on.
 
     test_guest_turns_traps.py METED SIMULATOR GUEST_LINKS STEADY TURNS_TRAPS
 """
+import signal
 import sys
 
 TRAPS = sys.argv.pop(5)
@@ -240,6 +241,24 @@ def test_children_that_begin_with_the_driver_and_end_go_on():
 
 def test_a_stream_that_waits_for_a_value_from_outside_is_not_called_hanging():
     finishes("far", rounds=1)
+
+
+def test_a_program_that_is_stopped_is_no_longer_believed_to_wait_for_something_outside():
+    """Its work may have gone on since it said so, and it was neither charged nor reported."""
+    with Node("1GiB", METE_SIM_DEVICES="1xT4") as node:
+        beside = Beside(node, 1)
+        made = node.admin.tenant(name="far")
+        program = subprocess.Popen([TRAPS, "far", "1000"], env=node.guest_environment(made), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        until(lambda: node.admin.tenant_row(made.tenant).turns, "it has no turn")
+        # Its drain is given up each time: its gate is closed, and others have many turns meanwhile.
+        before = beside.turns(node)
+        until(lambda: all(now > then + 20 for now, then in zip(beside.turns(node), before)), "the neighbours have no turns")
+        assert "tenant.hangs" not in node.meted.log() and "tenant.beside" not in node.meted.log(), node.meted.log()[-2000:]
+        program.send_signal(signal.SIGSTOP)
+        until(lambda: "tenant.hangs" in node.meted.log(), lambda: node.meted.log()[-2000:])
+        program.kill()
+        program.communicate(timeout=PATIENCE)
+        beside.end()
 
 
 def test_default_streams_that_wait_for_a_value_from_outside_are_not_called_hanging():

@@ -68,6 +68,8 @@ static void come_or_go(struct tenant *t)
 	t->nature = m.natures ? (enum nature)(below(4) ? 0 : below(3)) : PLAIN;
 	if (m.meet && below(4))
 		t->nature = MEETS;
+	if (m.outside && below(2))
+		t->nature = below(4) ? OUTSIDE : LIES;
 	turns_tenant_init(&m.turns, &t->at, &t->share);
 	if (m.multi && below(3) == 0) {
 		unsigned first = (unsigned)below(DEVICES);
@@ -106,7 +108,7 @@ static int can_drain(const struct seat *s)
 
 	if (s->open || s->drained || s->busy_until > m.now)
 		return 0;
-	return t->nature == PLAIN || (t->nature == COUPLED && !stands(t)) ||
+	return t->nature == PLAIN || t->nature == OUTSIDE || (t->nature == COUPLED && !stands(t)) ||
 	       (t->nature == MEETS && is_met(t));
 }
 
@@ -284,7 +286,7 @@ static void expect_an_end(void)
 	expect(!"nobody waits for ever");
 }
 
-static void begin(int restarts, int verdicts, int meet, int group)
+static void begin(int restarts, int verdicts, int meet, int group, int outside)
 {
 	memset(&m, 0, sizeof(m));
 	m.verdicts = verdicts;
@@ -294,6 +296,7 @@ static void begin(int restarts, int verdicts, int meet, int group)
 	m.multi = below(2) == 0 && !group;
 	m.meet = meet;
 	m.group = group;
+	m.outside = outside;
 	turns_init(&m.turns, &tuning);
 	for (unsigned d = 0; d < DEVICES; d++)
 		turns_device_init(&m.turns, &m.devices[d], 2 * d + 1);
@@ -304,10 +307,11 @@ static void begin(int restarts, int verdicts, int meet, int group)
 }
 
 /* `restarts`: a tenant that joins with an open gate may have work in flight. `verdicts`:
- * turns_govern(). `meet`: many wait for each other. `group`: all of those do, on one device. */
-static void history(int restarts, int verdicts, int meet, int group)
+ * turns_govern(). `meet`: many wait for each other. `group`: all of those do, on one device.
+ * `outside`: many wait for something outside, or claim it. */
+static void history(int restarts, int verdicts, int meet, int group, int outside)
 {
-	begin(restarts, verdicts, meet, group);
+	begin(restarts, verdicts, meet, group, outside);
 	for (int i = 0; i < STEPS; i++)
 		step();
 	expect_an_end();
@@ -330,7 +334,7 @@ TEST(histories_that_broke_a_law_once_break_it_no_more)
 
 	for (size_t i = 0; i < ARRAY_SIZE(begun); i++) {
 		test_random_restart(begun[i]);
-		history(false, false, false, false);
+		history(false, false, false, false, false);
 	}
 }
 
@@ -338,10 +342,11 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 {
 	uint64_t opened = 0, reopened = 0, reports = 0, checks = 0, granted = 0, given_up = 0,
 		 vain = 0;
-	uint64_t awaited = 0, along = 0, chains = 0, unpaid = 0, briefs = 0;
+	uint64_t awaited = 0, along = 0, chains = 0, unpaid = 0, briefs = 0, held = 0,
+		 held_long = 0;
 
 	for (unsigned round = 0; round < test_rounds(800); round++) {
-		history(true, round % 2, round % 3 == 0, round % 6 == 0);
+		history(true, round % 2, round % 3 == 0, round % 6 == 0, round % 5 < 2);
 		opened += m.governed;
 		granted += m.granted[0];
 		reopened += m.reopened;
@@ -354,9 +359,11 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 		chains += m.chains;
 		unpaid += m.unpaid;
 		briefs += m.briefs;
+		held += m.held;
+		held_long += m.held_long;
 	}
 	/* It was no empty word. */
 	expect(opened > 1000 && reopened > 10 && reports > 3 && given_up > 10 && vain > 10 &&
 	       checks > 100 && granted > MS && awaited > 10 && along > 100 && chains > 100 &&
-	       unpaid > 10 && briefs > 10);
+	       unpaid > 10 && briefs > 10 && held > 100 && held_long > 100);
 }

@@ -94,3 +94,21 @@ TEST(a_tenant_whose_thread_comes_to_the_gate_meanwhile_has_its_turn)
 	expect(p->seat.turns == turns + 1);
 	expect_eq(m.hung, 0);
 }
+
+/* It was charged for what it has beside others, and looked at every millisecond, like work that
+ * waits for something outside, for ever. */
+TEST(a_tenant_whose_thread_is_waited_for_later_is_no_longer_one_that_was_held)
+{
+	struct program *p;
+
+	given_one(60000 * MS, 1 * MS, 1000);
+	p = &m.program[0];
+	run(1000 * MS);
+	expect(p->seat.held && p->seat.tenant->holds);
+	p->kind = HOLDS;
+	p->stands = true;
+	for (unsigned i = 0; i < 100000 && !m.beside; i++)
+		run(STEP_NS);
+	expect(m.beside > 0);
+	expect(!p->seat.tenant->holds);
+}

@@ -114,6 +114,7 @@ PLANTED = [
     ("await", "return t->stuck >= DISPROOFS;", "return false && t;", "a tenant is taken to wait for others for ever"),
     ("await", "(turns_tenant_is_stuck(t) ? 1 : TRIES)", "TRIES", "a tenant whose work never leaves tries others for long each time"),
     ("held", "\ts->owing_ns = now_ns;\n", "", "a tenant pays for what its work waited for outside of the device"),
+    ("held", "\tturns_seat_allow(s, now_ns); /* its cap saves up no more meanwhile than at other times */\n", "", "a cap saves up without bound as long as its tenant waits for something outside of the device"),
     ("held", "now_ns - s->owing_ns >= t->turns->tuning.hang_ns", "false", "a tenant whose work was held and then hangs is not reported"),
     ("held", "\tif (stands)\n\t\twant(s, now_ns);\n", "", "a tenant whose thread comes to the gate while other work is held has no turn"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",

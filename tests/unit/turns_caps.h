@@ -81,7 +81,7 @@ static inline void expect_cap(struct seat *s)
 		if (p->to > from)
 			sum += (p->to - (p->from > from ? p->from : from)) / p->part;
 	}
-	expect(sum <= cap * MS + tuning.burst_ns + s->longest_drain + s->longest_owed / BESIDE +
+	expect(sum <= cap * MS + tuning.burst_ns + s->longest_drain + s->longest_owed +
 			      (uint64_t)s->unpaid / 1000 + US);
 	m.checks++;
 }
@@ -111,12 +111,14 @@ static inline uint64_t overrun(const struct seat *s)
 	return m.now - (s->moment ? s->began : s->ending);
 }
 
-/* Law 12: what has ended by itself is charged in part. */
+/* Law 12: what has ended by itself is charged in part; law 16: or as a whole, if it was held. */
 static inline void close_owed(struct seat *s)
 {
-	add_span(s, s->owing, BESIDE);
-	if (s->owing && m.now - s->owing > s->longest_owed)
-		s->longest_owed = m.now - s->owing;
+	uint64_t part = tenant_of(s)->at.holds ? 1 : BESIDE;
+
+	add_span(s, s->owing, part);
+	if (s->owing && (m.now - s->owing) / part > s->longest_owed)
+		s->longest_owed = (m.now - s->owing) / part;
 	s->owing = 0;
 }
 

@@ -34,6 +34,11 @@ static inline void submit(struct seat *s)
 
 	if (s->busy_until < m.now)
 		s->busy_until = m.now;
+	if (tenant_of(s)->nature == OUTSIDE && m.now >= s->held_until && below(2)) {
+		s->held_from = s->busy_until;
+		s->busy_until += below(4) * below(100 * MS);
+		s->held_until = s->busy_until;
+	}
 	s->busy_until += 1 + length;
 	arrive(tenant_of(s));
 	s->idle = 0;
@@ -133,6 +138,29 @@ static inline void excuse(void)
 	}
 }
 
+/* Law 16: whoever is said to be held is given up only if none of its threads stands at a gate. */
+static inline void on_held(struct seat *s)
+{
+	int was_held = s->at.gate == TURNS_OWING && s->at.held;
+	int closing = s->at.gate == TURNS_CLOSING;
+
+	turns_held(&s->at, stands(tenant_of(s)), m.now);
+	if (was_held) {
+		expect(s->at.gate == TURNS_OWING && s->at.held);
+		m.held_long++;
+	}
+	if (closing && s->at.gate == TURNS_OWING && s->at.held) {
+		expect(!stands(tenant_of(s)) && !is_multi(tenant_of(s)));
+		excuse();
+		m.held++;
+	}
+	if (s->at.gate == TURNS_OWING && s->at.held && s->owing)
+		s->owing = m.now;
+	/* If it hangs after that, it is reported again. */
+	for (unsigned d = 0; s->at.held && d < DEVICES; d++)
+		tenant_of(s)->seats[d].reported = 0;
+}
+
 static inline void on_late(struct seat *s)
 {
 	struct tenant *t = tenant_of(s);
@@ -140,17 +168,22 @@ static inline void on_late(struct seat *s)
 	int brief = s->brief && s->at.gate == TURNS_CLOSING && !stray;
 
 	expect(!s->open && !s->drained);
-	if (at_gate && stray)
-		s->excused = 1;
 	t->looked = at_gate && !stray && !brief;
 	s->let_in =
 		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
-	turns_late(&s->at, at_gate, m.now);
+	if (is_held(s))
+		on_held(s);
+	else
+		turns_late(&s->at, at_gate, m.now);
+	if (at_gate && stray && s->at.gate == TURNS_OWING)
+		s->excused = 1;
 	if (brief)
 		excuse();
 	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any; or
 	 * its work usually lasts longer. */
 	s->let_in &= !company && !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
+	/* Or it was only looked at so early as it was held before. */
+	s->let_in &= !t->at.holds || t->at.bond != TURNS_FREE;
 }
 
 /* Law 8. */

@@ -27,8 +27,8 @@ enum {
 #define US 1000ull
 #define MS 1000000ull
 
-/* The kind of its work. */
-enum nature { PLAIN, COUPLED, HANGS, MEETS };
+/* The kind of its work. LIES: it never ends, and is often said to wait for something outside. */
+enum nature { PLAIN, COUPLED, HANGS, MEETS, OUTSIDE, LIES };
 
 struct span {
 	uint64_t from, to, part; /* part: one of so many of it is charged */
@@ -45,6 +45,7 @@ struct seat {
 	uint64_t brief_from;		/* law 15: no such moment before */
 	int let_in;			/* law 7: its gate must be opened, as it could not drain */
 	uint64_t busy_until;		/* of what was submitted */
+	uint64_t held_from, held_until; /* of that: it waits for something outside */
 	uint64_t opened, closed, since; /* since: it stands at the gate */
 	uint64_t began;			/* its gate was opened, or opened again */
 	uint64_t ending;		/* its turn ended */
@@ -79,10 +80,10 @@ static struct {
 	uint64_t kept[DEVICES]; /* since when others wait for a drain there; 0: they do not */
 	const struct turns_seat *kept_from[DEVICES];
 	uint64_t kept_turns[DEVICES];
-	int natures, multi, meet, group, restarts, was_governed[DEVICES];
+	int natures, multi, meet, group, outside, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
 	uint64_t opened, reopened, given_up, vain, reports, checks, governed, awaited, along,
-		chains, unpaid, briefs;
+		chains, unpaid, briefs, held, held_long;
 } m;
 
 static const struct turns_tuning tuning = {
@@ -128,6 +129,14 @@ static inline int stands(const struct tenant *t)
 			return 1;
 	}
 	return 0;
+}
+
+/* Is it said that all of its work waits for something outside of the device? */
+static inline int is_held(const struct seat *s)
+{
+	if (tenant_of(s)->nature == LIES)
+		return below(4) != 0;
+	return m.now >= s->held_from && m.now < s->held_until;
 }
 
 /* Which tenants wait for each other: pairs, or all in one group. */
