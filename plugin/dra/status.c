@@ -171,12 +171,20 @@ static void complain(struct status *s, const char *sentence)
 	log_warning("claims.untold", "reason=%s", log_text(sentence).text);
 }
 
+/* In `... "NAME": SENTENCE` the name is the user's, and may have these letters: "fluid". */
+static bool is_about_uid(const char *problem)
+{
+	const char *name = strchr(problem, '"'), *end = name ? strchr(name + 1, '"') : NULL;
+
+	return strcasestr(end ? end : problem, "uid");
+}
+
 /* It is gone, or it is another claim, or no longer has the device; or its parameters were sent with
  * blanks: the server drops them on the way, and takes that for a change. A conflict that is not
  * about the UID is with others who write to the claim just now. */
 static bool is_needless(int status, const char *problem)
 {
-	return status == 404 || status == 422 || (status == 409 && strcasestr(problem, "uid"));
+	return status == 404 || status == 422 || (status == 409 && is_about_uid(problem));
 }
 
 static void on_told(void *owner, int status, const char *problem, const cJSON *object)

@@ -196,5 +196,23 @@ def test_a_driver_whose_domain_has_changed_has_its_former_name_until_its_claims_
         assert not os.listdir(node.cdi) and not node.tenants()
 
 
+def test_a_domain_that_changes_twice_while_a_claim_is_held_takes_effect_as_it_is_last():
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok mete.dev/claim="), caller.answers
+        for domain in "other.dev", "third.dev":
+            node.end()
+            node.configure(domain=domain)
+            node.start()
+            node.await_log(f"dra.name_kept driver=gpu.mete.dev .* is called gpu.{domain} when they have ended")
+            known(node, DRIVER)
+        with driver_of(node, DRIVER) as former:
+            former.unprepare("c0")
+            node.await_log("dra.renamed driver=gpu.third.dev former=gpu.mete.dev")
+        known(node, "gpu.third.dev")
+        assert not os.listdir(node.cdi) and not node.tenants()
+
+
 if __name__ == "__main__":
     run(globals())
