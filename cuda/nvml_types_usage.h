@@ -25,6 +25,20 @@ typedef struct nvmlMemory_v2_st {
 	unsigned long long used;
 } nvmlMemory_v2_t;
 
+/* Of a control group of version 2, from driver 615 on: its path, and bytes. */
+typedef struct nvmlSetMemoryLimits_v1_st {
+	const char *nameSpace;
+	unsigned long long softLimit;
+	unsigned long long hardLimit;
+} nvmlSetMemoryLimits_v1_t;
+
+typedef struct nvmlGetMemoryLimits_v1_st {
+	const char *nameSpace;
+	unsigned long long softLimit;
+	unsigned long long hardLimit;
+	unsigned long long currentUsed;
+} nvmlGetMemoryLimits_v1_t;
+
 typedef struct nvmlBAR1Memory_st {
 	unsigned long long bar1Total;
 	unsigned long long bar1Free;

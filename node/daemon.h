@@ -24,6 +24,7 @@ struct host_waiting;
 struct kubernetes;
 struct looks;
 struct mark;
+struct native;
 struct registration;
 struct shown;
 struct standby;
@@ -113,6 +114,7 @@ struct daemon {
 	struct measure measure;
 	struct outside outside;
 	struct watch watch;
+	struct native *native; /* memory/native.h; NULL: the driver limits nothing */
 	struct prices prices;
 
 	struct events events;

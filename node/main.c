@@ -22,6 +22,7 @@
 #include "node/kubernetes.h"
 #include "node/memory/book.h"
 #include "node/memory/measure.h"
+#include "node/memory/native.h"
 #include "node/memory/outside.h"
 #include "node/memory/watch.h"
 #include "node/missing.h"
@@ -299,6 +300,7 @@ static const struct part {
 	{"the measurements", measure_open, NULL},
 	{"the figures of what is outside", outside_open, NULL},
 	{"the watch on quiet guests", watch_open, NULL},
+	{"the driver's own limits", native_open, NULL},
 	{"the store of memory that moves", move_open, NULL},
 	{"the users", NULL, user_open},
 	{"the reservations", reserve_open, NULL},

@@ -12,6 +12,7 @@
 #include "node/kubernetes.h"
 #include "node/memory/book.h"
 #include "node/memory/measure.h"
+#include "node/memory/native.h"
 #include "node/memory/outside.h"
 #include "node/memory/watch.h"
 #include "node/missing.h"
@@ -92,6 +93,7 @@ static void close_parts(struct daemon *d)
 	measure_close(d);
 	outside_close(d);
 	watch_close(d);
+	native_close(d);
 	move_close(d);
 	book_close(d);
 	loop_done(&d->loop);
@@ -103,6 +105,7 @@ static void free_parts(struct daemon *d)
 	kubernetes_free(d->kubernetes);
 	standby_free(d);
 	shown_free(d->shown);
+	native_free(d);
 	nvml_close(d->nvml);
 	if (d->lock_fd >= 0)
 		close(d->lock_fd);

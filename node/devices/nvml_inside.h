@@ -28,6 +28,8 @@
 	CALL(nvmlDeviceGetTopologyCommonAncestor, 0)                                               \
 	CALL(nvmlDeviceGetPciInfo_v3, 0)                                                           \
 	CALL(nvmlDeviceSetComputeMode, 0)                                                          \
+	CALL(nvmlDeviceSetMemoryLimits_v1, 0)                                                      \
+	CALL(nvmlDeviceGetMemoryLimits_v1, 0)                                                      \
 	CALL(nvmlDeviceGetMigMode, 0)                                                              \
 	CALL(nvmlDeviceGetMaxMigDeviceCount, 0)                                                    \
 	CALL(nvmlDeviceGetMigDeviceHandleByIndex, 0)                                               \

@@ -8,6 +8,7 @@
 #include "node/devices/nvml.h"
 #include "node/events.h"
 #include "node/memory/book.h"
+#include "node/memory/native.h"
 #include "node/memory/prices.h"
 #include "node/state/recorder.h"
 #include "node/tenants/nested.h"
@@ -220,6 +221,7 @@ int change_tenant(struct tenant *t, const struct user *who, const struct change 
 	}
 	recorder_tenant(t);
 	tenant_show_share(t);
+	native_stirred(t->daemon);
 	book_pump(t->daemon);
 	nested_changed(t);
 	return 0;

@@ -9,6 +9,7 @@
 #include "node/daemon.h"
 #include "node/memory/book.h"
 #include "node/memory/measure.h"
+#include "node/memory/native.h"
 #include "node/memory/remains.h"
 #include "node/memory/watch.h"
 #include "node/move/move_guest.h"
@@ -37,6 +38,7 @@ static void on_death_closed(struct loop_watch *watch)
 		close(g->memory_fd);
 	page_done(&g->page);
 	free(g->program);
+	free(g->group);
 	free(g);
 }
 
@@ -104,6 +106,7 @@ void guest_leave(struct guest *g, const char *reason)
 	loop_unwatch(&g->death, on_death_closed);
 	show_guests(t);
 	watch_stirred(t);
+	native_stirred(d);
 	book_pump(d);
 	/* Last: the last guest ends the tenant, and must have left its accounts by then. */
 	if (c)
@@ -233,6 +236,7 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 	t->guest_count++;
 	d->tenants.guest_count++;
 	show_guests(t);
+	native_stirred(d);
 	*ret_guest = g;
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "core/gate.h"
 #include "node/daemon.h"
 #include "node/events.h"
+#include "node/memory/native.h"
 #include "node/move/move.h"
 #include "node/tenants/guest_send.h"
 #include "node/tenants/nested.h"
@@ -271,6 +272,7 @@ void schedule_at_once(struct daemon *d, uint32_t device, bool at_once)
 	uint64_t now = schedule_now(d);
 
 	turns_at_once(&d->device[device].turns, at_once, now);
+	native_stirred(d);
 	pump(d, now);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/machine/clock.h"
+#include "sim/machine/limits.h"
 #include "sim/machine/mps.h"
 #include "sim/machine/parts.h"
 #include "sim/machine/segment.h"
@@ -150,6 +151,22 @@ static void lock_for(int device, uint64_t bytes)
 	segment_lock(book);
 }
 
+/* Where control groups have limits: nobody else of the group takes memory meanwhile. */
+static int take_within_limits(int device, struct segment_usage *usage, uint64_t bytes)
+{
+	int r = DEVICE_FULL;
+
+	segment_reap();
+	segment_lock_node();
+	if (limits_allow_locked(device_place(device), bytes)) {
+		segment_lock(device_book(device));
+		r = take_locked(device, usage, bytes);
+		segment_unlock(device_book(device));
+	}
+	segment_unlock_node();
+	return r;
+}
+
 int device_take(int device, uint64_t bytes)
 {
 	struct segment_usage *usage = own_usage(device);
@@ -157,6 +174,8 @@ int device_take(int device, uint64_t bytes)
 
 	if (!usage)
 		return -ENODEV;
+	if (limits_any())
+		return take_within_limits(device, usage, bytes);
 	lock_for(device, bytes);
 	r = take_locked(device, usage, bytes);
 	segment_unlock(device_book(device));

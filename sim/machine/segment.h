@@ -193,6 +193,16 @@ struct segment_part {
 	struct settings_device shape;
 };
 
+#define SEGMENT_LIMITS_MAX 128 /* of control groups on the node's GPUs, at once */
+
+/* What the processes of a control group may have of a GPU; limits.h. Belongs to the node's mutex.
+ */
+struct segment_limit {
+	char group[512]; /* its path; "": free */
+	uint32_t gpu;
+	uint64_t soft_bytes, hard_bytes;
+};
+
 struct segment {
 	uint64_t layout; /* differs in another build, whose segment cannot be joined */
 	pthread_mutex_t mutex;
@@ -203,6 +213,8 @@ struct segment {
 	_Atomic uint32_t compute_mode[SETTINGS_DEVICES_MAX]; /* of NVML */
 	_Atomic uint32_t parts_high; /* no part has been made from here on */
 	struct segment_part parts[SEGMENT_PARTS_MAX];
+	_Atomic uint32_t limits_high; /* no limit has been set from here on */
+	struct segment_limit limits[SEGMENT_LIMITS_MAX];
 	struct segment_device devices[SEGMENT_PLACES];
 	struct segment_process processes[SEGMENT_PROCESSES_MAX];
 };
