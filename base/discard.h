@@ -3,11 +3,11 @@
  * Ends connections of local sockets (SOCK_SEQPACKET) whose other end may have sent anything.
  *
  * Descriptors that lie in a message are closed by whoever reads it without room for them, or closes
- * the socket, and within that system call. This takes as long as the sender likes: a TCP socket with
- * SO_LINGER waits for its own other end, for days, and a large file of memory is freed page by
- * page. So a message is looked at before it is read, and a connection in which there are descriptors
- * is closed by a thread that does nothing else. Another one's signal, each millisecond, ends its
- * waits.
+ * the socket, and within that system call. This takes as long as the sender likes: a TCP socket
+ * with SO_LINGER waits for its own other end, for days, and a large file of memory is freed page by
+ * page. So a message is looked at before it is read, and a connection in which there are
+ * descriptors is closed by a thread that does nothing else. Another one's signal, each millisecond,
+ * ends its waits.
  */
 #pragma once
 

@@ -102,8 +102,7 @@ void flight_complete(int device)
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-/* Our calls must not disturb captures of other threads. */
-static CUstreamCaptureMode relax(void)
+CUstreamCaptureMode flight_relax(void)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
@@ -112,7 +111,7 @@ static CUstreamCaptureMode relax(void)
 	return mode;
 }
 
-static void restore(CUstreamCaptureMode mode)
+void flight_restore(CUstreamCaptureMode mode)
 {
 	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
 }
@@ -392,9 +391,9 @@ bool flight_wait(struct presence_slot *slot, int device, CUstream stream)
 		slot->waits_since_ns = 0;
 		return false;
 	}
-	mode = relax();
+	mode = flight_relax();
 	result = sample(slot, device, stream, &us);
-	restore(mode);
+	flight_restore(mode);
 	if (result == WAITS)
 		nap(slot, us);
 	else

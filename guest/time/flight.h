@@ -36,6 +36,11 @@ void flight_bound(int device, uint64_t before_ns, uint64_t now_ns);
 /* No work is under way. */
 void flight_complete(int device);
 
+/* Around our own calls, which must not disturb captures of other threads: the thread's mode, which
+ * is to be restored. */
+CUstreamCaptureMode flight_relax(void);
+void flight_restore(CUstreamCaptureMode mode);
+
 /* The context of a stream; NULL: none. */
 CUcontext flight_context(CUstream stream);
 

@@ -41,8 +41,8 @@ static struct {
 
 /* The prototypes are cuda/api.def's; the stream is called `stream`. PTSZ: NULL is the thread's own.
  */
-#define WAITS_32   (CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
-#define WAITS_64   (CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags)
+#define WAITS_32   (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
+#define WAITS_64   (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags)
 #define BATCHES	   (CUstream stream, unsigned count, CUstreamBatchMemOpParams *ops, unsigned flags)
 #define CALLS_IN   (CUstream stream, CUhostFn function, void *data)
 #define CALLS_BACK (CUstream stream, CUstreamCallback function, void *data, unsigned flags)
@@ -50,14 +50,14 @@ static struct {
 	(const CUexternalSemaphore *semaphores,                                                    \
 	 const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_v1 *each, unsigned count, CUstream stream)
 #define HOLDING(X)                                                                                 \
-	X(cuStreamWaitValue32, WAITS_32, (stream, at, value, flags))                               \
-	X(cuStreamWaitValue32_v2, WAITS_32, (stream, at, value, flags))                            \
-	X(cuStreamWaitValue32_ptsz, WAITS_32, (stream, at, value, flags))                          \
-	X(cuStreamWaitValue32_v2_ptsz, WAITS_32, (stream, at, value, flags))                       \
-	X(cuStreamWaitValue64, WAITS_64, (stream, at, value, flags))                               \
-	X(cuStreamWaitValue64_v2, WAITS_64, (stream, at, value, flags))                            \
-	X(cuStreamWaitValue64_ptsz, WAITS_64, (stream, at, value, flags))                          \
-	X(cuStreamWaitValue64_v2_ptsz, WAITS_64, (stream, at, value, flags))                       \
+	X(cuStreamWaitValue32, WAITS_32, (stream, address, value, flags))                          \
+	X(cuStreamWaitValue32_v2, WAITS_32, (stream, address, value, flags))                       \
+	X(cuStreamWaitValue32_ptsz, WAITS_32, (stream, address, value, flags))                     \
+	X(cuStreamWaitValue32_v2_ptsz, WAITS_32, (stream, address, value, flags))                  \
+	X(cuStreamWaitValue64, WAITS_64, (stream, address, value, flags))                          \
+	X(cuStreamWaitValue64_v2, WAITS_64, (stream, address, value, flags))                       \
+	X(cuStreamWaitValue64_ptsz, WAITS_64, (stream, address, value, flags))                     \
+	X(cuStreamWaitValue64_v2_ptsz, WAITS_64, (stream, address, value, flags))                  \
 	X(cuStreamBatchMemOp, BATCHES, (stream, count, ops, flags))                                \
 	X(cuStreamBatchMemOp_v2, BATCHES, (stream, count, ops, flags))                             \
 	X(cuStreamBatchMemOp_ptsz, BATCHES, (stream, count, ops, flags))                           \
@@ -99,19 +99,33 @@ static void unlock(const struct signals *before)
 	signals_restore(before);
 }
 
+/* With the lock held: an event of a context that is about to leave is there until that has told so.
+ */
+static void drop_events(struct call *call)
+{
+	if (call->context) {
+		best_effort(real(cuEventDestroy_v2)(call->before));
+		best_effort(real(cuEventDestroy_v2)(call->behind));
+	}
+	call->context = NULL;
+}
+
 /* The next place; NULL: it is taken. The driver is asked once only, as it is by each call.
- * Otherwise the call has BEGUN, and is the caller's. */
-static struct call *take_call(void)
+ * Otherwise the call has BEGUN, and is the caller's; its events are of this context, if of any. */
+static struct call *take_call(CUcontext context)
 {
 	struct signals before;
 	struct call *call;
 
 	lock(&before);
 	call = &held.call[held.next++ % CALLS];
-	if (is_over(call))
-		call->state = BEGUN;
-	else
+	if (!is_over(call)) {
 		call = NULL;
+	} else {
+		call->state = BEGUN;
+		if (call->context != context)
+			drop_events(call);
+	}
 	unlock(&before);
 	return call;
 }
@@ -138,11 +152,6 @@ static bool give_events(struct call *call, CUcontext context)
 		return true;
 	if (real(cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS)
 		return false;
-	if (call->context) {
-		best_effort(real(cuEventDestroy_v2)(call->before));
-		best_effort(real(cuEventDestroy_v2)(call->behind));
-		call->context = NULL;
-	}
 	r = real(cuEventCreate)(&call->before, CU_EVENT_DISABLE_TIMING);
 	if (r == CUDA_SUCCESS) {
 		r = real(cuEventCreate)(&call->behind, CU_EVENT_DISABLE_TIMING);
@@ -167,6 +176,7 @@ static CUstream named(CUstream stream, bool own)
  * until the stream gets on, perhaps by another thread's call. */
 static struct call *begin(CUstream stream, const void *caller)
 {
+	CUstreamCaptureMode mode;
 	struct call *call;
 	CUcontext context;
 
@@ -176,33 +186,32 @@ static struct call *begin(CUstream stream, const void *caller)
 	context = flight_context(stream);
 	if (!context || stream == CU_STREAM_PER_THREAD)
 		return NULL;
-	call = take_call();
-	if (!call)
-		return NULL;
-	if (!give_events(call, context) ||
-	    real(cuEventRecord)(call->before, stream) != CUDA_SUCCESS) {
+	mode = flight_relax();
+	call = take_call(context);
+	if (call && (!give_events(call, context) ||
+		     real(cuEventRecord)(call->before, stream) != CUDA_SUCCESS)) {
 		set(call, OVER);
-		return NULL;
+		call = NULL;
 	}
-	call->stream = stream;
+	flight_restore(mode);
+	if (call)
+		call->stream = stream;
 	return call;
 }
 
-static void end(struct call *call)
+static void end(struct call *call, CUstream stream)
 {
 	if (call)
-		set(call,
-		    real(cuEventRecord)(call->behind, call->stream) == CUDA_SUCCESS ? MADE : OVER);
+		set(call, real(cuEventRecord)(call->behind, stream) == CUDA_SUCCESS ? MADE : OVER);
 }
 
 #define BETWEEN(symbol, parameters, arguments)                                                     \
 	static CUresult between_##symbol parameters                                                \
 	{                                                                                          \
-		struct call *call =                                                                \
-			begin(named(stream, api_rows[API_##symbol].stream != API_PLAIN),           \
-			      __builtin_return_address(0));                                        \
+		CUstream at = named(stream, api_rows[API_##symbol].stream != API_PLAIN);           \
+		struct call *call = begin(at, __builtin_return_address(0));                        \
 		CUresult r = driver.symbol arguments;                                              \
-		end(call);                                                                         \
+		end(call, at);                                                                     \
 		return r;                                                                          \
 	}
 HOLDING(BETWEEN)
@@ -308,6 +317,10 @@ void held_stream_ends(CUstream stream)
 	for (uint32_t i = 0; stream && i < STREAMS; i++)
 		if (held.blocking[i].stream == stream)
 			held.blocking[i].stream = NULL;
+	/* The handle may be another stream's soon. */
+	for (uint32_t i = 0; stream && i < CALLS; i++)
+		if (held.call[i].stream == stream)
+			held.call[i].stream = NULL;
 	unlock(&before);
 }
 

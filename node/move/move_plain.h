@@ -15,7 +15,8 @@ struct ledger_action;
 /* One that was not refused for its tenant's limit, but has no room. False: it is dropped, and the
  * ledger's answer stands. */
 must_check bool move_plain_again(struct ask *ask);
-/* All guests have stated what they hold: asks that waited only for that are judged like new ones. */
+/* All guests have stated what they hold: asks that waited only for that are judged like new ones.
+ */
 void move_plain_all_stated(struct device *device);
 /* The ledger's answer to an ask that was passed on. True: the ask waits for room again. */
 must_check bool move_plain_answered(struct ask *ask, const struct ledger_action *action);
