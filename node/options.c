@@ -223,6 +223,10 @@ static int check(const struct options *options, struct fault *why)
 		return fault_set(why, -EINVAL,
 				 "--mig-config needs --kubernetes FILE: on another machine "
 				 "`mete mig apply` divides GPUs");
+	if (options->no_native_limits && !options->kubernetes)
+		return fault_set(why, -EINVAL,
+				 "--no-native-limits needs --kubernetes FILE: elsewhere the driver "
+				 "limits nothing by itself");
 	if (options->kubernetes && options->metrics)
 		return fault_set(why, -EINVAL,
 				 "--metrics is for a machine without Kubernetes; on a node the "

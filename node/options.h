@@ -13,6 +13,7 @@ struct options {
 	const char *driver;	/* borrowed from argv; NULL: the loader's */
 	const char *kubernetes; /* borrowed from argv: the configuration; NULL: no Kubernetes */
 	const char *mig_config; /* borrowed from argv: mig-parted's file; NULL: none */
+	int no_native_limits;	/* the guest alone limits memory */
 	const char *page;	/* borrowed from argv: an address; NULL: nothing is shown */
 	const char *tls_cert, *tls_key; /* likewise */
 	const char *page_token;		/* borrowed from argv: a file; NULL: there is none */

@@ -232,7 +232,7 @@ int native_open(struct daemon *d)
 	struct native *n;
 	int r;
 
-	if (!d->options.kubernetes)
+	if (!d->options.kubernetes || d->options.no_native_limits)
 		return 0;
 	why = unsupported(d, mount);
 	if (why) {

@@ -7,8 +7,8 @@
 
 #include "node/daemon.h"
 
-/* Does nothing where meted serves no pods; says once where the driver, or the machine, has no such
- * limits. */
+/* Does nothing where meted serves no pods, or is told not to (--no-native-limits); says once where
+ * the driver, or the machine, has no such limits. */
 must_check int native_open(struct daemon *d);
 /* A guest has come or left, or a limit has changed: what the driver has follows, soon. */
 void native_stirred(struct daemon *d);

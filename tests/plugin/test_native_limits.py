@@ -142,6 +142,12 @@ def test_a_driver_without_limits_says_so_once():
         assert node.log().count(" limits.unsupported ") == 1 and "limits.refused" not in node.log(), node.log()
 
 
+def test_with_the_option_the_driver_is_not_even_asked():
+    with Node(devices="1xSIM", options=("--no-native-limits",)) as node:
+        node.run("a", node.id(0), annotations={"memory": "1GiB"})
+        assert " limits." not in node.log(), node.log()
+
+
 def test_gpus_that_mig_divides_have_no_limits():
     with Node(devices="1xH100", environment={"METE_SIM_NATIVE_LIMITS": "on", "METE_SIM_MIG": "on", "METE_SIM_PARTS": "0:7x1g.10gb"}) as node:
         pod = node.run("a", node.id(0), annotations={"memory": "1GiB"})

@@ -75,6 +75,7 @@ def refused(*options):
 
 def test_an_option_of_a_nodes_meted_is_refused_elsewhere():
     assert refused("--mig-config", "/nothing") == "meted: --mig-config needs --kubernetes FILE: on another machine `mete mig apply` divides GPUs\n"
+    assert refused("--no-native-limits") == "meted: --no-native-limits needs --kubernetes FILE: elsewhere the driver limits nothing by itself\n"
 
 
 def test_an_address_that_cannot_be_served_is_named():
