@@ -54,7 +54,7 @@ static bool stands(const struct tenant_device *at)
 
 /* Does all that its processes have on the device wait for something outside of it? They may claim
  * that, as they may claim that they have drained. A claim counts once: a process that is stopped
- * does not repeat it, while its work goes on. */
+ * does not repeat it, while its work goes on. One that has not come back yet has no page. */
 static bool is_held(const struct tenant_device *at)
 {
 	uint32_t device = tenant_index(at);
@@ -68,7 +68,7 @@ static bool is_held(const struct tenant_device *at)
 
 		if (!g->device[device].owes_drain)
 			continue;
-		if (__atomic_exchange_n(&own->held[device], 0, __ATOMIC_RELAXED) != epoch)
+		if (!own || __atomic_exchange_n(&own->held[device], 0, __ATOMIC_RELAXED) != epoch)
 			return false;
 		any = true;
 	}

@@ -139,6 +139,21 @@ def test_an_ask_waits_until_all_have_stated_what_they_hold():
         node.is_clean()
 
 
+def test_a_drain_that_a_program_owes_that_has_not_come_back_is_looked_at():
+    with Node("--grace", f"{PATIENCE}s", memory=DEVICE) as node:
+        late, other = Holder(node, "late", 20), Holder(node, "other", 2)
+        os.kill(late.pid(), signal.SIGSTOP)
+        node.mete("suspend", "--wait", "0s", "late", check=False)
+        node.restart()
+        until(lambda: node.process.poll() is not None or node.row("late")["coupled"])
+        assert node.process.poll() is None, node.process.poll()
+        os.kill(late.pid(), signal.SIGCONT)
+        node.mete("resume", "late")
+        for program in late, other:
+            program.process.communicate(timeout=PATIENCE)
+        node.is_clean()
+
+
 def test_memory_that_fitted_before_a_restart_is_not_refused_after_it():
     is_refused_to_nobody(2)
 
