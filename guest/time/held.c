@@ -131,12 +131,13 @@ static struct call *take_call(CUcontext context)
 }
 
 /* Unless its context has left meanwhile. */
-static void set(struct call *call, enum state state)
+static void set(struct call *call, CUstream stream, enum state state)
 {
 	struct signals before;
 
 	lock(&before);
 	if (call->state == BEGUN) {
+		call->stream = stream;
 		call->state = state;
 		atomic_fetch_add(&held.made, state == MADE);
 	}
@@ -190,19 +191,18 @@ static struct call *begin(CUstream stream, const void *caller)
 	call = take_call(context);
 	if (call && (!give_events(call, context) ||
 		     real(cuEventRecord)(call->before, stream) != CUDA_SUCCESS)) {
-		set(call, OVER);
+		set(call, NULL, OVER);
 		call = NULL;
 	}
 	flight_restore(mode);
-	if (call)
-		call->stream = stream;
 	return call;
 }
 
 static void end(struct call *call, CUstream stream)
 {
 	if (call)
-		set(call, real(cuEventRecord)(call->behind, stream) == CUDA_SUCCESS ? MADE : OVER);
+		set(call, stream,
+		    real(cuEventRecord)(call->behind, stream) == CUDA_SUCCESS ? MADE : OVER);
 }
 
 #define BETWEEN(symbol, parameters, arguments)                                                     \
