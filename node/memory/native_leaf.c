@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { UID_DIGITS = 32, MOUNT_POINT = 4 };
+#include "base/cgroup.h"
 
 static const char *next_line(const char *at)
 {
@@ -36,56 +36,31 @@ int native_mount(const char *mountinfo, char ret_mount[NATIVE_PATH])
 	return -ENOENT;
 }
 
-static bool is_hex(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
-/* "pod" and a pod's UID, with dashes, underscores or neither. */
-static bool is_pods(const char *at)
-{
-	int digits = 0;
-
-	if (strncmp(at, "pod", 3) != 0)
-		return false;
-	for (at += 3; is_hex(*at) || *at == '-' || *at == '_'; at++)
-		digits += is_hex(*at);
-	return digits == UID_DIGITS;
-}
-
 /* A container's group lies below that of its pod: ".../pod<UID>/...", or
  * ".../kubepods-...-pod<UID>.slice/...". */
 static bool is_containers(const char *path)
 {
-	for (const char *at = strstr(path, "pod"); at; at = strstr(at + 1, "pod")) {
-		const char *below;
+	size_t length;
+	const char *uid = cgroup_pod(path, &length),
+		   *below = uid ? strchr(uid + length, '/') : NULL;
 
-		if (at == path || (at[-1] != '/' && at[-1] != '-') || !is_pods(at))
-			continue;
-		below = strchr(at, '/');
-		return below && below[1];
-	}
-	return false;
+	return below && below[1];
 }
 
 int native_leaf(const char *mount, const char *cgroup, char ret_path[NATIVE_PATH])
 {
-	const char *line = cgroup;
 	char path[NATIVE_PATH];
 	size_t length;
+	const char *own = cgroup_path(cgroup, &length);
 
-	while (line && strncmp(line, "0::", 3) != 0)
-		line = next_line(line);
-	if (!line)
+	if (!own)
 		return -ENOENT;
-	line += 3;
-	length = strcspn(line, "\n");
 	if (length >= sizeof(path))
 		return -ENAMETOOLONG;
-	memcpy(path, line, length);
+	memcpy(path, own, length);
 	path[length] = '\0';
 	/* "..": it is seen from a namespace that it is not in. " (deleted)": the group has gone. */
-	if (*path != '/' || strstr(path, "/..") || strchr(path, ' ') || !is_containers(path))
+	if (strstr(path, "/..") || strchr(path, ' ') || !is_containers(path))
 		return -ENOENT;
 	length = (size_t)snprintf(ret_path, NATIVE_PATH, "%s%s",
 				  strcmp(mount, "/") == 0 ? "" : mount, path);

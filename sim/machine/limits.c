@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "sim/machine/segment.h"
 
 enum { LIMITS_TEXT = 4096 };
@@ -77,8 +78,9 @@ void limits_get(uint32_t gpu, const char *group, uint64_t *ret_soft, uint64_t *r
 /* Whether the group is the one that a process's line for version 2 says: the path ends so. */
 static bool is_of(pid_t pid, const char *group)
 {
-	char path[64], text[LIMITS_TEXT], *line, *end;
+	char path[64], text[LIMITS_TEXT];
 	size_t length = strlen(group), own;
+	const char *line;
 	ssize_t size;
 	int fd;
 
@@ -89,15 +91,8 @@ static bool is_of(pid_t pid, const char *group)
 	size = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	text[size > 0 ? size : 0] = '\0';
-	line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-	if (!line)
-		return false;
-	line = strchr(line, '/');
-	if (!line)
-		return false;
-	end = strchr(line, '\n');
-	own = end ? (size_t)(end - line) : strlen(line);
-	return own > 1 && own < length && memcmp(group + length - own, line, own) == 0;
+	line = cgroup_path(text, &own);
+	return line && own > 1 && own < length && memcmp(group + length - own, line, own) == 0;
 }
 
 static uint64_t used_locked(uint32_t gpu, const char *group)
