@@ -48,7 +48,7 @@ class Bound:
         os.makedirs(self.place, exist_ok=True)
         return self
 
-    def bind(self, pids):
+    def hold(self, pids):
         for pid in pids:
             self.write(self.place, self.members, pid)
         for file, text in self.tight.items():

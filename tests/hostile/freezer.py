@@ -43,7 +43,7 @@ class Freezer:
         return self
 
     def __exit__(self, *_):
-        self.thaw()
+        self.release()
         up = os.path.dirname(self.place)
         for pid in open(f"{self.place}/{self.members}").read().split():
             try:
@@ -58,7 +58,7 @@ class Freezer:
             except OSError:
                 time.sleep(0.02)
 
-    def freeze(self, pids):
+    def hold(self, pids):
         """These, and who is in it already."""
         for pid in pids:
             try:
@@ -67,5 +67,5 @@ class Freezer:
                 pass
         self.write(self.switch, self.frozen)
 
-    def thaw(self):
+    def release(self):
         self.write(self.switch, self.thawed)

@@ -162,34 +162,28 @@ def set_shares(*pairs):
     return disturb
 
 
-def freeze(kind, meanwhile=None, times=3, seconds=1.5):
-    """Its processes are frozen in the midst of whatever they do; `meanwhile` is done then."""
+def hold(group, meanwhile, times, seconds):
+    """Its processes are held in a group, in the midst of whatever they do; `meanwhile` is done then."""
     def disturb(world, running):
         wait_for(lambda: theirs(world), 5)
-        with Freezer(kind) as freezer:
+        with group() as held:
             for _ in range(times):
                 time.sleep(0.3)
-                freezer.freeze(world.attackers())
+                held.hold(world.attackers())
                 if meanwhile:
                     meanwhile(world, running)
                 time.sleep(seconds)
-                freezer.thaw()
+                held.release()
     return disturb
+
+
+def freeze(kind, meanwhile=None, times=3, seconds=1.5):
+    return hold(lambda: Freezer(kind), meanwhile, times, seconds)
 
 
 def bind(kind, meanwhile=None, times=2, seconds=1.5):
-    """Its processes hardly go on, in the midst of whatever they do; `meanwhile` is done then."""
-    def disturb(world, running):
-        wait_for(lambda: theirs(world), 5)
-        with Bound(kind) as bound:
-            for _ in range(times):
-                time.sleep(0.3)
-                bound.bind(world.attackers())
-                if meanwhile:
-                    meanwhile(world, running)
-                time.sleep(seconds)
-                bound.release()
-    return disturb
+    """They hardly go on."""
+    return hold(lambda: Bound(kind), meanwhile, times, seconds)
 
 
 def suspend_once(world, running):
