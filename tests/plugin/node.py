@@ -125,6 +125,10 @@ class Node:
                        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.api.port}"}}],
                        "users": [{"name": "u", "user": {}}], "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}, file)
 
+    def tell_by_environment(self, **more):
+        """meted, what a file without the key `mete` does not say."""
+        self.environment.update(KUBELET_SOCKET=self.kubelet.plugins + "/kubelet.sock", KUBECONFIG=self.folder + "/kubeconfig", NODE_NAME=NODE, **more)
+
     def configure(self, **config):
         """Writes the file; None takes a key away."""
         for key, value in config.items():

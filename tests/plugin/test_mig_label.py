@@ -49,7 +49,7 @@ class Labelled(Node):
             file.write(text)
         os.symlink("mig.data", self.mig_file)  # as are the files of a ConfigMap
         self.options += ["--mig-config", self.mig_file]
-        self.environment.update(KUBELET_SOCKET=self.kubelet.plugins + "/kubelet.sock", KUBECONFIG=self.folder + "/kubeconfig", NODE_NAME=NODE)
+        self.tell_by_environment()
         if mode == "nvidia":
             self.write({"version": "v1", "flags": {"migStrategy": strategy}})
         # Where nobody is left who uses the simulated machine it is a new one.

@@ -32,7 +32,7 @@ def named(configurations, labels=None, **environment):
             os.rename(node.file + "/..new", node.file + "/..data")
         node.fill = fill
         fill(configurations)
-        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE, **environment)
+        node.tell_by_environment(**environment)
         yield node
 
 

@@ -42,6 +42,13 @@ def await_list(node, ids):
     node.kubelet.await_devices(lambda now: sorted(now) == sorted(ids))
 
 
+def await_labels(node, wanted):
+    """Of the node, without their prefix: others may be there."""
+    def labels():
+        return {key.removeprefix(PREFIX): value for key, value in node.api.node()["metadata"].get("labels", {}).items() if key.startswith(PREFIX)}
+    until(lambda: wanted.items() <= labels().items(), lambda: f"{set(wanted.items()) - set(labels().items())} of {labels()}")
+
+
 def test_without_a_strategy_parts_are_not_offered():
     with divided(SEVEN) as node:
         await_list(node, whole(node))
@@ -115,31 +122,25 @@ def test_the_node_has_the_labels_of_its_parts():
     with Node(start=False, devices="2xH100", labels={}, environment={"METE_SIM_PARTS": "0:2x1g.10gb"}) as node:
         node.write("version: v1\nflags: {migStrategy: mixed, gfd: {noTimestamp: true}}\n"
                    "sharing: {timeSlicing: {resources: [{name: mig-1g.10gb, replicas: 2}]}}\n")
-        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE)
+        node.tell_by_environment()
         node.kubelet.ask("turn", PREFIX + "gpu")
         node.start()
-
-        def labels():
-            return {key.removeprefix(PREFIX): value for key, value in node.api.node()["metadata"].get("labels", {}).items() if key.startswith(PREFIX)}
         wanted = {"mig.strategy": "mixed", "mig.capable": "true", "gpu.count": "2", "gpu.memory": "81559", "gpu.product": "NVIDIA-H100-80GB-HBM3", "gpu.replicas": "1",
                   "mig-1g.10gb.count": "2", "mig-1g.10gb.replicas": "2", "mig-1g.10gb.memory": "9984", "mig-1g.10gb.multiprocessors": "16",
                   "mig-1g.10gb.slices.gi": "1", "mig-1g.10gb.slices.ci": "1", "mig-1g.10gb.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED",
                   "mig-1g.10gb.sharing-strategy": "time-slicing", "mig-1g.10gb.engines.copy": "1"}
-        until(lambda: wanted.items() <= labels().items(), lambda: f"{set(wanted.items()) - set(labels().items())} of {labels()}")
+        await_labels(node, wanted)
 
 
 def test_gpus_that_have_no_parts_yet_have_their_labels():
     with Node(start=False, devices="2xH100", labels={}, environment={"METE_SIM_MIG": "on"}) as node:
         node.write("version: v1\nflags: {migStrategy: dynamic, gfd: {noTimestamp: true}}\n")
-        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE)
+        node.tell_by_environment()
         node.kubelet.ask("turn", PREFIX + "mig-1g.10gb")
         node.start()
-
-        def labels():
-            return {key.removeprefix(PREFIX): value for key, value in node.api.node()["metadata"].get("labels", {}).items() if key.startswith(PREFIX)}
         wanted = {"mig.strategy": "mixed", "mig.capable": "true", "gpu.count": "2", "gpu.memory": "81559", "gpu.product": "NVIDIA-H100-80GB-HBM3", "gpu.replicas": "0",
                   "gpu.sharing-strategy": "none", "gpu.family": "hopper"}
-        until(lambda: wanted.items() <= labels().items(), lambda: f"{set(wanted.items()) - set(labels().items())} of {labels()}")
+        await_labels(node, wanted)
 
 
 def begins_without_parts(write, wanted, divide, resource, ids):
@@ -151,10 +152,7 @@ def begins_without_parts(write, wanted, divide, resource, ids):
         node.await_log(f"plugin.ready resource={PREFIX}gpu ")
         node.kubelet.hear("listed 0")
         assert len(re.findall(r"mig\.unparted gpu=[01] ", node.log())) == 2, node.log()
-
-        def labels():
-            return {key.removeprefix(PREFIX): value for key, value in node.api.node()["metadata"].get("labels", {}).items() if key.startswith(PREFIX)}
-        until(lambda: wanted.items() <= labels().items(), lambda: f"{wanted} of {labels()}")
+        await_labels(node, wanted)
         divide(node)
         node.kubelet.ask("turn", PREFIX + resource)
         node.kubelet.await_devices(lambda now: len(now) == ids and set(now.values()) == {"Healthy"})
@@ -163,7 +161,7 @@ def begins_without_parts(write, wanted, divide, resource, ids):
 def without_mete(strategy):
     def write(node):
         node.write({"version": "v1", "flags": {"migStrategy": strategy, "gfd": {"noTimestamp": True}}})
-        node.environment.update(KUBELET_SOCKET=node.kubelet.plugins + "/kubelet.sock", KUBECONFIG=node.folder + "/kubeconfig", NODE_NAME=NODE)
+        node.tell_by_environment()
     return write
 
 
