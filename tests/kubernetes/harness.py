@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -40,7 +41,11 @@ def the_cluster():
 
 
 failed = []
-names = iter(range(1 << 30))
+
+
+def unused():
+    """A name's end that no other test of the cluster has had; pids come again."""
+    return secrets.token_hex(5)
 
 
 # Settings that cost a pod time, and have nothing to do with GPUs.
@@ -76,11 +81,11 @@ class Meted:
         self.options = (*self.options, *options)
         self.cluster, self.total = cluster, slots if total is None else total
         self.program = os.path.join(BUILD, "node", "meted")
-        number = next(names)
-        self.folder = os.path.join(cluster.folder, "run", f"meted-{os.getpid()}-{number}")
+        name = f"meted-{unused()}"
+        self.folder = os.path.join(cluster.folder, "run", name)
         os.makedirs(self.folder)
-        self.log_path = os.path.join(cluster.folder, "log", f"meted-{os.getpid()}-{number}")
-        self.sim = f"/dev/shm/sim-{os.getpid()}-{number}"
+        self.log_path = os.path.join(cluster.folder, "log", name)
+        self.sim = f"/dev/shm/sim-{name}"
         cluster.run("sh", "-c", f"rm -rf /run/mete /run/cdi; mkdir -m 1777 {self.sim}")
         self.settings = {"METE_SIM_DIR": self.sim, "METE_SIM_CONTEXT_COST": "1ms", "METE_SIM_PATTERN": "on",
                          **{"METE_SIM_" + key: str(value) for key, value in sim.items()}}
@@ -202,7 +207,7 @@ class Node:
 
     def __init__(self, cluster=None):
         self.cluster = cluster or the_cluster()
-        self.namespace = self.cluster.namespace(f"t{os.getpid()}-{next(names)}")
+        self.namespace = self.cluster.namespace(f"t-{unused()}")
         self.pods, self.meted = [], None
 
     def share(self, *arguments, **settings):
