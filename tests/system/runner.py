@@ -81,6 +81,7 @@ def in_a_child(name, test):
         os.dup2(said.fileno(), 1)
         os.dup2(said.fileno(), 2)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         status = judged(name, test)
     except BaseException:  # it wants to end the program
         traceback.print_exc()
@@ -113,13 +114,22 @@ def side_by_side(tests, most):
             pass_on(said)
         os._exit(143)
 
+    def wait():
+        """Only here may it be told to end: elsewhere a child may not be in the list yet, or its output half passed on."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        try:
+            return os.wait()
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     signal.signal(signal.SIGTERM, on_term)
     while todo or running:
         while todo and len(running) < most:
             name = todo.pop(0)
             pid, said = in_a_child(name, tests[name])
             running[pid] = name, said
-        pid, status = os.wait()
+        pid, status = wait()
         name, said = running.pop(pid)
         pass_on(said)
         verdict = os.waitstatus_to_exitcode(status)
@@ -127,6 +137,7 @@ def side_by_side(tests, most):
             print(f"its process ended with {verdict}\n[  FAILED  ] {name}")
             verdict = FAILED
         yield name, verdict
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def run(namespace, only=None, failed=None, at_once=1):
