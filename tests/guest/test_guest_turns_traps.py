@@ -248,16 +248,24 @@ def test_a_program_that_is_stopped_is_no_longer_believed_to_wait_for_something_o
     with Node("1GiB", METE_SIM_DEVICES="1xT4") as node:
         beside = Beside(node, 1)
         made = node.admin.tenant(name="far")
-        program = subprocess.Popen([TRAPS, "far", "1000"], env=node.guest_environment(made), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        until(lambda: node.admin.tenant_row(made.tenant).turns, "it has no turn")
-        # Its drain is given up each time: its gate is closed, and others have many turns meanwhile.
-        before = beside.turns(node)
-        until(lambda: all(now > then + 20 for now, then in zip(beside.turns(node), before)), "the neighbours have no turns")
-        assert "tenant.hangs" not in node.meted.log() and "tenant.beside" not in node.meted.log(), node.meted.log()[-2000:]
-        program.send_signal(signal.SIGSTOP)
-        until(lambda: "tenant.hangs" in node.meted.log(), lambda: node.meted.log()[-2000:])
-        program.kill()
-        program.communicate(timeout=PATIENCE)
+        program = subprocess.Popen([TRAPS, "far", "1000"], env=node.guest_environment(made), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def called(*what):
+            """Of this tenant: a neighbour whose thread gets no processor may be called so, too."""
+            return any(f"tenant.{each} tenant={made.tenant} " in node.meted.log() for each in what)
+
+        try:
+            until(lambda: node.admin.tenant_row(made.tenant).turns, "it has no turn")
+            # Its drain is given up each time: its gate is closed, and others have many turns meanwhile.
+            before = beside.turns(node)
+            until(lambda: all(now > then + 20 for now, then in zip(beside.turns(node), before)), "the neighbours have no turns")
+            assert not called("hangs", "beside"), node.meted.log()[-2000:]
+            program.send_signal(signal.SIGSTOP)
+            until(lambda: called("hangs"), lambda: node.meted.log()[-2000:])
+        finally:
+            program.kill()
+            program.communicate(timeout=PATIENCE)
         beside.end()
 
 
