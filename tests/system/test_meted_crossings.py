@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Messages about memory that cross: orders for what is freed meanwhile, for a connection that has ended, and of a meted that was killed."""
+from mover import *
+
+LONGER_THAN_PATIENCE_S = 12
+
+
+def suspend(meted, mover, suspends=1):
+    return meted.admin.ask("tenant_suspend", tenant=mover.made.tenant, name="", suspends=suspends)
+
+
+def replace(meted):
+    meted.kill()
+    meted.start()
+    meted.admin = Admin(meted.place)
+
+
+def is_calm(meted, mover):
+    log = meted.log()
+    return f"tenant.stuck tenant={mover.made.tenant} " not in log and f"store.kept tenant={mover.made.tenant} " not in log
+
+
+def test_memory_that_has_come_counts_once():
+    """By the page it is there before it is reported."""
+    with Node(store="896MiB") as meted:
+        a = meted.mover("a", SET)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        a.obeys = False
+        suspend(meted, a, 0)
+        meted.play(lambda: a.order["enter"] >= CHUNK)
+        say, a.say = a.say, lambda: None
+        a.enters(a.blocks[0])
+        a.give_back(0)  # meted looks at the page
+        a.ask("processes_ask", device=0)
+        a.say = say
+        a.say()
+        a.obeys = True
+        meted.play(lambda: a.is_whole())
+        assert meted.row(a).movable == SET, meted.row(a)
+        # It is no larger than the store has room for.
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        meted.ends()
+
+
+if __name__ == "__main__":
+    run(globals(), at_once=4)
