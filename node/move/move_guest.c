@@ -63,7 +63,9 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 	struct tenant_device *of = of_tenant(at);
 	struct move_guest *m = &at->move;
 
-	if (out)
+	/* What could move before a restart still can, whatever the share says since: others count
+	 * on its room. */
+	if (out || movable)
 		move_takes_part(of, move_now(at));
 	if (!of->joined && !movable)
 		return;

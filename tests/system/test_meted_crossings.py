@@ -21,6 +21,24 @@ def is_calm(meted, mover):
     return f"tenant.stuck tenant={mover.made.tenant} " not in log and f"store.kept tenant={mover.made.tenant} " not in log
 
 
+def test_memory_that_could_move_still_can_after_a_restart_though_its_share_says_swap_off():
+    """All of it was on the device then, and others' memory waits for its room."""
+    with Node("--grace", "60s") as meted:
+        a, b = meted.mover("a"), meted.mover("b", SET)
+        b.idle()
+        a.allocate(SET)
+        meted.play(lambda: not a.asked)
+        assert b.out() and not a.out()
+        meted.admin.set(a.made.tenant, "swap", "off")
+        replace(meted)
+        for mover in a, b:
+            mover.again(mover.made.socket)
+        a.idle()
+        meted.play(lambda: b.is_whole())
+        assert a.out()
+        meted.ends()
+
+
 def test_memory_that_has_come_counts_once():
     """By the page it is there before it is reported."""
     with Node(store="896MiB") as meted:
