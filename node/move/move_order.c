@@ -40,7 +40,9 @@ static void tell(struct guest_device *at)
 	/* The guest asks again. */
 	if (list_empty(&m->waits))
 		m->lacks_bytes = 0;
-	if (!g->caller)
+	/* Before the inventory of a connection has come, the guest would take orders of the former
+	 * one for the new one's, whose orders begin then. */
+	if (!g->caller || !at->stated)
 		return;
 	wire_begin(&message, WIRE_move, peer_new_id(&g->caller->peer));
 	message.move.device = (uint32_t)(at - g->device);

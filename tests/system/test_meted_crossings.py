@@ -39,6 +39,32 @@ def test_memory_that_could_move_still_can_after_a_restart_though_its_share_says_
         meted.ends()
 
 
+def test_a_guest_that_is_back_is_told_nothing_before_it_has_stated_what_it_has():
+    """It would take that for an order of this connection, which the daemon has not given."""
+    with Node() as meted:
+        a, b = meted.mover("a", SET), meted.mover("b")
+        a.idle()
+        b.allocate(SET)
+        meted.play(lambda: not b.asked)
+        assert a.out()
+        a.again(a.made.socket, state=False)
+        meted.movers.remove(a)
+        b.idle()
+        meted.play(lambda: b.out() >= 2 * CHUNK)  # room for it
+        meted.row(a)
+        a.socket.setblocking(False)
+        try:
+            while True:
+                a.heard.append(a.receive_any())
+        except BlockingIOError:
+            a.socket.settimeout(PATIENCE)
+        assert not [heard for heard in a.heard if heard.kind == "move"], a.heard
+        meted.movers.append(a)
+        a.state_all().swaps()
+        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
 def test_memory_that_has_come_counts_once():
     """By the page it is there before it is reported."""
     with Node(store="896MiB") as meted:
