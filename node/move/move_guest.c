@@ -103,6 +103,7 @@ void move_away(struct guest *g)
 {
 	for (uint32_t i = 0; i < g->tenant->devices; i++) {
 		move_ask_forget(&g->device[i]);
+		move_segments_away(&g->device[i]);
 		g->device[i].move.recalled_bytes = 0;
 	}
 }

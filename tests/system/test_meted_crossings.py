@@ -65,6 +65,24 @@ def test_a_guest_that_is_back_is_told_nothing_before_it_has_stated_what_it_has()
         meted.ends()
 
 
+def test_segments_that_a_former_connection_waits_for_are_nobodys():
+    with Node(store="512MiB") as meted:
+        keeper, a = meted.mover("keeper", 8 * CHUNK), meted.mover("a", 4 * CHUNK)
+        for block in keeper.blocks:
+            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
+            block.segment = answer.offset, answer.bytes, keeper.store_fd
+        a.send("segment_ask", device=0, bytes=CHUNK)
+        while not keeper.hear("move").drop:
+            pass
+        a.again(a.made.socket)
+        for block in keeper.blocks:
+            keeper.returns(block)
+        until(lambda: meted.row(keeper).stored == 0)
+        a.ask("segment_ask", device=0, bytes=CHUNK)  # after all others
+        assert meted.row(a).stored == CHUNK and not [heard for heard in a.heard if heard.kind == "segment"], (meted.row(a), a.heard)
+        meted.ends()
+
+
 def test_memory_that_has_come_counts_once():
     """By the page it is there before it is reported."""
     with Node(store="896MiB") as meted:
