@@ -107,5 +107,33 @@ def test_memory_that_has_come_counts_once():
         meted.ends()
 
 
+def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
+    """They are the only place of their memory then."""
+    with Node(store="832MiB") as meted:
+        a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        suspend(meted, a, 0)
+        meted.play(lambda: a.is_whole())
+        a.obeys = b.obeys = False
+        b.idle()
+        c = meted.mover("c")
+        c.allocate(6 * CHUNK)
+        meted.play(lambda: a.order["drop"])
+        meted.movers.remove(b)
+        b.close()
+        meted.play(lambda: not c.asked)
+        suspend(meted, a)
+        meted.play(lambda: a.order["leave"] - a.done["left"] == SET)
+        a.obeys = True
+        meted.play(lambda: not a.here())
+        end = time.monotonic() + LONGER_THAN_PATIENCE_S
+        meted.play(lambda: time.monotonic() > end)
+        assert a.done["dropped"] < a.order["drop"] and is_calm(meted, a), meted.log()
+        suspend(meted, a, 0)
+        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
 if __name__ == "__main__":
     run(globals(), at_once=4)
