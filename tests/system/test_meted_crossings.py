@@ -83,6 +83,24 @@ def test_segments_that_a_former_connection_waits_for_are_nobodys():
         meted.ends()
 
 
+def test_memory_freed_in_the_store_while_it_was_to_come_is_not_waited_for():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        a.obeys = False
+        suspend(meted, a, 0)
+        meted.play(lambda: a.order["enter"] >= 8 * CHUNK)
+        for block in a.blocks[:4]:
+            a.free(block)
+        a.obeys = True
+        meted.play(lambda: a.is_whole())
+        # Nothing is missing of the device.
+        b = meted.mover("b", 11 * CHUNK)
+        assert not b.refusal and not a.out() and is_calm(meted, a), (b.refusal, a.out(), meted.log())
+        meted.ends()
+
+
 def test_memory_that_has_come_counts_once():
     """By the page it is there before it is reported."""
     with Node(store="896MiB") as meted:
@@ -132,6 +150,24 @@ def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
         assert a.done["dropped"] < a.order["drop"] and is_calm(meted, a), meted.log()
         suspend(meted, a, 0)
         meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
+def test_parts_of_a_former_store_that_were_freed_make_room():
+    with Node("--grace", "60s", store="832MiB") as meted:
+        a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        replace(meted)
+        for mover in a, b:
+            mover.again(mover.made.socket)
+        for block in a.blocks[1:]:
+            a.free(block)
+        b.idle()
+        c = meted.mover("c")
+        c.allocate(14 * CHUNK)
+        meted.play(lambda: not c.asked)
+        assert not c.refusal and b.out() and is_calm(meted, a), (c.refusal, b.out(), meted.log())
         meted.ends()
 
 
