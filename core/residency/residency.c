@@ -263,6 +263,8 @@ void residency_free(struct residency_member *m, uint64_t resident_bytes, uint64_
 	m->ordered_bytes = least(m->ordered_bytes, m->resident_bytes);
 	m->order_todo = least(m->order_todo, m->ordered_bytes);
 	m->out_bytes -= least(out_bytes, m->out_bytes);
+	/* Nor does it lack room for what it has not got. */
+	set_missing(m, least(m->missing_bytes, m->out_bytes));
 	credit = beyond(m->credit_bytes, m->out_bytes);
 	m->credit_bytes -= credit;
 	r->credit_bytes -= credit;

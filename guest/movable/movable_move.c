@@ -289,26 +289,6 @@ static bool prepare_step(void)
 	return r == 0;
 }
 
-/* Releases what the program has freed. */
-static bool over_step(void)
-{
-	struct movable_area *area;
-
-	futex_lock_take(&movable_.lock);
-	area = movable_.over;
-	if (area)
-		movable_.over = area->next;
-	for (uint32_t b = 0; area && b < area->count; b++)
-		movable_.prepared -= area->block[b].segment.bytes;
-	futex_lock_give(&movable_.lock);
-	if (!area)
-		return false;
-	for (uint32_t b = 0; b < area->count; b++)
-		movable_segment_end(&area->block[b].segment, movable_mover.era);
-	movable_area_free(area);
-	return true;
-}
-
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 /* Asks for the store of a daemon that is new, or may be. */
@@ -374,7 +354,8 @@ static bool step(void)
 	any |= movable_end_out();
 	any |= movable_end_in();
 	if (!any && movable_mover.out.count == 0 && movable_mover.in.count == 0)
-		any = over_step() || drop_step() || prepare_step();
+		any = movable_over_step() || movable_drop_freed() || drop_step() || prepare_step();
+	any |= movable_return_freed();
 	movable_raise_if_whole();
 	return any;
 }

@@ -58,5 +58,12 @@ must_check bool movable_begin_in(void);
 must_check bool movable_end_out(void);
 must_check bool movable_end_in(void);
 
+/* Likewise: releases what the program has freed. / Reports what of a former daemon's store was
+ * freed as dropped, as far as bytes are to be dropped. / Returns credit for memory that the program
+ * has freed since it was given. */
+must_check bool movable_over_step(void);
+must_check bool movable_drop_freed(void);
+must_check bool movable_return_freed(void);
+
 /* Opens the door, if everything is on the device. */
 void movable_raise_if_whole(void);

@@ -2,10 +2,10 @@
 /*
  * The structures of memory that moves, for its own files: movable.c allocates, movable_free.c
  * frees, movable_own.c does both for memory that the program creates and maps itself,
- * movable_find.c finds by address, movable_stock.c keeps freed memory, movable_debt.c accounts for
- * lent memory that was freed, movable_contexts.c has the end of contexts, movable_back.c the memory
- * behind addresses, movable_move.c the mover, movable_store.c its segments. No other file includes
- * this.
+ * movable_find.c finds by address, movable_stock.c keeps freed memory, movable_freed.c says what
+ * that makes of orders, movable_debt.c accounts for lent memory that was freed, movable_contexts.c
+ * has the end of contexts, movable_back.c the memory behind addresses, movable_move.c the mover,
+ * movable_store.c its segments. No other file includes this.
  */
 #pragma once
 
@@ -64,6 +64,7 @@ struct movable_object {
 	uint64_t resident, out, saved; /* resident: what can move */
 	uint64_t leaves, enters;       /* under way */
 	uint64_t prepared;	       /* bytes of segments */
+	uint64_t former; /* freed in a former daemon's store, which this one has not heard of */
 	struct movable_order order;
 	struct movable_done done; /* of `generation` */
 	uint32_t generation;
@@ -184,6 +185,12 @@ void movable_segment_end(struct movable_segment *segment, uint32_t era);
 
 /* Unregisters it, because its context ends. */
 void movable_segment_unpin(struct movable_segment *segment, uint32_t era);
+
+/* The daemon is new, and knows from the inventory what is out. */
+void movable_store_is_new(void);
+
+/* Of a former daemon's store: this one hears nothing of its end. */
+must_check bool movable_segment_is_former(const struct movable_segment *segment);
 
 /* Closes the store's descriptor. */
 void movable_store_close(void);

@@ -66,6 +66,8 @@ void movable_store_take(int fd, uint64_t chunk)
 		/* The same daemon on another connection knows what is in its file. */
 		if (file && about.st_dev == device && about.st_ino == inode)
 			store.file = file;
+		else
+			movable_store_is_new();
 		store.fd = fd + 1;
 		store.device = about.st_dev;
 		store.inode = about.st_ino;
@@ -234,6 +236,11 @@ int movable_segment_get(struct movable_block *block, uint32_t era)
 	movable_.prepared += made.bytes;
 	futex_lock_give(&movable_.lock);
 	return 0;
+}
+
+bool movable_segment_is_former(const struct movable_segment *segment)
+{
+	return segment->memory && segment->file != store.file;
 }
 
 /* Not sent to a new daemon, which has not given the segment out: it clears segments that no guest

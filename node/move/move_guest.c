@@ -63,7 +63,9 @@ void move_adopt(struct guest_device *at, uint64_t movable, uint64_t out)
 	struct tenant_device *of = of_tenant(at);
 	struct move_guest *m = &at->move;
 
-	if (out)
+	/* What could move before a restart still can, whatever the share says since: others count
+	 * on its room. */
+	if (out || movable)
 		move_takes_part(of, move_now(at));
 	if (!of->joined && !movable)
 		return;
@@ -101,6 +103,7 @@ void move_away(struct guest *g)
 {
 	for (uint32_t i = 0; i < g->tenant->devices; i++) {
 		move_ask_forget(&g->device[i]);
+		move_segments_away(&g->device[i]);
 		g->device[i].move.recalled_bytes = 0;
 	}
 }

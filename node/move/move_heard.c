@@ -63,6 +63,20 @@ static void hear_dropped(struct guest_device *at, uint64_t bytes, uint64_t now)
 	residency_dropped(of, least(bytes, of->dropping_bytes), now);
 }
 
+/* The device had no room for these bytes after all; or the program has freed the memory that was to
+ * come, and nothing is lacking. */
+static void hear_returned(struct guest_device *at, uint64_t bytes, uint64_t now)
+{
+	uint64_t out = at->move.out;
+
+	/* The ledger takes it for memory that is out again, and then for memory that is gone. */
+	best_effort(move_match(at));
+	move_sync(at, false);
+	bytes = beyond(bytes, out - at->move.out);
+	if (bytes)
+		residency_unused(&of_tenant(at)->member, bytes, now);
+}
+
 static void believe(struct guest_device *at, const struct wire_moved *said)
 {
 	struct residency_member *of = &of_tenant(at)->member;
@@ -87,7 +101,7 @@ static void believe(struct guest_device *at, const struct wire_moved *said)
 	if (entered)
 		residency_came(of, entered, now);
 	if (returned)
-		residency_unused(of, returned, now);
+		hear_returned(at, returned, now);
 	if (dropped)
 		hear_dropped(at, dropped, now);
 	/* Its page no longer counts these bytes as movable. */

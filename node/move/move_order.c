@@ -28,6 +28,12 @@ static uint64_t open_drop(const struct move_guest *m)
 	return beyond(m->drop, m->dropped);
 }
 
+/* What it can still drop of that: copies may have become the only place of their memory since. */
+static uint64_t told_drop(const struct move_guest *m)
+{
+	return least(open_drop(m), m->given_bytes + move_surplus(m));
+}
+
 /* ---- telling --------------------------------------------------------------------------------- */
 
 static void tell(struct guest_device *at)
@@ -40,7 +46,9 @@ static void tell(struct guest_device *at)
 	/* The guest asks again. */
 	if (list_empty(&m->waits))
 		m->lacks_bytes = 0;
-	if (!g->caller)
+	/* Before the inventory of a connection has come, the guest would take orders of the former
+	 * one for the new one's, whose orders begin then. */
+	if (!g->caller || !at->stated)
 		return;
 	wire_begin(&message, WIRE_move, peer_new_id(&g->caller->peer));
 	message.move.device = (uint32_t)(at - g->device);
@@ -107,7 +115,7 @@ static struct sums sum_up(const struct tenant_device *of, uint32_t device)
 
 		sums.order += move_open_order(m);
 		sums.credit += move_open_credit(m);
-		sums.drop += open_drop(m);
+		sums.drop += told_drop(m);
 		sums.stopping |= m->stopping;
 	}
 	return sums;

@@ -459,6 +459,28 @@ void move_segments_forget(struct guest_device *at)
 		release(list_entry(m->segments.next, struct store_segment, owned));
 }
 
+static struct store_segment *first_unprepared(const struct move_guest *m)
+{
+	list_for_each(link, (struct list *)&m->segments)
+	{
+		struct store_segment *segment = list_entry(link, struct store_segment, owned);
+
+		if (!segment->prepared)
+			return segment;
+	}
+	return NULL;
+}
+
+void move_segments_away(struct guest_device *at)
+{
+	struct store_segment *segment;
+
+	while (!list_empty(&at->move.waits))
+		drop_wait(list_entry(at->move.waits.next, struct wait, own));
+	while ((segment = first_unprepared(&at->move)))
+		release(segment);
+}
+
 int move_store_open(struct daemon *d)
 {
 	uint64_t budget = d->options.store_bytes;

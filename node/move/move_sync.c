@@ -99,8 +99,9 @@ void move_sync(struct guest_device *at, bool exact)
 		ledger_holder_sums(at->holder, &has);
 	}
 	here = least(here, has.granted - has.evicted);
-	if (here > m->here)
-		move_grow(at, here - m->here);
+	/* What has come by the page may not have been reported yet: it is no growth. */
+	if (here > m->here + move_open_credit(m))
+		move_grow(at, here - m->here - move_open_credit(m));
 	else if (exact && here < m->here)
 		move_freed(at, m->here - here, 0);
 }

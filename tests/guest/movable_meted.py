@@ -86,6 +86,7 @@ class FakeMeted:
         self.refuse_segments = False
         self.forgets = False  # evicted memory by the guests' reports
         self.recalls = False  # before each grant
+        self.holds_returns, self.held = False, []  # answers to segments that are given back
         self.mute = False  # it does not answer an inventory
         self.hasty = False  # it orders what is out to come back before it has answered the whole inventory
         self.libc = ctypes.CDLL(None)
@@ -245,7 +246,15 @@ class FakeMeted:
         if guest.segments.pop(m.offset, None) != m.bytes:
             self.wrong.append(f"no segment {m}")
         self.free.append((m.offset, m.bytes))
-        guest.say("done", m.id)
+        self.held.append((guest, m.id))
+        if not self.holds_returns:
+            self.answer_returns()
+
+    def answer_returns(self):
+        self.holds_returns = False
+        while self.held:
+            guest, id = self.held.pop(0)
+            guest.say("done", id)
 
     def on_lend(self, guest, m):
         guest.lends = m.name

@@ -24,7 +24,7 @@ class Mover(Guest):
         super().__init__(path, **more)
         self.name, self.log, self.obeys, self.drains = name, [] if log is None else log, obeys, drains
         self.blocks, self.plain, self.unused, self.asked, self.store_fd, self.refusal = [], 0, 0, {}, None, None
-        self.kept, self.full, self.hindered = [], False, ""
+        self.kept, self.full, self.hindered, self.former = [], False, "", 0
         self.anew()
         if state:
             self.state_all()
@@ -98,13 +98,44 @@ class Mover(Guest):
         self.blocks.remove(block)
         self.show()
         if block.segment:
-            self.returns(block)
+            self.ends(block)
         if block.here:
             self.send("credit_return", device=0, recall=0, bytes=block.bytes)
 
+    def ends(self, block):
+        """Its segment was freed with it; what was to be dropped is gone then, too."""
+        if not self.is_former(block):
+            self.returns(block)
+            self.drops_freed(block.segment[1])
+        elif not block.here:
+            self.former += block.bytes
+
+    def is_former(self, block):
+        return os.fstat(block.segment[2]).st_ino != os.fstat(self.store_fd).st_ino
+
+    def drops_freed(self, given=0):
+        """Of a former daemon's store this one hears only then."""
+        opened = max(0, self.order["drop"] - self.done["dropped"]) if self.order["generation"] == self.generation else 0
+        own = min(given, opened)
+        former = min(self.former, opened - own)
+        self.former -= former
+        self.done["dropped"] += own + former
+        if own + former:
+            self.say()
+        return own + former > 0
+
+    def returns_freed(self):
+        """Room that was given for memory that is gone."""
+        rest = self.order["enter"] - self.done["entered"] - self.done["returned"]
+        if rest <= 0 or self.out() or self.done["left"] < self.order["leave"]:
+            return False
+        self.done["returned"] += rest
+        self.say()
+        return True
+
     def returns(self, block):
         """Its segment, unless it is a former daemon's."""
-        if os.fstat(block.segment[2]).st_ino == os.fstat(self.store_fd).st_ino:
+        if not self.is_former(block):
             self.ask("segment_return", device=0, offset=block.segment[0], bytes=block.segment[1])
 
     # ---- what it hears
@@ -202,7 +233,7 @@ class Mover(Guest):
             if block.here and block.segment and done["dropped"] < order["drop"]:
                 self.drops(block)
                 return True
-        return False
+        return self.drops_freed() or self.returns_freed()
 
     def runs(self):
         return self.shown()["gate"] == OPEN

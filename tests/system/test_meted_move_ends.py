@@ -213,7 +213,11 @@ def test_no_gate_opens_while_memory_is_out_though_it_cannot_be_closed():
 def test_no_gate_opens_before_a_guest_has_reported_its_evicted_memory():
     with Node("--grace", "60s") as meted:
         a = meted.mover("a", SET)
-        others = [meted.mover(name, SET) for name in "bc"]
+        others = [meted.mover(name) for name in "bc"]
+        a.idle()  # it stays out
+        for other in others:
+            other.allocate(SET)
+        meted.play(lambda: not any(other.asked for other in others))
         assert a.out()
         meted.kill()
         meted.start()

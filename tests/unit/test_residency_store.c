@@ -155,6 +155,23 @@ TEST(credit_that_the_device_refused_is_room_it_has_not_got)
 	expect(w.r.resident_bytes <= 8 * GIB - 64 * MIB);
 }
 
+TEST(credit_that_came_back_because_its_memory_was_freed_lacks_no_room)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 6 * GIB), 0);
+	expect_eq(given_member(1, 6 * GIB), RESIDENCY_WAITS);
+	move_all();
+	pass(10000 * MS);
+	wants(0);
+	residency_left(&w.m[1], 64 * MIB, 64 * MIB, w.now);
+	w.evict[1] -= 64 * MIB;
+	pump();
+	residency_unused(&w.m[0], w.credit[0], w.now);
+	expect(w.r.missing_bytes > 0);
+	residency_free(&w.m[0], 0, w.m[0].out_bytes, w.now);
+	expect_eq(w.r.missing_bytes, 0);
+}
+
 TEST(a_tenant_that_refuses_credit_shrinks_the_device_by_no_more_than_its_evicted_memory)
 {
 	given(8 * GIB, 32 * GIB);

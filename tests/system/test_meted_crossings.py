@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Messages about memory that cross: orders for what is freed meanwhile, for a connection that has ended, and of a meted that was killed."""
+from mover import *
+
+LONGER_THAN_PATIENCE_S = 12
+
+
+def suspend(meted, mover, suspends=1):
+    return meted.admin.ask("tenant_suspend", tenant=mover.made.tenant, name="", suspends=suspends)
+
+
+def replace(meted):
+    meted.kill()
+    meted.start()
+    meted.admin = Admin(meted.place)
+
+
+def is_calm(meted, mover):
+    log = meted.log()
+    return f"tenant.stuck tenant={mover.made.tenant} " not in log and f"store.kept tenant={mover.made.tenant} " not in log
+
+
+def test_memory_that_could_move_still_can_after_a_restart_though_its_share_says_swap_off():
+    """All of it was on the device then, and others' memory waits for its room."""
+    with Node("--grace", "60s") as meted:
+        a, b = meted.mover("a"), meted.mover("b", SET)
+        b.idle()
+        a.allocate(SET)
+        meted.play(lambda: not a.asked)
+        assert b.out() and not a.out()
+        meted.admin.set(a.made.tenant, "swap", "off")
+        replace(meted)
+        for mover in a, b:
+            mover.again(mover.made.socket)
+        a.idle()
+        meted.play(lambda: b.is_whole())
+        assert a.out()
+        meted.ends()
+
+
+def test_a_guest_that_is_back_is_told_nothing_before_it_has_stated_what_it_has():
+    """It would take that for an order of this connection, which the daemon has not given."""
+    with Node() as meted:
+        a, b = meted.mover("a", SET), meted.mover("b")
+        a.idle()
+        b.allocate(SET)
+        meted.play(lambda: not b.asked)
+        assert a.out()
+        a.again(a.made.socket, state=False)
+        meted.movers.remove(a)
+        b.idle()
+        meted.play(lambda: b.out() >= 2 * CHUNK)  # room for it
+        meted.row(a)
+        a.socket.setblocking(False)
+        try:
+            while True:
+                a.heard.append(a.receive_any())
+        except BlockingIOError:
+            a.socket.settimeout(PATIENCE)
+        assert not [heard for heard in a.heard if heard.kind == "move"], a.heard
+        meted.movers.append(a)
+        a.state_all().swaps()
+        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
+def test_segments_that_a_former_connection_waits_for_are_nobodys():
+    with Node(store="512MiB") as meted:
+        keeper, a = meted.mover("keeper", 8 * CHUNK), meted.mover("a", 4 * CHUNK)
+        for block in keeper.blocks:
+            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
+            block.segment = answer.offset, answer.bytes, keeper.store_fd
+        a.send("segment_ask", device=0, bytes=CHUNK)
+        while not keeper.hear("move").drop:
+            pass
+        a.again(a.made.socket)
+        for block in keeper.blocks:
+            keeper.returns(block)
+        until(lambda: meted.row(keeper).stored == 0)
+        a.ask("segment_ask", device=0, bytes=CHUNK)  # after all others
+        assert meted.row(a).stored == CHUNK and not [heard for heard in a.heard if heard.kind == "segment"], (meted.row(a), a.heard)
+        meted.ends()
+
+
+def test_memory_freed_in_the_store_while_it_was_to_come_is_not_waited_for():
+    with Node() as meted:
+        a = meted.mover("a", SET)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        a.obeys = False
+        suspend(meted, a, 0)
+        meted.play(lambda: a.order["enter"] >= 8 * CHUNK)
+        for block in a.blocks[:4]:
+            a.free(block)
+        a.obeys = True
+        meted.play(lambda: a.is_whole())
+        # Nothing is missing of the device.
+        b = meted.mover("b", 11 * CHUNK)
+        assert not b.refusal and not a.out() and is_calm(meted, a), (b.refusal, a.out(), meted.log())
+        meted.ends()
+
+
+def test_memory_that_has_come_counts_once():
+    """By the page it is there before it is reported."""
+    with Node(store="896MiB") as meted:
+        a = meted.mover("a", SET)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        a.obeys = False
+        suspend(meted, a, 0)
+        meted.play(lambda: a.order["enter"] >= CHUNK)
+        say, a.say = a.say, lambda: None
+        a.enters(a.blocks[0])
+        a.give_back(0)  # meted looks at the page
+        a.ask("processes_ask", device=0)
+        a.say = say
+        a.say()
+        a.obeys = True
+        meted.play(lambda: a.is_whole())
+        assert meted.row(a).movable == SET, meted.row(a)
+        # It is no larger than the store has room for.
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        meted.ends()
+
+
+def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
+    """They are the only place of their memory then."""
+    with Node(store="832MiB") as meted:
+        a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        suspend(meted, a, 0)
+        meted.play(lambda: a.is_whole())
+        a.obeys = b.obeys = False
+        b.idle()
+        c = meted.mover("c")
+        c.allocate(6 * CHUNK)
+        meted.play(lambda: a.order["drop"])
+        meted.movers.remove(b)
+        b.close()
+        meted.play(lambda: not c.asked)
+        suspend(meted, a)
+        meted.play(lambda: a.order["leave"] - a.done["left"] == SET)
+        a.obeys = True
+        meted.play(lambda: not a.here())
+        end = time.monotonic() + LONGER_THAN_PATIENCE_S
+        meted.play(lambda: time.monotonic() > end)
+        assert a.done["dropped"] < a.order["drop"] and is_calm(meted, a), meted.log()
+        suspend(meted, a, 0)
+        meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
+def test_parts_of_a_former_store_that_were_freed_make_room():
+    with Node("--grace", "60s", store="832MiB") as meted:
+        a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        replace(meted)
+        for mover in a, b:
+            mover.again(mover.made.socket)
+        for block in a.blocks[1:]:
+            a.free(block)
+        b.idle()
+        c = meted.mover("c")
+        c.allocate(14 * CHUNK)
+        meted.play(lambda: not c.asked)
+        assert not c.refusal and b.out() and is_calm(meted, a), (c.refusal, b.out(), meted.log())
+        meted.ends()
+
+
+if __name__ == "__main__":
+    run(globals(), at_once=4)
