@@ -195,7 +195,7 @@ def test_alternatives_are_taken_in_their_order():
         spec = {"devices": {"requests": [{"name": "gpu", "firstAvailable": [one("large", "64Gi"), one("small", "1Gi")]}],
                             "config": [said("gpu/large", 100), said("gpu/small", 30)]}}
         here.cluster.ask("POST", here.all, {"metadata": {"name": "either"}, "spec": spec})
-        made = here.pod("made", ["seen", "hold=1"], claim="either")
+        made = here.pod("made", ["seen", "hold=1"], claim="either", request="gpu")
         made.await_line(f"total={GIB}")
         assert here.tenants()[f"{here.namespace}/either"]["fields"]["weight"] == "30"
         results = here.cluster.get(here.all + "/either")["status"]["allocation"]["devices"]["results"]

@@ -26,6 +26,7 @@ class Claims:
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
         self.uids = {}  # of claims that were made anew, by name
+        self.parts = {}  # by name: the results of a claim that has several, [(request, device), ...]
         self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for
 
     def await_let(self, what, connection):
@@ -44,8 +45,10 @@ class Claims:
         if name in self.admins:
             result["adminAccess"] = True
         pods = [{"resource": "pods", "name": "any", "uid": pod} for pod in self.reserved.get(name, ())]
+        results = [{**result, "request": request, "device": device, "shareID": f"s{number}"}
+                   for number, (request, device) in enumerate(self.parts[name])] if name in self.parts else [result]
         return {"metadata": {"namespace": namespace, "name": name, "uid": self.uids.get(name, uid(name))},
-                "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": pods}}
+                "status": {"allocation": {"devices": {"results": results}}, "reservedFor": pods}}
 
     def one(self, namespace, name, connection):
         self.await_let(name, connection)
@@ -293,6 +296,29 @@ def test_a_claim_that_is_unprepared_while_it_waits_is_not_prepared_later():
         assert {row.name for row in node.tenants()} == {f"ns/b{n}" for n in range(1, READS)} and "c0" not in made.read
         caller.prepare("c0/again")
         assert caller.answer("c0/again").startswith("ok "), caller.answer("c0/again")
+
+
+def test_of_alternatives_the_kubelet_is_told_the_request_that_containers_name():
+    """It compares: a container that names `gpu` would start without the device of `gpu/small`."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        first, second = (uuid.lower() for uuid in node.uuid)
+        made.parts = {"c0": [("gpu/small", first)], "c1": [("one", first), ("other/large", second)]}
+        for name, wanted in ("c0", "gpu"), ("c1", "one other"):
+            caller.tell(f"{name} requests ns {name} {uid(name)}")
+            assert caller.answer(name) == "ok " + wanted, caller.answer(name)
+        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1"}
+
+
+def test_who_looks_at_all_gpus_of_a_node_has_one_claim():
+    """allocationMode: All, with adminAccess."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        made.admins, made.parts = {"c0"}, {"c0": [("all", uuid.lower()) for uuid in node.uuid]}
+        caller.prepare("c0", "c1")
+        assert caller.answer("c0") == "ok mete.dev/claim=uid-c0-0 mete.dev/claim=uid-c0-1", caller.answer("c0")
+        assert caller.answer("c1").startswith("ok "), caller.answer("c1")
+        assert {(row.name, row.device) for row in node.tenants()} == {("ns/c0", 0), ("ns/c0", 1), ("ns/c1", 0)}
 
 
 def test_a_claim_may_have_the_longest_name_of_kubernetes():
