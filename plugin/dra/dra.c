@@ -244,6 +244,7 @@ static void on_look_closed(struct loop_timer *timer)
 	struct dra *dra = container_of(timer, struct dra, look);
 
 	free(dra->complaint);
+	free(dra->unwritten);
 	free(dra);
 }
 

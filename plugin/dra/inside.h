@@ -19,6 +19,7 @@ struct dra {
 
 	struct registration *registration; /* NULL: nobody can call */
 	char *complaint;		   /* of the sockets: the last one logged */
+	char *unwritten;		   /* likewise, of a CDI file */
 	struct list asking, watchers;
 	struct queue queue;	/* claims that are to be read */
 	struct unseen unseen;	/* claims of calls whose pods are not known yet */
@@ -104,9 +105,9 @@ must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *en
 /* prepare_restore.c: finishes what an earlier meted began, and removes files that belong to no
  * claim. */
 void prepare_restore(struct dra *dra);
-/* Its CDI file, or those of all claims, may have been removed by somebody: writes them anew. False:
- * it could not be written, which was logged. */
-bool prepare_mend(struct dra *dra, const struct journal_claim *entry);
+/* Its CDI file may have been removed by somebody: writes it anew. -errno with a sentence. */
+must_check int prepare_mend(struct dra *dra, const struct journal_claim *entry, struct fault *why);
+/* Those of all claims; what keeps them from being written is logged once. */
 void prepare_mend_all(struct dra *dra);
 
 /* adjust.c */

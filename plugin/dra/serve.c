@@ -310,11 +310,11 @@ static void ask(struct asked_claim *claim, const Dra__Claim *said)
 	struct dra *dra = claim->asking->dra;
 	const struct journal_claim *entry = journal_find(&dra->journal, said->uid);
 
+	/* Without its file no container can start, and the runtime would not say why. */
 	if (entry && prepare_is_done(entry)) {
-		best_effort(prepare_mend(dra, entry));
-		return;
-	}
-	if (!is_claim(said)) {
+		if (prepare_mend(dra, entry, &claim->why) == 0)
+			return;
+	} else if (!is_claim(said)) {
 		fault_set(&claim->why, -EINVAL, "'%s' is not the name of a claim",
 			  words_show(said->name).text);
 	} else if (!dra->plugin->api) {

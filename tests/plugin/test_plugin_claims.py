@@ -426,5 +426,28 @@ def test_a_claims_file_that_somebody_removed_is_written_again():
         assert not os.listdir(node.cdi)
 
 
+def test_a_claims_file_that_cannot_be_written_is_told_once_and_the_kubelet_hears_why():
+    def unwritten():
+        return re.findall("claim.unwritten .*", node.log())
+
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok ")
+        for time in range(1, 3):
+            shutil.rmtree(node.cdi)
+            open(node.cdi, "w").close()  # no folder: nothing can be written there
+            until(lambda: len(unwritten()) == time, node.log)
+            caller.prepare("c0/again")  # by a kubelet that has started anew
+            assert caller.answer("c0/again").startswith("error ") and node.cdi in caller.answer("c0/again"), caller.answer("c0/again")
+            # The claim is looked up at each third look.
+            seen = made.read.count("c0")
+            until(lambda: made.read.count("c0") > seen + 2 - time, lambda: made.read)
+            assert len(unwritten()) == time, unwritten()
+            os.unlink(node.cdi)
+            until(lambda: os.path.isdir(node.cdi) and os.listdir(node.cdi), node.log)
+        caller.unprepare("c0")
+
+
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)
