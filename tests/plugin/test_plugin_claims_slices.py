@@ -49,6 +49,11 @@ def test_parts_consume_counters_of_their_gpu_and_an_undivided_gpu_none():
         for device in of_devices["devices"]:
             for row in device.get("consumesCounters", [{"counterSet": None, "counters": {}}]):
                 consumed.setdefault((device["attributes"]["type"]["string"], row["counterSet"]), []).append(amounts(row["counters"]))
+        # A claim for several parts of one GPU, or of different ones, says so by its UUID.
+        parents = {(device["attributes"]["type"]["string"], device["attributes"].get("parentUUID", {}).get("string")) for device in of_devices["devices"]}
+        (whole,) = (device["attributes"]["uuid"]["string"] for device in of_devices["devices"] if device["attributes"]["type"]["string"] == "gpu")
+        (parent,) = (uuid for kind, uuid in parents if kind == "mig")
+        assert parents == {("gpu", None), ("mig", parent)} and parent.startswith("GPU-") and parent != whole, parents
         assert consumed.pop(("gpu", None)) == [{}] and list(consumed) == [("mig", "gpu-0")], consumed
         half, *small = sorted(consumed[("mig", "gpu-0")], key=len, reverse=True)
         assert half == HALF, half
