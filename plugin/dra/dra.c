@@ -265,6 +265,7 @@ void dra_close(struct dra *dra)
 	/* A look that is due would open the sockets again. */
 	loop_disarm(&dra->look);
 	stale_close(dra);
+	former_close(dra);
 	unseen_close(dra);
 	status_close(dra);
 	report_close(dra);

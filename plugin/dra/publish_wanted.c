@@ -105,6 +105,8 @@ cJSON *publish_wanted(const struct publish *u, int64_t generation)
 	cJSON *list = NULL;
 	size_t n = 0;
 
+	if (u->dra->withdrawn)
+		return cJSON_CreateArray();
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		n += fill(u, i, &rows[n]);
 	publish_find_places(u, &places);

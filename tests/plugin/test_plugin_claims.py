@@ -28,6 +28,8 @@ class Claims:
         self.uids = {}  # of claims that were made anew, by name
         self.parts = {}  # by name: the results of a claim that has several, [(request, device), ...]
         self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for
+        self.cluster, self.pages = [], []  # the claims of all namespaces, and what was said when they were asked for: from which on, the devices published
+        self.node = None
 
     def await_let(self, what, connection):
         with self.lock:
@@ -63,6 +65,15 @@ class Claims:
         items = [self.claim(namespace, name) for name in self.listed[namespace]]
         items[0]["metadata"]["annotations"] = {"long": self.annotation}
         return {"metadata": {}, "items": items},
+
+    def page(self, limit, begin):
+        """Of the claims of all namespaces."""
+        slices = self.node.api.objects("resourceslices", len(self.node.api.log))
+        self.pages.append((begin, tuple(device["name"] for slice in slices for device in slice["spec"].get("devices", ()))))
+        if self.refused:
+            return {"kind": "Status", "code": self.refused, "message": "the test refuses"}, self.refused
+        end = begin + limit
+        return {"metadata": {"continue": str(end)} if end < len(self.cluster) else {}, "items": self.cluster[begin:end] or None},
 
     def tell(self, namespace, name, body):
         """The object that is applied to a claim's status."""
@@ -150,6 +161,7 @@ def claims(version=None, drops=(), **more):
         os.mkdir(node.kubelet.folder + "/plugins_registry")
         node.start()
         node.api.claim = made = Claims(node.uuid[0])
+        made.node = node
         caller = Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")
         try:
             yield node, made, caller
