@@ -276,6 +276,7 @@ static struct host_device of(const struct nvml_device *info)
 {
 	return (struct host_device){
 		.uuid = info->uuid_text,
+		.gpu_uuid = info->gpu_uuid,
 		.model = info->model,
 		.total_bytes = info->total_bytes,
 		.gpu_bytes = info->gpu_bytes,

@@ -21,13 +21,14 @@
 enum {
 	HOST_DEVICES = 64,
 	HOST_FOLDER_MAX = 108,
-	HOST_VERSION = 25, /* of this interface: both sides are built together */
+	HOST_VERSION = 26, /* of this interface: both sides are built together */
 };
 
 enum { HOST_ABSENT = 1 };
 
 struct host_device {
 	const char *uuid, *model;	 /* "GPU-..." */
+	const char *gpu_uuid;		 /* of the GPU that it is a part of; "": it is whole */
 	uint64_t total_bytes, gpu_bytes; /* of the GPU, if it is a part of one */
 	int minor;			 /* of its file, /dev/nvidia<minor>; -1: not reported */
 	const char *pci;		 /* its PCI address, "00000000:3B:00.0"; "": not reported */

@@ -147,6 +147,9 @@ static int read_device(struct nvml *nvml, nvmlDevice_t handle, nvmlDevice_t gpu,
 	device->total_bytes = device->gpu_bytes = memory.total;
 	if (gpu != handle && nvml->nvmlDeviceGetMemoryInfo(gpu, &memory) == NVML_SUCCESS)
 		device->gpu_bytes = memory.total;
+	if (gpu != handle && nvml->nvmlDeviceGetUUID(gpu, device->gpu_uuid,
+						     sizeof(device->gpu_uuid)) != NVML_SUCCESS)
+		*device->gpu_uuid = '\0';
 	read_optional(nvml, handle, gpu, device);
 	nvml->read++;
 	return 0;

@@ -23,6 +23,7 @@ enum { NVML_CLIQUE = 48 };
 struct nvml_device {
 	uint8_t uuid[16];
 	char uuid_text[80]; /* "GPU-..." */
+	char gpu_uuid[80];  /* likewise, of the GPU that it is a part of; "": it is whole */
 	char model[96];	    /* NVML_DEVICE_NAME_V2_BUFFER_SIZE: parts have long names */
 	uint64_t total_bytes, gpu_bytes; /* of the GPU, if it is a part of one */
 	uint64_t reserved_bytes;	 /* taken by the driver itself; 0 if not reported */

@@ -244,6 +244,7 @@ static void on_look_closed(struct loop_timer *timer)
 	struct dra *dra = container_of(timer, struct dra, look);
 
 	free(dra->complaint);
+	free(dra->unwritten);
 	free(dra);
 }
 
@@ -264,6 +265,7 @@ void dra_close(struct dra *dra)
 	/* A look that is due would open the sockets again. */
 	loop_disarm(&dra->look);
 	stale_close(dra);
+	former_close(dra);
 	unseen_close(dra);
 	status_close(dra);
 	report_close(dra);

@@ -17,8 +17,14 @@ struct dra {
 	bool finishing; /* we are about to end: calls that have no end of their own are ended */
 	char driver[80], pool[SLICES_POOL], kind[80];
 
+	char noted[80];		  /* the driver's name, as it was written down; "": it was not */
+	bool withdrawn;		  /* the name is a former one, and nothing is published by it */
+	bool untold_former;	  /* why nobody knows whether it is needed was logged */
+	struct api_asked *former; /* a page of all claims is being read; NULL: none */
+
 	struct registration *registration; /* NULL: nobody can call */
 	char *complaint;		   /* of the sockets: the last one logged */
+	char *unwritten;		   /* likewise, of a CDI file */
 	struct list asking, watchers;
 	struct queue queue;	/* claims that are to be read */
 	struct unseen unseen;	/* claims of calls whose pods are not known yet */
@@ -51,6 +57,15 @@ must_check int name_begin(struct dra *dra, struct fault *why);
 void name_keep(struct dra *dra);
 /* They may have ended. */
 void name_follow(struct dra *dra);
+void name_change(struct dra *dra);
+/* The driver has sockets: writes its name down, where the next one finds it. */
+void name_note(struct dra *dra);
+/* Can a driver of ours be called that? */
+bool name_is_driver(const char *name);
+
+/* former.c */
+void former_look(struct dra *dra);
+void former_close(struct dra *dra);
 
 /* register.c */
 struct registration;
@@ -104,9 +119,9 @@ must_check int prepare_write_cdi(struct dra *dra, const struct journal_claim *en
 /* prepare_restore.c: finishes what an earlier meted began, and removes files that belong to no
  * claim. */
 void prepare_restore(struct dra *dra);
-/* Its CDI file, or those of all claims, may have been removed by somebody: writes them anew. False:
- * it could not be written, which was logged. */
-bool prepare_mend(struct dra *dra, const struct journal_claim *entry);
+/* Its CDI file may have been removed by somebody: writes it anew. -errno with a sentence. */
+must_check int prepare_mend(struct dra *dra, const struct journal_claim *entry, struct fault *why);
+/* Those of all claims; what keeps them from being written is logged once. */
 void prepare_mend_all(struct dra *dra);
 
 /* adjust.c */
@@ -115,8 +130,10 @@ void adjust_claim(struct dra *dra, struct journal_claim *entry);
 
 /* publish.c */
 must_check int publish_open(struct dra *dra, struct publish **ret_publish, struct fault *why);
-/* There may be something to write. */
+/* There may be something to write. NULL: does nothing. */
 void publish_consider(struct publish *publish);
+/* The API server has no slice of ours, as far as it has told. NULL: false. */
+bool publish_is_empty(const struct publish *publish);
 void publish_close(struct publish *publish);
 
 /* status.c */

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver's name, `gpu.DOMAIN`. The kubelet knows a prepared claim by it, and asks nobody else
- * to unprepare that one. So a driver whose domain has changed keeps its former name until the
- * claims that were prepared under it have ended: a pod would be deleted for ever otherwise.
+ * to unprepare that one; kube-scheduler allocates a device by it, and nobody else can prepare that.
+ * So a driver whose domain has changed keeps its former name until no claim has a device of that
+ * name (former.c): a pod would wait to start, or be deleted, for ever otherwise.
+ *
+ * After a restart of the machine nothing is prepared, but the pods are still there. So the name
+ * also stands in a file of the kubelet's folder, which outlives that.
  */
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "base/words.h"
 #include "plugin/dra/inside.h"
 
 struct name {
@@ -25,14 +33,46 @@ static const char *find_former(const struct dra *dra, const char *kind)
 	return NULL;
 }
 
-static void take_former(const struct dra *dra, struct name *name)
+static void path_of(const struct dra *dra, char path[PATH_MAX])
 {
-	const char *former = find_former(dra, name->kind);
+	snprintf(path, PATH_MAX, "%s/plugins/mete-driver", dra->plugin->config->kubelet_folder);
+}
 
-	if (!former)
+bool name_is_driver(const char *name)
+{
+	return strncmp(name, "gpu.", strlen("gpu.")) == 0 && strlen(name) <= CONFIG_NAME_MAX &&
+	       words_is_subdomain(name);
+}
+
+/* As the driver was called that had sockets last. False: nobody says so. */
+static bool read_noted(const struct dra *dra, struct name *name)
+{
+	owned(free) char *text = NULL;
+	char path[PATH_MAX];
+	size_t size;
+
+	path_of(dra, path);
+	if (file_slurp(path, 200, &text, &size) < 0)
+		return false;
+	text[strcspn(text, "\n")] = '\0';
+	if (!name_is_driver(text))
+		return false;
+	snprintf(name->driver, sizeof(name->driver), "%s", text);
+	snprintf(name->kind, sizeof(name->kind), "%s/claim", text + strlen("gpu."));
+	return true;
+}
+
+void name_note(struct dra *dra)
+{
+	char path[PATH_MAX], line[90];
+
+	if (strcmp(dra->noted, dra->driver) == 0)
 		return;
-	snprintf(name->kind, sizeof(name->kind), "%s", former);
-	snprintf(name->driver, sizeof(name->driver), "gpu.%.*s", (int)strcspn(former, "/"), former);
+	path_of(dra, path);
+	snprintf(line, sizeof(line), "%s\n", dra->driver);
+	/* It is tried again at the next look. */
+	if (file_replace(path, line, strlen(line), 0644) == 0)
+		snprintf(dra->noted, sizeof(dra->noted), "%s", dra->driver);
 }
 
 static int find_own(const struct dra *dra, struct name *ret_name, struct fault *why)
@@ -65,36 +105,54 @@ int name_begin(struct dra *dra, struct fault *why)
 
 void name_keep(struct dra *dra)
 {
+	const char *former = find_former(dra, dra->kind);
 	struct name name;
 
-	memcpy(name.driver, dra->driver, sizeof(name.driver));
-	memcpy(name.kind, dra->kind, sizeof(name.kind));
-	take_former(dra, &name);
+	if (former) {
+		snprintf(name.kind, sizeof(name.kind), "%s", former);
+		snprintf(name.driver, sizeof(name.driver), "gpu.%.*s", (int)strcspn(former, "/"),
+			 former);
+	} else if (!read_noted(dra, &name)) {
+		return;
+	}
 	if (strcmp(name.driver, dra->driver) == 0)
 		return;
 	log_warning("dra.name_kept",
-		    "driver=%s reason=\"claims that are prepared have this name: the driver is "
+		    "driver=%s reason=\"claims may have devices of this name: the driver is "
 		    "called %s when they have ended\"",
 		    name.driver, dra->driver);
 	put(dra, &name);
+	/* Without a claim that is prepared, all that it still does is for pods that are there. */
+	dra->withdrawn = !former;
 }
 
-/* Calls that wait are answered first, under the former name. */
+/* As the configuration says, from now on. */
+void name_change(struct dra *dra)
+{
+	struct name name;
+	struct fault why;
+
+	if (dra->finishing || find_own(dra, &name, &why) < 0)
+		return;
+	log_info("dra.renamed", "driver=%s former=%s", name.driver, dra->driver);
+	register_close(dra);
+	publish_close(take(dra->publish));
+	put(dra, &name);
+	dra->withdrawn = false;
+	if (dra->plugin->api && publish_open(dra, &dra->publish, &why) < 0)
+		log_warning("slices.unwritten", "reason=%s", log_text(why.text).text);
+	register_open(dra);
+}
+
 void name_follow(struct dra *dra)
 {
 	struct name name;
 	struct fault why;
 
-	if (!dra->plugin->config->dra || dra->finishing || !list_empty(&dra->asking) ||
-	    find_own(dra, &name, &why) < 0)
+	if (!dra->plugin->config->dra || dra->finishing || find_own(dra, &name, &why) < 0)
 		return;
-	take_former(dra, &name);
-	if (strcmp(name.driver, dra->driver) != 0) {
-		log_info("dra.renamed", "driver=%s former=%s", name.driver, dra->driver);
-		register_close(dra);
-		publish_close(take(dra->publish));
-		put(dra, &name);
-	}
+	if (strcmp(name.driver, dra->driver) != 0)
+		former_look(dra);
 	if (dra->plugin->api && !dra->publish && publish_open(dra, &dra->publish, &why) < 0)
 		log_warning("slices.unwritten", "reason=%s", log_text(why.text).text);
 }

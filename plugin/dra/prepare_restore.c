@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "plugin/dra/inside.h"
 #include "plugin/slots.h"
 
@@ -27,32 +28,51 @@ static void restore(struct dra *dra, struct journal_claim *entry)
 
 /* A container that is started again would be refused by its runtime for ever: the kubelet does not
  * ask again for a claim that it knows to be prepared. */
-bool prepare_mend(struct dra *dra, const struct journal_claim *entry)
+int prepare_mend(struct dra *dra, const struct journal_claim *entry, struct fault *why)
 {
 	const struct claim *claim = entry->claim;
-	struct fault why;
+	int r;
 
 	if (!prepare_is_done(entry) || !dra->plugin->edits ||
 	    inject_has_cdi(entry->cdi_folder, entry->kind, claim->uid))
-		return true;
-	if (prepare_write_cdi(dra, entry, &why) < 0) {
-		log_warning("claim.unwritten", "uid=%s reason=%s", claim->uid,
-			    log_text(why.text).text);
-		return false;
-	}
-	log_warning("claim.rewritten", "claim=%s/%s uid=%s reason=\"its CDI file was gone\"",
-		    claim->namespace, claim->name, claim->uid);
-	return true;
+		return 0;
+	r = prepare_write_cdi(dra, entry, why);
+	if (r == 0)
+		log_warning("claim.rewritten",
+			    "claim=%s/%s uid=%s reason=\"its CDI file was gone\"", claim->namespace,
+			    claim->name, claim->uid);
+	return r;
+}
+
+/* A full disk stays full for many looks: the same sentence is logged once. */
+static void tell_unwritten(struct dra *dra, const char *uid, const char *reason)
+{
+	owned(free) char *sentence = NULL;
+
+	if (asprintf(&sentence, "uid=%s reason=%s", uid, log_text(reason).text) < 0)
+		sentence = NULL;
+	if (!sentence || text_same(sentence, dra->unwritten))
+		return;
+	log_warning("claim.unwritten", "%s", sentence);
+	free(dra->unwritten);
+	dra->unwritten = take(sentence);
 }
 
 /* What keeps one from being written keeps the others, too. */
 void prepare_mend_all(struct dra *dra)
 {
+	struct fault why;
+
 	list_for_each(link, &dra->journal.all)
 	{
-		if (!prepare_mend(dra, list_entry(link, struct journal_claim, link)))
-			return;
+		const struct journal_claim *entry = list_entry(link, struct journal_claim, link);
+
+		if (prepare_mend(dra, entry, &why) == 0)
+			continue;
+		tell_unwritten(dra, entry->claim->uid, why.text);
+		return;
 	}
+	free(take(dra->unwritten));
 }
 
 /* "mete.dev-claim_<UID>.json", and what a killed writer left beside it. */

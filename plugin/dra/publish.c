@@ -238,6 +238,11 @@ static bool may_write(const struct publish *u)
 	       !u->again_waits && !awaits_version(u);
 }
 
+bool publish_is_empty(const struct publish *u)
+{
+	return u && u->listed && !u->asked && list_empty(&u->known);
+}
+
 void publish_consider(struct publish *u)
 {
 	owned(cJSON_Delete) cJSON *wanted = NULL;

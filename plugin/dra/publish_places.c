@@ -104,6 +104,7 @@ static void fill(void *owner, const struct parts_place *place)
 		.pci = to->pci,
 		.pcie_root = to->root,
 		.driver = p->host->driver_version,
+		.cuda = p->host->cuda_version,
 		.is_part = true,
 		.gpu = place->gpu->index,
 		.slices = slices_of(place),

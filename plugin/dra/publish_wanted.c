@@ -75,8 +75,10 @@ static bool fill(const struct publish *u, uint32_t i, struct publish_device *to)
 		.pci = info->pci,
 		.pcie_root = to->root,
 		.driver = p->host->driver_version,
+		.cuda = p->host->cuda_version,
 		.is_part = info->gpu_instance >= 0,
 		.profile = profile_of(info),
+		.parent = info->gpu_uuid,
 		.gpu = info->gpu_index,
 		.slices = slices_of(u, info),
 		.major = info->cc_major,
@@ -103,6 +105,8 @@ cJSON *publish_wanted(const struct publish *u, int64_t generation)
 	cJSON *list = NULL;
 	size_t n = 0;
 
+	if (u->dra->withdrawn)
+		return cJSON_CreateArray();
 	for (uint32_t i = 0; i < p->host->devices; i++)
 		n += fill(u, i, &rows[n]);
 	publish_find_places(u, &places);

@@ -227,12 +227,15 @@ void register_open(struct dra *dra)
 {
 	struct fault why;
 
-	if (dra->registration && registration_is_reachable(dra->registration))
+	if (dra->registration && registration_is_reachable(dra->registration)) {
+		name_note(dra);
 		return;
+	}
 	register_close(dra);
 	if (adopt(dra) || make(dra, &dra->registration, &why) == 0) {
 		free(take(dra->complaint));
 		clear_left(dra);
+		name_note(dra);
 		return;
 	}
 	complain(dra, why.text);

@@ -55,6 +55,16 @@ static size_t add_line(char *text, size_t size, size_t used, const char *key, co
 	return end + 1;
 }
 
+static const char *find_withheld(const struct dra *dra, uint32_t device)
+{
+	const char *reason = dra_withheld(dra, device);
+
+	return !reason && dra->withdrawn
+		       ? "is published when the driver has its new name: claims may still have "
+			 "devices of the former one"
+		       : reason;
+}
+
 static size_t add_devices(const struct dra *dra, char *text, size_t size, size_t used)
 {
 	const struct host *host = dra->plugin->host;
@@ -65,7 +75,7 @@ static size_t add_devices(const struct dra *dra, char *text, size_t size, size_t
 		/* That it is not published is as it should be. */
 		if (host->device[i].gone)
 			continue;
-		if (dra_withheld(dra, i))
+		if (find_withheld(dra, i))
 			withheld = withheld == UINT32_MAX ? i : withheld;
 		else
 			published++;
@@ -75,7 +85,7 @@ static size_t add_devices(const struct dra *dra, char *text, size_t size, size_t
 	if (withheld == UINT32_MAX)
 		return used;
 	snprintf(words, sizeof(words), "%s %s", host->device[withheld].uuid,
-		 dra_withheld(dra, withheld));
+		 find_withheld(dra, withheld));
 	return add_line(text, size, used, "withheld", words);
 }
 

@@ -62,24 +62,6 @@ static void asking_free(struct asking *a)
 	free(a);
 }
 
-static void fill_device(const struct journal_claim *entry, uint32_t index, Dra__Device *device,
-			char *cdi, size_t size, char **cdis, char **requests)
-{
-	const struct claim_result *result = &entry->claim->result[index];
-
-	snprintf(cdi, size, "%s=%s-%u", entry->kind, entry->claim->uid, index);
-	cdis[0] = cdi;
-	requests[0] = result->request;
-	dra__device__init(device);
-	device->request_names = requests;
-	device->n_request_names = 1;
-	device->pool_name = result->pool;
-	device->device_name = result->device;
-	device->cdi_device_ids = cdis;
-	device->n_cdi_device_ids = 1;
-	device->share_id = result->share_id ? result->share_id : (char *)"";
-}
-
 enum { CDI_NAME = 160 };
 
 /* A claim's part of the answer. */
@@ -87,9 +69,35 @@ struct answer_row {
 	Dra__NodePrepareResourcesResponse__ClaimsEntry entry;
 	Dra__NodePrepareResourceResponse value;
 	Dra__Device device[CLAIM_RESULTS], *devices[CLAIM_RESULTS];
-	char cdi[CLAIM_RESULTS][CDI_NAME];
+	char cdi[CLAIM_RESULTS][CDI_NAME], request[CLAIM_RESULTS][WORDS_LABEL_MAX + 1];
 	char *cdis[CLAIM_RESULTS], *requests[CLAIM_RESULTS];
 };
+
+/* A container names the request, and the kubelet compares both: of a list of alternatives
+ * ("main/sub") that is "main". */
+static void fill_request(const char *request, char name[WORDS_LABEL_MAX + 1])
+{
+	snprintf(name, WORDS_LABEL_MAX + 1, "%.*s", (int)strcspn(request, "/"), request);
+}
+
+static void fill_device(const struct journal_claim *entry, uint32_t index, struct answer_row *row)
+{
+	const struct claim_result *result = &entry->claim->result[index];
+	Dra__Device *device = &row->device[index];
+
+	snprintf(row->cdi[index], CDI_NAME, "%s=%s-%u", entry->kind, entry->claim->uid, index);
+	row->cdis[index] = row->cdi[index];
+	fill_request(result->request, row->request[index]);
+	row->requests[index] = row->request[index];
+	dra__device__init(device);
+	device->request_names = &row->requests[index];
+	device->n_request_names = 1;
+	device->pool_name = result->pool;
+	device->device_name = result->device;
+	device->cdi_device_ids = &row->cdis[index];
+	device->n_cdi_device_ids = 1;
+	device->share_id = result->share_id ? result->share_id : (char *)"";
+}
 
 static void fill_row(const struct dra *dra, struct asked_claim *claim, struct answer_row *row)
 {
@@ -110,8 +118,7 @@ static void fill_row(const struct dra *dra, struct asked_claim *claim, struct an
 	}
 	for (uint32_t i = 0; i < entry->claim->results; i++) {
 		row->devices[i] = &row->device[i];
-		fill_device(entry, i, &row->device[i], row->cdi[i], CDI_NAME, &row->cdis[i],
-			    &row->requests[i]);
+		fill_device(entry, i, row);
 	}
 	row->value.devices = row->devices;
 	row->value.n_devices = entry->claim->results;
@@ -303,11 +310,11 @@ static void ask(struct asked_claim *claim, const Dra__Claim *said)
 	struct dra *dra = claim->asking->dra;
 	const struct journal_claim *entry = journal_find(&dra->journal, said->uid);
 
+	/* Without its file no container can start, and the runtime would not say why. */
 	if (entry && prepare_is_done(entry)) {
-		best_effort(prepare_mend(dra, entry));
-		return;
-	}
-	if (!is_claim(said)) {
+		if (prepare_mend(dra, entry, &claim->why) == 0)
+			return;
+	} else if (!is_claim(said)) {
 		fault_set(&claim->why, -EINVAL, "'%s' is not the name of a claim",
 			  words_show(said->name).text);
 	} else if (!dra->plugin->api) {

@@ -22,7 +22,7 @@ enum { COMPUTE_ALL = 100 };
 /* Of a device, as attributes have it. */
 struct made {
 	char model[SLICES_TEXT_MAX + 1], capability[SLICES_VERSION], driver[SLICES_VERSION],
-		pci[24];
+		cuda[SLICES_VERSION], pci[24];
 };
 
 static void make_texts(const struct slices_device *d, struct made *ret_made)
@@ -33,6 +33,9 @@ static void make_texts(const struct slices_device *d, struct made *ret_made)
 	slices_version(d->driver, ret_made->driver);
 	if (d->major > 0)
 		snprintf(ret_made->capability, SLICES_VERSION, "%d.%d.0", d->major, d->minor);
+	if (d->cuda > 0)
+		snprintf(ret_made->cuda, SLICES_VERSION, "%d.%d.0", d->cuda / 1000,
+			 d->cuda % 1000 / 10);
 	if (numa_name(d->pci, ret_made->pci) < 0)
 		*ret_made->pci = '\0';
 }

@@ -49,6 +49,7 @@ struct slices_device {
 	const char *pci;	      /* as NVML has it; "": unknown */
 	const char *pcie_root;	      /* "pci0000:16"; "": unknown */
 	const char *driver;	      /* the version of NVIDIA's driver; "": unknown */
+	int cuda;		      /* that it serves at most, 12090; 0: unknown */
 	bool is_part;		      /* of MIG */
 	uint32_t gpu;		      /* that it is, or is a part of: a number */
 	struct slices_of_gpu slices;

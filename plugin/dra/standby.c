@@ -13,18 +13,23 @@ static void describe(const struct registration *reg, char of[HANDOVER_OF])
 	snprintf(of, HANDOVER_OF, "%s %s", reg->driver, reg->registered ? "known" : "unknown");
 }
 
+/* It may have another name than ours: a former one, which stays while it is needed (name.c).
+ * Whether it still is, is seen when the books are open. */
 static int understand(struct registration *reg, const char *of, struct fault *why)
 {
 	char same[HANDOVER_OF];
 
+	snprintf(reg->driver, sizeof(reg->driver), "%.*s", (int)strcspn(of, " "), of);
 	for (int known = 0; known < 2; known++) {
 		reg->registered = known;
 		describe(reg, same);
-		if (strcmp(same, of) == 0)
+		if (strcmp(same, of) == 0 && name_is_driver(reg->driver))
 			return 0;
 	}
-	return fault_set(why, -EINVAL, "the sockets of who serves are those of '%s', not of %s",
-			 words_show(of).text, reg->driver);
+	return fault_set(why, -EINVAL,
+			 "the sockets of who serves are those of '%s', which is no "
+			 "driver of ours",
+			 words_show(of).text);
 }
 
 int standby_give(struct plugin *p, struct handover_sockets *ret_sockets)
@@ -53,9 +58,11 @@ static int inherit(const struct plugin *p, const struct handover_sockets *socket
 	int r;
 
 	/* The kubelet whose sockets they are is the one that our configuration says. */
-	snprintf(folder, sizeof(folder), "%s/", p->config->kubelet_folder);
+	snprintf(folder, sizeof(folder), "%s/plugins/%s/", p->config->kubelet_folder, reg->driver);
 	r = grpc_server_inherit(loop, sockets->fd[0], folder, serve_methods, serve_method_count,
 				NULL, &reg->server, why);
+	snprintf(folder, sizeof(folder), "%s/plugins_registry/%s-", p->config->kubelet_folder,
+		 reg->driver);
 	if (r == 0)
 		r = grpc_server_inherit(loop, sockets->fd[1], folder, registration_methods,
 					REGISTRATION_METHODS, reg, &reg->registry, why);
@@ -67,15 +74,11 @@ static int inherit(const struct plugin *p, const struct handover_sockets *socket
 int standby_inherit(struct plugin *p, const struct handover_sockets *sockets, struct fault *why)
 {
 	owned(registration_free) struct registration *reg = NULL;
-	char driver[80];
 	int r;
 
 	if (!p->host->stands_by || p->awaited || !p->config->has_mete || !p->config->dra)
 		return fault_set(why, -ENOTSUP, "the configuration does not say 'dra: on'");
-	r = registration_name(p->config, driver, why);
-	if (r < 0)
-		return r;
-	reg = registration_new(driver, NULL);
+	reg = registration_new("", NULL);
 	if (!reg)
 		return fault_set(why, -ENOMEM, "out of memory");
 	r = understand(reg, sockets->of, why);
@@ -83,7 +86,8 @@ int standby_inherit(struct plugin *p, const struct handover_sockets *sockets, st
 		r = inherit(p, sockets, reg, why);
 	if (r < 0)
 		return r;
-	log_info("standby.inherited", "driver=%s socket=%s", driver, grpc_server_path(reg->server));
+	log_info("standby.inherited", "driver=%s socket=%s", reg->driver,
+		 grpc_server_path(reg->server));
 	p->awaited = take(reg);
 	return 0;
 }

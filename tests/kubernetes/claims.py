@@ -54,8 +54,8 @@ class Claims:
         """A claim that pods share by its name."""
         self.cluster.ask("POST", self.all, {"metadata": {"name": name}, "spec": self.spec(**asked)})
 
-    def pod(self, name, command=("seen",), claim=None, restart="Never", **asked):
-        """With a claim of its own, or with that one."""
+    def pod(self, name, command=("seen",), claim=None, request=None, restart="Never", **asked):
+        """With a claim of its own, or with that one; or with what one of its requests has got."""
         manifest = pod(command=command, restart=restart)
         if claim:
             source = {"resourceClaimName": claim}
@@ -64,7 +64,7 @@ class Claims:
             self.cluster.ask("POST", path, {"metadata": {"name": name}, "spec": {"spec": self.spec(**asked)}})
             source = {"resourceClaimTemplateName": name}
         manifest["spec"]["resourceClaims"] = [{"name": "g", **source}]
-        manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": "g"}]}
+        manifest["spec"]["containers"][0]["resources"] = {"claims": [{"name": "g", **({"request": request} if request else {})}]}
         return self.here.pod(name, manifest)
 
     # The node's files.

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPUs given out by claims: kube-scheduler counts amounts, and the limits hold inside the containers."""
 import os
+import re
 
 import images
 from claims import API, DEPLOY, Claims, claims, install
 from cluster import Answer
-from harness import GIB, MIB, node, pod, run, seen, seen_by, soak, until
+from harness import GIB, MIB, ROOT, node, pod, run, seen, seen_by, soak, until
 
 
 def test_a_claim_has_its_amount_and_no_more():
@@ -184,6 +185,29 @@ def test_shares_of_different_devices_are_asked_for_by_an_attribute():
         here.pod("three", claim="three").await_event("cannot allocate all claims|insufficient|Insufficient")
 
 
+def expressions():
+    """Of the table in docs/claims.md."""
+    with open(os.path.join(ROOT, "docs", "claims.md")) as page:
+        rows = re.findall(r"^\| .* `([!(]*(?:\"\w+\" in )?device\..*)` \|$", page.read(), re.MULTILINE)
+    return [row.replace("\\|", "|") for row in rows]
+
+
+@soak
+def test_selectors_know_attributes_by_their_types():
+    with claims(DEVICES="1xH100") as here:
+        spec, found = here.spec(memory="1Gi", compute="25"), expressions()
+        assert len(found) > 8, found
+        spec["devices"]["requests"][0]["exactly"]["selectors"] = [{"cel": {"expression": expression}} for expression in found]
+        here.cluster.ask("POST", here.all, {"metadata": {"name": "all"}, "spec": spec})
+        made = here.pod("made", claim="all")
+        assert made.await_end() == 0
+        other = here.spec(memory="1Gi", compute="25")
+        other["devices"]["requests"][0]["exactly"]["selectors"] = [
+            {"cel": {"expression": 'device.attributes["gpu.mete.dev"].cudaComputeCapability.isGreaterThan(semver("99.0.0"))'}}]
+        here.cluster.ask("POST", here.all, {"metadata": {"name": "none"}, "spec": other})
+        here.pod("waits", claim="none").await_event("cannot allocate all claims")
+
+
 @soak
 def test_alternatives_are_taken_in_their_order():
     with claims("most: {weight: 1000}") as here:
@@ -195,7 +219,7 @@ def test_alternatives_are_taken_in_their_order():
         spec = {"devices": {"requests": [{"name": "gpu", "firstAvailable": [one("large", "64Gi"), one("small", "1Gi")]}],
                             "config": [said("gpu/large", 100), said("gpu/small", 30)]}}
         here.cluster.ask("POST", here.all, {"metadata": {"name": "either"}, "spec": spec})
-        made = here.pod("made", ["seen", "hold=1"], claim="either")
+        made = here.pod("made", ["seen", "hold=1"], claim="either", request="gpu")
         made.await_line(f"total={GIB}")
         assert here.tenants()[f"{here.namespace}/either"]["fields"]["weight"] == "30"
         results = here.cluster.get(here.all + "/either")["status"]["allocation"]["devices"]["results"]

@@ -270,6 +270,28 @@ def test_a_device_has_one_owner_while_it_changes_hands():
         here.await_nothing()
 
 
+def test_the_domain_changes_while_a_pod_has_a_claim():
+    """The kubelet asks nobody but gpu.mete.dev to unprepare what that one has prepared, and the pod would be deleted for ever."""
+    def changed(domain):
+        here.meted.stop()
+        here.meted.write("slots: 10\ndra: on\n" + domain)
+        here.meted.start()
+
+    def published(items):
+        return any(item["spec"]["driver"] == "gpu.other.dev" and item["spec"].get("devices") for item in items.values())
+    with claims() as here:
+        made = holds(here)
+        changed("domain: other.dev")
+        assert seen(made.exec("seen"))["total"] == GIB
+        made.delete()
+        here.await_nothing()
+        here.cluster.until(f"{API}/resourceslices", published, "the driver never had its new name")
+        assert not here.slices(), "slices of the former name were left"
+        changed("")
+        here.await_published()
+        works(here)
+
+
 def test_a_failed_device_is_tainted_until_it_was_quiet():
     with claims() as here:
         worker = here.pod("worker", ["steady", "kernel_us=1000", "seconds=36000", "report_ms=1000"], **QUARTER)

@@ -5,6 +5,8 @@
  * how long the call took, in milliseconds. Ends after its input, when all calls are answered.
  *
  *	TAG prepare NAMESPACE NAME UID
+ *	TAG requests NAMESPACE NAME UID   the same; shown is which requests of the claim each
+ *	                                  device is for
  *	TAG unprepare NAMESPACE NAME UID
  *	TAG forget                        the call is given up, and has no answer
  *	TAG registered                    at the driver's other socket: the kubelet knows it
@@ -52,7 +54,7 @@ static void free_call(struct call *call)
 	end_if_done();
 }
 
-static void show_prepared(struct grpc_bytes answer)
+static void show_devices(struct grpc_bytes answer, bool requests)
 {
 	Dra__NodePrepareResourcesResponse *response =
 		dra__node_prepare_resources_response__unpack(NULL, answer.size, answer.data);
@@ -65,8 +67,19 @@ static void show_prepared(struct grpc_bytes answer)
 	else
 		printf("ok");
 	for (size_t i = 0; i < claim->n_devices; i++)
-		printf(" %s", claim->devices[i]->cdi_device_ids[0]);
+		printf(" %s", requests ? claim->devices[i]->request_names[0]
+				       : claim->devices[i]->cdi_device_ids[0]);
 	dra__node_prepare_resources_response__free_unpacked(response, NULL);
+}
+
+static void show_prepared(struct grpc_bytes answer)
+{
+	show_devices(answer, false);
+}
+
+static void show_requests(struct grpc_bytes answer)
+{
+	show_devices(answer, true);
 }
 
 static void show_unprepared(struct grpc_bytes answer)
@@ -116,7 +129,8 @@ static void make_call(const char *tag, const char *method, struct grpc_bytes req
 }
 
 /* Both requests are the same on the wire. */
-static void call_for_claim(const char *tag, bool prepares, char *namespace, char *name, char *uid)
+static void call_for_claim(const char *tag, void (*show)(struct grpc_bytes answer), char *namespace,
+			   char *name, char *uid)
 {
 	Dra__Claim claim = DRA__CLAIM__INIT, *list[] = {&claim};
 	Dra__NodePrepareResourcesRequest request = DRA__NODE_PREPARE_RESOURCES_REQUEST__INIT;
@@ -130,8 +144,10 @@ static void call_for_claim(const char *tag, bool prepares, char *namespace, char
 	request.n_claims = 1;
 	check(dra__node_prepare_resources_request__get_packed_size(&request) <= sizeof(bytes));
 	size = dra__node_prepare_resources_request__pack(&request, bytes);
-	make_call(tag, prepares ? SERVICE "NodePrepareResources" : SERVICE "NodeUnprepareResources",
-		  (struct grpc_bytes){bytes, size}, prepares ? show_prepared : show_unprepared);
+	make_call(tag,
+		  show == show_unprepared ? SERVICE "NodeUnprepareResources"
+					  : SERVICE "NodePrepareResources",
+		  (struct grpc_bytes){bytes, size}, show);
 }
 
 static void call_registered(const char *tag)
@@ -165,6 +181,12 @@ static void give_up(const char *tag)
 
 static void obey(char *line)
 {
+	static const struct {
+		const char *word;
+		void (*show)(struct grpc_bytes answer);
+	} ways[] = {{"prepare", show_prepared},
+		    {"requests", show_requests},
+		    {"unprepare", show_unprepared}};
 	char *words[5] = {NULL};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -178,8 +200,13 @@ static void obey(char *line)
 		call_registered(words[0]);
 		return;
 	}
-	check(words[4] && (strcmp(words[1], "prepare") == 0 || strcmp(words[1], "unprepare") == 0));
-	call_for_claim(words[0], *words[1] == 'p', words[2], words[3], words[4]);
+	check(words[4]);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
+		if (strcmp(words[1], ways[i].word) == 0) {
+			call_for_claim(words[0], ways[i].show, words[2], words[3], words[4]);
+			return;
+		}
+	check(!"a call of the kubelet");
 }
 
 static void on_input(struct loop_watch *watch, int events)

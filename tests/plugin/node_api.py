@@ -30,7 +30,7 @@ class Api:
         self.asked_nodes = 0
         self.taken = ()  # names of ResourceSlices that nobody's watch shows, as of another driver's
         self.drops = ()  # of ResourceSlices: fields of `spec` and of devices whose feature is off
-        self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection)
+        self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection), page(limit, begin)
         self.server = None
         self.set_node(labels or {})
         self.serve()
@@ -202,6 +202,9 @@ class Handler(SilentHandler):
             return
         if "/resourceclaims/" in url.path:
             self.answer(*api.claim.one(url.path.split("/")[-3], kind, self.connection))
+            return
+        if url.path == "/apis/resource.k8s.io/v1/resourceclaims":
+            self.answer(*api.claim.page(int(query["limit"]), int(query.get("continue", "0"))))
             return
         if kind == "resourceclaims":
             self.answer(*api.claim.list(url.path.split("/")[-2], int(query["limit"]), self.connection))

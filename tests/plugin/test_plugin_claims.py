@@ -26,7 +26,10 @@ class Claims:
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
         self.uids = {}  # of claims that were made anew, by name
+        self.parts = {}  # by name: the results of a claim that has several, [(request, device), ...]
         self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for
+        self.cluster, self.pages = [], []  # the claims of all namespaces, and what was said when they were asked for: from which on, the devices published
+        self.node = None
 
     def await_let(self, what, connection):
         with self.lock:
@@ -44,8 +47,10 @@ class Claims:
         if name in self.admins:
             result["adminAccess"] = True
         pods = [{"resource": "pods", "name": "any", "uid": pod} for pod in self.reserved.get(name, ())]
+        results = [{**result, "request": request, "device": device, "shareID": f"s{number}"}
+                   for number, (request, device) in enumerate(self.parts[name])] if name in self.parts else [result]
         return {"metadata": {"namespace": namespace, "name": name, "uid": self.uids.get(name, uid(name))},
-                "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": pods}}
+                "status": {"allocation": {"devices": {"results": results}}, "reservedFor": pods}}
 
     def one(self, namespace, name, connection):
         self.await_let(name, connection)
@@ -60,6 +65,15 @@ class Claims:
         items = [self.claim(namespace, name) for name in self.listed[namespace]]
         items[0]["metadata"]["annotations"] = {"long": self.annotation}
         return {"metadata": {}, "items": items},
+
+    def page(self, limit, begin):
+        """Of the claims of all namespaces."""
+        slices = self.node.api.objects("resourceslices", len(self.node.api.log))
+        self.pages.append((begin, tuple(device["name"] for slice in slices for device in slice["spec"].get("devices", ()))))
+        if self.refused:
+            return {"kind": "Status", "code": self.refused, "message": "the test refuses"}, self.refused
+        end = begin + limit
+        return {"metadata": {"continue": str(end)} if end < len(self.cluster) else {}, "items": self.cluster[begin:end] or None},
 
     def tell(self, namespace, name, body):
         """The object that is applied to a claim's status."""
@@ -147,6 +161,7 @@ def claims(version=None, drops=(), **more):
         os.mkdir(node.kubelet.folder + "/plugins_registry")
         node.start()
         node.api.claim = made = Claims(node.uuid[0])
+        made.node = node
         caller = Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")
         try:
             yield node, made, caller
@@ -295,6 +310,29 @@ def test_a_claim_that_is_unprepared_while_it_waits_is_not_prepared_later():
         assert caller.answer("c0/again").startswith("ok "), caller.answer("c0/again")
 
 
+def test_of_alternatives_the_kubelet_is_told_the_request_that_containers_name():
+    """It compares: a container that names `gpu` would start without the device of `gpu/small`."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        first, second = (uuid.lower() for uuid in node.uuid)
+        made.parts = {"c0": [("gpu/small", first)], "c1": [("one", first), ("other/large", second)]}
+        for name, wanted in ("c0", "gpu"), ("c1", "one other"):
+            caller.tell(f"{name} requests ns {name} {uid(name)}")
+            assert caller.answer(name) == "ok " + wanted, caller.answer(name)
+        assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1"}
+
+
+def test_who_looks_at_all_gpus_of_a_node_has_one_claim():
+    """allocationMode: All, with adminAccess."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        made.admins, made.parts = {"c0"}, {"c0": [("all", uuid.lower()) for uuid in node.uuid]}
+        caller.prepare("c0", "c1")
+        assert caller.answer("c0") == "ok mete.dev/claim=uid-c0-0 mete.dev/claim=uid-c0-1", caller.answer("c0")
+        assert caller.answer("c1").startswith("ok "), caller.answer("c1")
+        assert {(row.name, row.device) for row in node.tenants()} == {("ns/c0", 0), ("ns/c0", 1), ("ns/c1", 0)}
+
+
 def test_a_claim_may_have_the_longest_name_of_kubernetes():
     """253 characters, which need no dots, in a namespace of 63."""
     with claims() as (node, made, caller):
@@ -400,5 +438,28 @@ def test_a_claims_file_that_somebody_removed_is_written_again():
         assert not os.listdir(node.cdi)
 
 
+def test_a_claims_file_that_cannot_be_written_is_told_once_and_the_kubelet_hears_why():
+    def unwritten():
+        return re.findall("claim.unwritten .*", node.log())
+
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok ")
+        for time in range(1, 3):
+            shutil.rmtree(node.cdi)
+            open(node.cdi, "w").close()  # no folder: nothing can be written there
+            until(lambda: len(unwritten()) == time, node.log)
+            caller.prepare("c0/again")  # by a kubelet that has started anew
+            assert caller.answer("c0/again").startswith("error ") and node.cdi in caller.answer("c0/again"), caller.answer("c0/again")
+            # The claim is looked up at each third look.
+            seen = made.read.count("c0")
+            until(lambda: made.read.count("c0") > seen + 2 - time, lambda: made.read)
+            assert len(unwritten()) == time, unwritten()
+            os.unlink(node.cdi)
+            until(lambda: os.path.isdir(node.cdi) and os.listdir(node.cdi), node.log)
+        caller.unprepare("c0")
+
+
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

@@ -49,6 +49,11 @@ def test_parts_consume_counters_of_their_gpu_and_an_undivided_gpu_none():
         for device in of_devices["devices"]:
             for row in device.get("consumesCounters", [{"counterSet": None, "counters": {}}]):
                 consumed.setdefault((device["attributes"]["type"]["string"], row["counterSet"]), []).append(amounts(row["counters"]))
+        # A claim for several parts of one GPU, or of different ones, says so by its UUID.
+        parents = {(device["attributes"]["type"]["string"], device["attributes"].get("parentUUID", {}).get("string")) for device in of_devices["devices"]}
+        (whole,) = (device["attributes"]["uuid"]["string"] for device in of_devices["devices"] if device["attributes"]["type"]["string"] == "gpu")
+        (parent,) = (uuid for kind, uuid in parents if kind == "mig")
+        assert parents == {("gpu", None), ("mig", parent)} and parent.startswith("GPU-") and parent != whole, parents
         assert consumed.pop(("gpu", None)) == [{}] and list(consumed) == [("mig", "gpu-0")], consumed
         half, *small = sorted(consumed[("mig", "gpu-0")], key=len, reverse=True)
         assert half == HALF, half
@@ -214,5 +219,103 @@ def test_a_domain_that_changes_twice_while_a_claim_is_held_takes_effect_as_it_is
         assert not os.listdir(node.cdi) and not node.tenants()
 
 
+def changed(node, domain):
+    """A meted with that domain."""
+    node.end()
+    node.configure(domain=domain)
+    node.start()
+    node.await_log(f"dra.name_kept driver=gpu.mete.dev .* is called gpu.{domain} when they have ended")
+
+
+def looks(made, count):
+    """meted has asked so often whether a claim still has one of its devices."""
+    before = len(made.pages)
+    until(lambda: len(made.pages) >= before + count, lambda: f"nobody asked: {made.pages}\n{made.node.log()[-2000:]}")
+
+
+def test_a_former_name_is_kept_for_claims_that_are_allocated_and_not_prepared():
+    """Of a pod that is about to start, say. All the others are of other nodes, other drivers, or nobody's."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok "), caller.answers
+        known(node, DRIVER)
+        waits, others = made.claim("ns", "c1"), []
+        for key, value in ("pool", "node-2-mete"), ("driver", "gpu.other.dev"), ("driver", "gpu.nvidia.com"):
+            others.append(made.claim("other", f"c{key}{value}"))
+            others[-1]["status"]["allocation"]["devices"]["results"][0][key] = value
+        others.append({"metadata": {"name": "pending"}, "spec": {}})
+        made.cluster = [*(others * 50), waits]  # it is on the last of three pages
+        changed(node, "other.dev")
+        known(node, DRIVER)
+        with driver_of(node, DRIVER) as former:
+            former.unprepare("c0")
+            looks(made, 6)
+            # Nobody gets another device by the name that is about to go.
+            assert {devices for _, devices in made.pages} == {()} and {begin for begin, _ in made.pages} == {0, 100, 200}, made.pages
+            assert "dra.renamed" not in node.log()
+            former.prepare("c1")
+            assert former.answer("c1").startswith("ok mete.dev/claim="), former.answers
+            made.cluster = others
+            before = len(made.pages)
+            looks_of_others(node)
+            assert len(made.pages) == before and "dra.renamed" not in node.log(), "a prepared claim does not count"
+            former.unprepare("c1")
+            node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
+        known(node, "gpu.other.dev")
+
+
+def looks_of_others(node):
+    """meted looks after everything each ten seconds, also after files that somebody has removed."""
+    (name,) = os.listdir(node.cdi)
+    for _ in range(2):
+        os.unlink(f"{node.cdi}/{name}")
+        until(lambda: os.path.exists(f"{node.cdi}/{name}"), lambda: node.log()[-2000:])
+
+
+def test_a_former_name_is_kept_over_a_restart_of_the_machine():
+    """What is in memory is lost, and the kubelet prepares its pods' claims again."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok "), caller.answers
+        made.cluster = [made.claim("ns", "c0")]
+        node.meted.kill()
+        for left in os.scandir(node.place):
+            if left.is_dir():
+                shutil.rmtree(left.path)
+            elif left.name != "log":
+                os.unlink(left.path)
+        shutil.rmtree(node.cdi)
+        node.configure(domain="other.dev")
+        node.start()
+        node.await_log("dra.name_kept driver=gpu.mete.dev .* is called gpu.other.dev when they have ended")
+        looks(made, 2)
+        assert "dra.renamed" not in node.log() and not slices(node), slices(node)
+        with driver_of(node, DRIVER) as former:
+            former.prepare("c0")
+            assert former.answer("c0").startswith("ok mete.dev/claim="), former.answers
+            made.cluster = []
+            former.unprepare("c0")
+            node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
+        known(node, "gpu.other.dev")
+        node.end()
+        node.start()
+        known(node, "gpu.other.dev")
+        assert node.log().count("dra.name_kept") == 1, node.log()
+
+
+def test_a_former_name_is_kept_while_nobody_says_who_has_its_devices():
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.await_known()
+        made.refused = 403
+        changed(node, "other.dev")
+        looks(made, 2)
+        assert len(re.findall("dra.name_kept .* cannot be read: the test refuses", node.log())) == 1, node.log()
+        made.refused = None
+        node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
+
+
 if __name__ == "__main__":
-    run(globals())
+    run(globals(), at_once=4)

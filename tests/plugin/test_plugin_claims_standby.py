@@ -150,17 +150,33 @@ def test_without_pods_the_sockets_are_handed_over_too():
         assert sockets(node) == ([f"{DRIVER}-reg.sock"], ["dra.sock"])
 
 
-def test_another_driver_has_sockets_of_its_own():
-    """Whose configuration has changed meanwhile."""
-    with claims() as (node, made, caller):
-        caller.await_known()
-        with open(node.file) as ours, open(node.folder + "/other.yaml", "w") as other:
-            json.dump({"version": "v1", "mete": {**json.load(ours)["mete"], "domain": "other.dev"}}, other)
-        later = stand_by(node, [option.replace(node.file, other.name) for option in node.options], POD_UID="one")
-        node.meted.process.terminate()
-        has_ended(node, node.meted, later)
-        assert f"are those of '{DRIVER}" in later.log(), later.log()
+def of_another_domain(node):
+    """A stand-by whose configuration says another domain."""
+    with open(node.file) as ours, open(node.folder + "/other.yaml", "w") as other:
+        json.dump({"version": "v1", "mete": {**json.load(ours)["mete"], "domain": "other.dev"}}, other)
+    return stand_by(node, [option.replace(node.file, other.name) for option in node.options], POD_UID="one")
+
+
+def test_a_driver_with_another_domain_goes_on_with_the_sockets_of_the_former_one():
+    """While claims need it, a stand-by of that one too; then it has sockets of its own."""
+    with an_update() as (node, made, caller, later):
+        made.answer_all()
+        later.process.terminate()
+        assert later.wait() == 0
+        there, domain = sockets(node), os.path.dirname(folders(node)[1]) + "/gpu.other.dev"
+        for name in "c1", "c2":
+            with left_by_nobody(node, of_another_domain(node)) as later:
+                old = node.meted
+                is_told_to_end(old)
+                has_ended(node, old, later)
+            caller.prepare(name)
+            is_prepared(caller, name)
+            assert sockets(node) == there, "the kubelet knows another driver now"
+        for name in "c0", "c1", "c2":
+            caller.unprepare(name)
+        until(lambda: "dra.renamed" in later.log(), lambda: later.log()[-2000:])
         until(lambda: sockets(node) == (["gpu.other.dev-one-reg.sock"], []), lambda: f"{sockets(node)}\n{later.log()[-2000:]}")
+        assert os.listdir(domain) == ["dra-one.sock"], os.listdir(domain)
 
 
 @contextlib.contextmanager

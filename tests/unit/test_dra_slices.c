@@ -19,6 +19,7 @@ static struct slices_device usual(void)
 		.pci = "00000000:1B:00.0",
 		.pcie_root = "pci0000:16",
 		.driver = "615.71.09",
+		.cuda = 13040,
 		.major = 9,
 		.numa = 0,
 		.total_bytes = 143771 * MIB + 5,
@@ -73,6 +74,7 @@ TEST(a_device_has_nvidias_attributes)
 	expect_str(text_at(all, "architecture string"), "Hopper");
 	expect_str(text_at(all, "cudaComputeCapability version"), "9.0.0");
 	expect_str(text_at(all, "driverVersion version"), "615.71.9");
+	expect_str(text_at(all, "cudaDriverVersion version"), "13.4.0");
 	expect_str(text_at(all, "resource.kubernetes.io/pciBusID string"), "0000:1b:00.0");
 	expect_str(text_at(all, "resource.kubernetes.io/pcieRoot string"), "pci0000:16");
 	expect_eq(cJSON_GetNumberValue(at(all, "resource.kubernetes.io/numaNode int")), 0);
@@ -86,12 +88,13 @@ TEST(unknown_properties_of_a_device_are_left_out)
 
 	d.pci = d.pcie_root = d.driver = "";
 	d.numa = -1;
-	d.major = 0;
+	d.major = d.cuda = 0;
 	d.is_part = true;
 	list = describe(&d, 1);
 	all = at(list, "0 spec devices 0 attributes");
 	expect_str(text_at(all, "type string"), "mig");
 	expect(!at(all, "architecture") && !at(all, "cudaComputeCapability"));
+	expect(!at(all, "cudaDriverVersion") && !at(all, "parentUUID"));
 	expect(!at(all, "driverVersion") && !at(all, "resource.kubernetes.io/pciBusID"));
 	expect(!at(all, "resource.kubernetes.io/pcieRoot"));
 	expect(!at(all, "resource.kubernetes.io/numaNode"));

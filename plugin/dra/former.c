@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a driver that still has its former name is needed under it (name.c). Three steps, each at
+ * another look: when no claim of that name is prepared, its devices are published no more, so that
+ * nobody gets one; when no slice is left, all claims are read, page by page, and each that has one
+ * of those devices is waited for; when there is none, the driver takes its new name. Between the
+ * second and the third step kube-scheduler has had the time of a look to write what it had decided.
+ *
+ * All claims of a cluster are many, but this is once in its life.
+ */
+#include <string.h>
+
+#include "kube/json.h"
+#include "plugin/dra/inside.h"
+
+enum { PAGE = 100 }; /* is parsed in one go, while everything else on meted's loop waits */
+
+static bool is_prepared(const struct dra *dra)
+{
+	list_for_each(link, (struct list *)&dra->journal.all)
+	{
+		if (strcmp(list_entry(link, struct journal_claim, link)->kind, dra->kind) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Is one of its devices ours? The pool has the node's name. */
+static bool has_device(const struct dra *dra, const cJSON *claim)
+{
+	const cJSON *status = cJSON_GetObjectItemCaseSensitive(claim, "status");
+	const cJSON *allocation = cJSON_GetObjectItemCaseSensitive(status, "allocation");
+	const cJSON *devices = cJSON_GetObjectItemCaseSensitive(allocation, "devices"), *result;
+
+	cJSON_ArrayForEach(result, cJSON_GetObjectItemCaseSensitive(devices, "results"))
+	{
+		const char *driver = json_text(result, "driver"), *pool = json_text(result, "pool");
+
+		if (driver && pool && strcmp(driver, dra->driver) == 0 &&
+		    strcmp(pool, dra->pool) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void ask_page(struct dra *dra, const char *next);
+
+/* NULL: nobody needs it. */
+static const cJSON *find_user(const struct dra *dra, const cJSON *list)
+{
+	const cJSON *claim;
+
+	cJSON_ArrayForEach(claim, cJSON_GetObjectItemCaseSensitive(list, "items"))
+	{
+		if (has_device(dra, claim))
+			return claim;
+	}
+	return NULL;
+}
+
+/* Goes into a request as it is. */
+static bool is_token(const char *text)
+{
+	return !text[strspn(text,
+			    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=")];
+}
+
+static void tell_unknown(struct dra *dra, const char *problem)
+{
+	struct fault why;
+
+	if (dra->untold_former)
+		return;
+	dra->untold_former = true;
+	fault_set(&why, 0, "whether a claim has a device of this name cannot be read: %s", problem);
+	log_warning("dra.name_kept", "driver=%s reason=%s", dra->driver, log_text(why.text).text);
+}
+
+/* What is none proves nothing. An empty one may be as Go writes it. */
+static bool is_list(const cJSON *object)
+{
+	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+	const cJSON *items = cJSON_GetObjectItemCaseSensitive(object, "items");
+	const char *next = json_text(meta, "continue");
+
+	return (cJSON_IsArray(items) || cJSON_IsNull(items)) && (!next || is_token(next));
+}
+
+static void on_page(void *owner, int status, const char *problem, const cJSON *object)
+{
+	struct dra *dra = owner;
+	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
+	const char *next = json_text(meta, "continue");
+
+	(void)status;
+	dra->former = NULL;
+	if (!problem && !is_list(object))
+		problem = "the answer is no list";
+	if (problem) {
+		tell_unknown(dra, problem);
+		return;
+	}
+	if (find_user(dra, object))
+		return;
+	if (next && *next)
+		ask_page(dra, next);
+	else if (!is_prepared(dra) && list_empty(&dra->asking))
+		name_change(dra);
+}
+
+/* `next`: as the page before has it; NULL: there is none. */
+static void ask_page(struct dra *dra, const char *next)
+{
+	owned(free) char *path = NULL;
+	struct api_request request = {.verb = "GET"};
+
+	if (asprintf(&path, "/apis/resource.k8s.io/v1/resourceclaims?limit=%d%s%s", PAGE,
+		     next ? "&continue=" : "", next ? next : "") < 0)
+		path = NULL;
+	request.path = path;
+	/* Without memory it is asked again at the next look. */
+	if (path)
+		best_effort(api_ask(dra->plugin->api, &request, on_page, dra, &dra->former));
+}
+
+void former_look(struct dra *dra)
+{
+	/* Calls that wait are answered first. */
+	if (is_prepared(dra) || !list_empty(&dra->asking) || dra->former)
+		return;
+	/* Then nothing is published, and no claim can be read. */
+	if (!dra->plugin->api) {
+		name_change(dra);
+		return;
+	}
+	if (!dra->withdrawn) {
+		dra->withdrawn = true;
+		publish_consider(dra->publish);
+	} else if (publish_is_empty(dra->publish)) {
+		ask_page(dra, NULL);
+	}
+}
+
+void former_close(struct dra *dra)
+{
+	if (dra->former)
+		api_forget(take(dra->former));
+}
