@@ -83,6 +83,11 @@ void loop_disarm(struct loop_timer *timer)
 		uv_timer_stop(&timer->timer);
 }
 
+bool loop_is_armed(const struct loop_timer *timer)
+{
+	return timer->open && uv_is_active((const uv_handle_t *)&timer->timer);
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
 	struct loop_timer *timer = container_of((uv_timer_t *)handle, struct loop_timer, timer);

@@ -78,6 +78,8 @@ must_check int loop_timer_init(struct loop *loop, struct loop_timer *timer,
 /* Fires once, not before `delay_ns` has passed. Replaces an earlier setting. */
 void loop_arm(struct loop_timer *timer, uint64_t delay_ns);
 void loop_disarm(struct loop_timer *timer);
+/* It was armed, and neither disarmed nor due since. In its own due() it is not. */
+bool loop_is_armed(const struct loop_timer *timer);
 void loop_timer_close(struct loop_timer *timer, void (*closed)(struct loop_timer *timer));
 
 /* A timer with nanosecond resolution, set to a time of loop_now_ns()'s clock; it uses a timerfd.

@@ -366,41 +366,60 @@ static int find_meted(const struct cli_call *call, struct admin *admin, struct f
 	return 0;
 }
 
-int pick_main(const struct cli_call *call)
+/* Attempts until there is a choice, or all were made. Returns 0, or the exit status after a
+ * complaint. `unreserved` says why nothing is reserved, if meted is not connected. */
+static int choose(const struct cli_call *call, const struct wish *wish, struct admin *admin,
+		  struct pick_gpu gpus[PICK_GPUS], struct choice *ret_choice,
+		  struct fault *unreserved)
 {
-	owned(admin_close) struct admin admin = {.fd = -1};
-	char ids[PICK_GPUS * 100];
-	struct pick_gpu gpus[PICK_GPUS];
-	struct choice choice = {0};
 	owned(gpus_close) struct gpus *nvml = NULL;
-	struct wish wish = {0};
-	struct fault why, unreserved;
+	struct fault why;
 	int r;
 
-	if (parse(call, &wish, &why) < 0)
-		return cli_fail(call, CLI_USAGE, &why);
 	if (gpus_open(&nvml, &why) < 0)
 		return cli_fail(call, 1, &why);
-	for (unsigned long i = 0; i < wish.attempts && !choice.size; i++) {
+	for (unsigned long i = 0; i < wish->attempts && !ret_choice->size; i++) {
 		if (i > 0)
-			wait_ns(wish.interval_ns);
-		r = find_meted(call, &admin, &unreserved);
+			wait_ns(wish->interval_ns);
+		r = find_meted(call, admin, unreserved);
 		if (r < 0)
-			return cli_fail(call, 1, &unreserved);
-		r = try_once(nvml, &admin, &wish, gpus, &choice, &why);
+			return cli_fail(call, 1, unreserved);
+		r = try_once(nvml, admin, wish, gpus, ret_choice, &why);
 		if (r < 0)
 			return cli_fail(call, r == -EINVAL ? CLI_USAGE : 1, &why);
 	}
-	if (!choice.size)
-		return cli_fail(call, 1, &why);
-	if (admin.fd < 0 && !cli_value(call, "quiet"))
-		best_effort(cli_complain(call, 0, "nothing is reserved: %s", unreserved.text));
-	if (call->argc)
-		return become(call, &admin, &choice);
-	print_ids(ids, sizeof(ids), &choice, wish.indices);
+	return ret_choice->size ? 0 : cli_fail(call, 1, &why);
+}
+
+/* Prints the ids, and keeps the GPUs for a program that starts with them. */
+static int print(const struct cli_call *call, const struct wish *wish, struct admin *admin,
+		 const struct choice *choice)
+{
+	char ids[PICK_GPUS * 100];
+
+	print_ids(ids, sizeof(ids), choice, wish->indices);
 	puts(ids);
 	/* Nobody has them: main() says why, and the GPUs are free when this process has ended. */
 	if (fflush(stdout) != 0)
 		return 1;
-	return admin.fd >= 0 && wish.hold_ns ? hold(call, &admin, &choice, wish.hold_ns) : 0;
+	return admin->fd >= 0 && wish->hold_ns ? hold(call, admin, choice, wish->hold_ns) : 0;
+}
+
+int pick_main(const struct cli_call *call)
+{
+	owned(admin_close) struct admin admin = {.fd = -1};
+	struct pick_gpu gpus[PICK_GPUS];
+	struct choice choice = {0};
+	struct wish wish = {0};
+	struct fault why, unreserved;
+	int status;
+
+	if (parse(call, &wish, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
+	status = choose(call, &wish, &admin, gpus, &choice, &unreserved);
+	if (status)
+		return status;
+	if (admin.fd < 0 && !cli_value(call, "quiet"))
+		best_effort(cli_complain(call, 0, "nothing is reserved: %s", unreserved.text));
+	return call->argc ? become(call, &admin, &choice) : print(call, &wish, &admin, &choice);
 }

@@ -364,16 +364,74 @@ static int start_program(const struct cli_call *call, struct admin *admin, uint3
 	return 0;
 }
 
+/* What one call has of meted, the driver and the machine, until its program has ended. */
+struct run {
+	struct admin admin;
+	struct run_report report;
+	struct run_cdi cdi;
+	struct driver driver;
+	struct wire_message made;
+};
+
+static void run_done_owned(struct run *run)
+{
+	run_cdi_remove(&run->cdi);
+	run_report_close(&run->report);
+	admin_close(&run->admin);
+}
+
+/* Makes the tenant, tells others of it, and sets the environment that the program inherits. */
+static int prepare(const struct cli_call *call, struct run *run, struct fault *why)
+{
+	const struct wire_tenant_made *made = &run->made.tenant_made;
+	int r = run_report_open(call, &run->report, why);
+
+	if (r == 0)
+		r = driver_find(&run->driver, why);
+	if (r == 0)
+		r = join(call, &run->admin, &run->driver, &run->made, why);
+	if (r == JOIN_OUTSIDE) {
+		admin_close(&run->admin);
+		run_in_outer(call);
+	}
+	if (made->note.text[0])
+		fprintf(stderr, "mete run: note: %s\n", made->note.text);
+	if (r == 0)
+		r = offer(call, &run->driver, made, &run->cdi, why);
+	return r < 0 ? r : set_environment(&run->driver, made->socket.text, why);
+}
+
+/* Keeps the tenant until the program has ended, and says what it used. Returns mete's status. */
+static int await_end(const struct cli_call *call, struct run *run, const struct signals *before,
+		     pid_t child)
+{
+	const struct wire_tenant_made *made = &run->made.tenant_made;
+	struct run_kept kept = {.admin = &run->admin,
+				.driver = &run->driver,
+				.tenant = made->tenant,
+				.child = child,
+				.system = run->admin.daemon.system != 0};
+	int status;
+
+	run_keep_until_end(&kept);
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return cli_complain(call, 125, "%s: %s", call->argv[0], strerror(errno));
+	signals_release(before, 0);
+	run_cdi_remove(&run->cdi);
+	run->report.tenant = made->tenant;
+	run->report.name = made->name.text;
+	run->report.whole = kept.replaced == 0;
+	run->report.status = status;
+	run_report_say(call, &run->admin, &run->report);
+	return pass_end_on(status);
+}
+
 int run_main(const struct cli_call *call)
 {
-	owned(admin_close) struct admin admin = {.fd = -1};
-	owned(run_report_close) struct run_report report = {0};
-	struct wire_message made = {0};
-	struct driver driver = {0};
-	owned(run_cdi_remove) struct run_cdi cdi = {0};
-	struct fault why;
+	owned(run_done) struct run run = {.admin = {.fd = -1}};
 	struct signals before;
-	struct run_kept kept;
+	struct fault why;
 	pid_t child = -1;
 	int status;
 
@@ -382,39 +440,8 @@ int run_main(const struct cli_call *call)
 				    "no program given: mete run [OPTION]... -- PROGRAM");
 	if (check_values(call, &why) < 0)
 		return cli_fail(call, CLI_USAGE, &why);
-	status = run_report_open(call, &report, &why);
-	if (status == 0)
-		status = driver_find(&driver, &why);
-	if (status == 0)
-		status = join(call, &admin, &driver, &made, &why);
-	if (status == JOIN_OUTSIDE) {
-		admin_close(&admin);
-		run_in_outer(call);
-	}
-	if (made.tenant_made.note.text[0])
-		fprintf(stderr, "mete run: note: %s\n", made.tenant_made.note.text);
-	if (status == 0)
-		status = offer(call, &driver, &made.tenant_made, &cdi, &why);
-	if (status < 0 || set_environment(&driver, made.tenant_made.socket.text, &why) < 0)
+	if (prepare(call, &run, &why) < 0)
 		return cli_fail(call, 125, &why);
-	status = start_program(call, &admin, made.tenant_made.tenant, &before, &child);
-	if (status)
-		return status;
-	kept = (struct run_kept){.admin = &admin,
-				 .driver = &driver,
-				 .tenant = made.tenant_made.tenant,
-				 .child = child,
-				 .system = admin.daemon.system != 0};
-	run_keep_until_end(&kept);
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return cli_complain(call, 125, "%s: %s", call->argv[0], strerror(errno));
-	signals_release(&before, 0);
-	run_cdi_remove(&cdi);
-	report.tenant = made.tenant_made.tenant;
-	report.name = made.tenant_made.name.text;
-	report.whole = kept.replaced == 0;
-	report.status = status;
-	run_report_say(call, &admin, &report);
-	return pass_end_on(status);
+	status = start_program(call, &run.admin, run.made.tenant_made.tenant, &before, &child);
+	return status ? status : await_end(call, &run, &before, child);
 }

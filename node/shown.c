@@ -70,27 +70,19 @@ static const char *address_of(const char *text)
 	return text && strncmp(text, "unix:", 5) == 0 ? text + 5 : text;
 }
 
-int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
+static bool is_asked_for(const struct options *options)
 {
-	static const char *const places[] = {"../page/libmete-page.so",
-					     "../lib/mete/libmete-page.so", NULL};
-	const struct options *options = &d->options;
-	const void *entry;
-	struct shown *s;
-	int r;
+	return options->page || options->page_token || options->page_open ||
+	       options->page_kubernetes_ns || options->metrics || options->tls_cert ||
+	       options->tls_key;
+}
 
-	if (!options->page && !options->page_token && !options->page_open &&
-	    !options->page_kubernetes_ns && !options->metrics && !options->tls_cert &&
-	    !options->tls_key)
-		return 0;
-	r = library_load(places, "mete_page", PAGE_VERSION, &entry, why);
-	if (r < 0)
-		return r;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return fault_set(why, -ENOMEM, "out of memory");
-	s->entry = entry;
-	s->host = (struct page_host){
+/* What the library may ask of us, and what the options tell it. */
+static void fill_host(struct daemon *d, struct page_host *host)
+{
+	const struct options *options = &d->options;
+
+	*host = (struct page_host){
 		.version = PAGE_VERSION,
 		.loop = &d->loop,
 		.daemon = d,
@@ -114,8 +106,28 @@ int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
 		.may = kubernetes_may,
 		.forget = kubernetes_forget,
 	};
+}
+
+int shown_open(struct daemon *d, struct shown **ret_shown, struct fault *why)
+{
+	static const char *const places[] = {"../page/libmete-page.so",
+					     "../lib/mete/libmete-page.so", NULL};
+	const void *entry;
+	struct shown *s;
+	int r;
+
+	if (!is_asked_for(&d->options))
+		return 0;
+	r = library_load(places, "mete_page", PAGE_VERSION, &entry, why);
+	if (r < 0)
+		return r;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return fault_set(why, -ENOMEM, "out of memory");
+	s->entry = entry;
+	fill_host(d, &s->host);
 	*ret_shown = s;
-	if (options->metrics && launches_open(&s->launches, d) < 0)
+	if (d->options.metrics && launches_open(&s->launches, d) < 0)
 		log_warning("launches.unwatched", "reason=\"no timer\"");
 	return s->entry->open(&s->host, &s->page, why);
 }

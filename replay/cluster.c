@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "replay/cluster.h"
+#include "replay/draw.h"
+#include "replay/usual_pods.h"
 
 enum { STANDARD = 1, BATCH = 2, MOST_USUALS = 4000 };
-
-/* splitmix64: its first numbers after a seed are as good as its later ones. */
-uint64_t cluster_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
-size_t cluster_below(uint64_t *state, size_t bound)
-{
-	return (size_t)((unsigned __int128)cluster_random(state) * bound >> 64);
-}
 
 const char *cluster_policy_name(int policy)
 {
@@ -38,23 +26,6 @@ int cluster_policy_parse(const char *spelling, int *ret_policy)
 		return -EINVAL;
 	*ret_policy = (int)policy;
 	return 0;
-}
-
-double cluster_part(uint64_t *state)
-{
-	return (double)(cluster_random(state) >> 11) * 0x1p-53;
-}
-
-void cluster_shuffle(size_t *items, size_t size, uint64_t *random)
-{
-	for (size_t i = 0; i < size; i++)
-		items[i] = i;
-	for (size_t i = size; i > 1; i--) {
-		size_t j = cluster_below(random, i), item = items[i - 1];
-
-		items[i - 1] = items[j];
-		items[j] = item;
-	}
 }
 
 void cluster_request(const struct replay_pod *pod, const struct cluster_run *run,
@@ -90,104 +61,22 @@ uint64_t cluster_capacity(const struct replay_trace *trace)
 	return milli;
 }
 
-struct usual {
-	struct placement_request request;
-	uint32_t count;
-};
-
-static int compare_requests(const struct placement_request *a, const struct placement_request *b)
-{
-	const struct placement_container *x = &a->container[0], *y = &b->container[0];
-
-	if (x->cpu_milli != y->cpu_milli)
-		return x->cpu_milli < y->cpu_milli ? -1 : 1;
-	if (x->compute_milli != y->compute_milli)
-		return x->compute_milli < y->compute_milli ? -1 : 1;
-	if (x->devices != y->devices)
-		return x->devices < y->devices ? -1 : 1;
-	if (a->models != b->models)
-		return a->models < b->models ? -1 : 1;
-	return (int)a->class - (int)b->class;
-}
-
-static int by_request(const void *a, const void *b)
-{
-	return compare_requests(&((const struct usual *)a)->request,
-				&((const struct usual *)b)->request);
-}
-
-/* Sorts by frequency, the highest first. Among equals the larger request comes first, as in
- * the published simulator. */
-static int by_count(const void *a, const void *b)
-{
-	const struct usual *x = a, *y = b;
-
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return compare_requests(&y->request, &x->request);
-}
-
-struct usuals {
-	struct placement_request *request; /* owned, like the counts */
-	uint32_t *count;
-	size_t size;
-};
-
-static void usuals_done(struct usuals *it)
-{
-	free(it->request);
-	free(it->count);
-}
-
-/* Sorts the requests and counts equal ones. Returns how many different ones there are. Host memory
- * does not make requests different. */
-static size_t count_equals(const struct replay_trace *trace, const struct cluster_run *run,
-			   struct usual *all)
-{
-	size_t different = 0;
-
-	for (size_t i = 0; i < trace->pods_size; i++) {
-		cluster_request(&trace->pods[i], run, &all[i].request);
-		all[i].request.container[0].host_memory_bytes = 0;
-		all[i].count = 1;
-	}
-	qsort(all, trace->pods_size, sizeof(*all), by_request);
-	for (size_t i = 0; i < trace->pods_size; i++) {
-		if (different && by_request(&all[different - 1], &all[i]) == 0)
-			all[different - 1].count++;
-		else
-			all[different++] = all[i];
-	}
-	qsort(all, different, sizeof(*all), by_count);
-	return different;
-}
-
 /* The published policies learn the same as in their publication: the most frequent requests, up
  * to 95% of the list. foresight learns all, because pods with eight GPUs are rare and yet a
- * large part of the demand. */
+ * large part of the demand. Host memory does not make requests different. */
 static int find_usuals(const struct replay_trace *trace, const struct cluster_run *run,
-		       struct usuals *ret_usuals)
+		       struct usual_pods *ret_usuals)
 {
-	owned(free) struct usual *all = calloc(trace->pods_size, sizeof(*all));
-	size_t different, covered = 0, percent = run->policy == PLACEMENT_FORESIGHT ? 100 : 95;
-	struct usuals it = {0};
+	owned(free) struct usual_pod *all = calloc(trace->pods_size, sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
-	different = count_equals(trace, run, all);
-	it.request = calloc(different, sizeof(*it.request));
-	it.count = calloc(different, sizeof(*it.count));
-	if (!it.request || !it.count) {
-		usuals_done(&it);
-		return -ENOMEM;
+	for (size_t i = 0; i < trace->pods_size; i++) {
+		cluster_request(&trace->pods[i], run, &all[i].request);
+		all[i].request.container[0].host_memory_bytes = 0;
 	}
-	while (it.size < different && covered * 100 < trace->pods_size * percent) {
-		it.request[it.size] = all[it.size].request;
-		it.count[it.size] = all[it.size].count;
-		covered += all[it.size++].count;
-	}
-	*ret_usuals = it;
-	return 0;
+	return usual_pods_find(all, trace->pods_size, run->policy == PLACEMENT_FORESIGHT ? 100 : 95,
+			       ret_usuals);
 }
 
 static int add_nodes(struct placement *p, const struct replay_trace *trace,
@@ -217,7 +106,7 @@ static int add_nodes(struct placement *p, const struct replay_trace *trace,
 
 static int fill(struct placement *p, const struct replay_trace *trace,
 		const struct cluster_run *run, uint32_t nodes, const size_t *order,
-		const struct usuals *usuals, struct fault *why)
+		const struct usual_pods *usuals, struct fault *why)
 {
 	struct placement_config config = {.policy = (enum placement_policy)run->policy};
 	int r;
@@ -243,7 +132,7 @@ int cluster_make(const struct replay_trace *trace, const struct cluster_run *run
 	struct placement_limits limits = {
 		.nodes = nodes, .pods = pods, .charges = pods, .shapes = 512};
 	owned(free) void *memory = NULL;
-	struct usuals usuals;
+	struct usual_pods usuals;
 	struct placement *p;
 	size_t size;
 	int r;
@@ -261,7 +150,7 @@ int cluster_make(const struct replay_trace *trace, const struct cluster_run *run
 		r = fault_set(why, -ENOMEM, "out of memory");
 	else
 		r = fill(p, trace, run, nodes, order, &usuals, why);
-	usuals_done(&usuals);
+	usual_pods_done(&usuals);
 	if (r < 0)
 		return r;
 	*ret_size = size;
@@ -281,7 +170,7 @@ static int decide_randomly(struct placement *p, struct placement_request *reques
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < size; i++)
-		if (scores[i] != INT32_MIN && cluster_below(random, ++seen) == 0)
+		if (scores[i] != INT32_MIN && draw_below(random, ++seen) == 0)
 			chosen = i;
 	if (!seen)
 		return PLACEMENT_NOWHERE;
@@ -291,8 +180,7 @@ static int decide_randomly(struct placement *p, struct placement_request *reques
 	request->node = (int32_t)chosen;
 	for (int i = 0; i < PLACEMENT_DEVICES; i++) {
 		request->named_devices = 1u << i;
-		if (placement_try(p, request, chosen, &one) == 0 &&
-		    cluster_below(random, ++seen) == 0)
+		if (placement_try(p, request, chosen, &one) == 0 && draw_below(random, ++seen) == 0)
 			*ret_decision = one;
 	}
 	request->node = PLACEMENT_ANYWHERE;

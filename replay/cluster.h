@@ -24,14 +24,6 @@ struct cluster_run {
 const char *cluster_policy_name(int policy);
 must_check int cluster_policy_parse(const char *spelling, int *ret_policy);
 
-uint64_t cluster_random(uint64_t *state);
-/* Uniform in [0, bound). */
-size_t cluster_below(uint64_t *state, size_t bound);
-/* In [0, 1). */
-double cluster_part(uint64_t *state);
-/* Shuffles 0 .. size - 1. */
-void cluster_shuffle(size_t *items, size_t size, uint64_t *random);
-
 /* Converts a pod of the trace into a request. / Returns the milli of GPU that it asks for in
  * all. */
 void cluster_request(const struct replay_pod *pod, const struct cluster_run *run,

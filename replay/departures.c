@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "replay/departures.h"
+#include "replay/draw.h"
 
 struct departure {
 	double at;
@@ -136,7 +137,7 @@ static void pass(struct living *it, double to)
 
 static double exponential(struct living *it)
 {
-	return -log1p(-cluster_part(&it->random));
+	return -log1p(-draw_part(&it->random));
 }
 
 static double lifetime(struct living *it, const struct replay_pod *pod)
@@ -187,7 +188,7 @@ static int grow_old(struct living *it)
 static int arrive(struct living *it, struct fault *why)
 {
 	const struct replay_pod *pod =
-		&it->trace->pods[cluster_below(&it->random, it->trace->pods_size)];
+		&it->trace->pods[draw_below(&it->random, it->trace->pods_size)];
 	double leaves = it->now + lifetime(it, pod);
 	uint64_t name;
 	uint8_t stays = it->run->stated ? eighths(leaves - it->now) : 0;
@@ -295,7 +296,7 @@ int departures_replay(const struct replay_trace *trace, const struct departures_
 	r = find_rate(&it, why);
 	if (r < 0)
 		return r;
-	cluster_shuffle(nodes, trace->nodes_size, &random);
+	draw_shuffle(nodes, trace->nodes_size, &random);
 	/* The mean number of pods present equals the arrivals in a mean lifetime; the room is for
 	 * ten standard deviations more. */
 	it.room = (size_t)(it.arrivals_per_time + 10 * sqrt(it.arrivals_per_time)) + 1000;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "replay/openb.h"
+#include "replay/draw.h"
 
 /* Returns the order of arrivals: the whole list, shuffled, then random draws from it until
  * the pods ask for 130 % of the capacity. If the list asks for more, random pods are removed
@@ -17,20 +18,20 @@ static int arrivals(const struct replay_trace *trace, uint64_t capacity_milli, u
 
 	if (!order)
 		return -ENOMEM;
-	cluster_shuffle(order, size, random);
+	draw_shuffle(order, size, random);
 	for (size_t i = 0; i < size; i++)
 		total += cluster_asks(&trace->pods[i]);
 	if (!total)
 		return -EINVAL;
 	while (total > most) {
-		size_t i = cluster_below(random, size);
+		size_t i = draw_below(random, size);
 
 		total -= cluster_asks(&trace->pods[order[i]]);
 		memmove(&order[i], &order[i + 1], (size - i - 1) * sizeof(*order));
 		size--;
 	}
 	for (;;) {
-		size_t i = cluster_below(random, trace->pods_size);
+		size_t i = draw_below(random, trace->pods_size);
 
 		if (total + trace->pods[i].gpu_milli > most)
 			break;
@@ -170,7 +171,7 @@ int openb_replay(const struct replay_trace *trace, const struct cluster_run *run
 
 	if (!nodes)
 		return fault_set(why, -ENOMEM, "out of memory");
-	cluster_shuffle(nodes, trace->nodes_size, &random);
+	draw_shuffle(nodes, trace->nodes_size, &random);
 	r = arrivals(trace, meter.capacity_milli, &random, &order, &size);
 	if (r < 0)
 		return fault_set(why, r, "no arrivals: the pods ask for no GPU, or out of memory");

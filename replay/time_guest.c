@@ -3,23 +3,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "replay/draw.h"
 #include "replay/time_machine.h"
 
 static const uint64_t long_gap_ns = 10000000;
 
-/* splitmix64 */
-static uint64_t draw(struct world *w)
-{
-	uint64_t z = w->random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
-}
-
 uint64_t time_draw_pause(struct world *w, uint64_t mean)
 {
-	double u = ((double)(draw(w) >> 11) + 1) / 9007199254740993.0;
+	double u = ((double)(draw(&w->random) >> 11) + 1) / 9007199254740993.0;
 
 	return (uint64_t)(-log(u) * (double)mean) + 1;
 }

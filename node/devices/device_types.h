@@ -41,8 +41,8 @@ struct device {
 	struct list plain;	  /* asks for unmovable memory; room is being made ... */
 	uint64_t plain_bytes;	  /* ... of this size */
 	struct device_busy busy;
-	struct outside_process outside[OUTSIDE_SHOWN]; /* the largest of `outside_all` */
-	uint32_t outside_count, outside_all;
+	struct outside_process outside[OUTSIDE_SHOWN]; /* the largest of `outside_count` */
+	uint32_t outside_count;
 	uint64_t outside_ns;	/* when that was seen */
 	uint64_t outside_until; /* an answer waits for this measurement */
 };

@@ -45,7 +45,6 @@ static void on_show_timer(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, book.show_timer);
 
-	d->book.showing = false;
 	for (uint32_t i = 0; i < d->devices; i++) {
 		if (d->device[i].unshown)
 			show_room(d, i);
@@ -80,9 +79,8 @@ static void show(struct daemon *d)
 		device->unshown = true;
 		if (device->registered <= SHOWN_AT_ONCE)
 			show_room(d, i);
-		else if (!d->book.showing)
+		else if (!loop_is_armed(&d->book.show_timer))
 			loop_arm(&d->book.show_timer, show_delay(d));
-		d->book.showing |= device->unshown;
 	}
 }
 

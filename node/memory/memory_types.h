@@ -28,7 +28,6 @@ struct book {
 	struct loop_timer timer;      /* the ledger's next deadline ... */
 	uint64_t due_ns;	      /* ... at this time; 0: it is not armed */
 	struct loop_timer show_timer; /* while a tenant has not seen a device's latest room */
-	bool showing;		      /* it is armed */
 };
 
 struct measure {
@@ -52,9 +51,8 @@ struct measure {
 };
 
 struct outside {
-	bool wanted; /* of all devices, by the next measurement */
-	struct loop_timer timer;
-	bool armed;
+	bool wanted;		 /* of all devices, by the next measurement */
+	struct loop_timer timer; /* armed while an ask waits for memory outside */
 };
 
 /* A process on a device that is not a guest there. */
@@ -66,7 +64,6 @@ struct outside_process {
 
 struct watch {
 	struct loop_timer timer; /* armed while there is activity on a shared device */
-	bool watching;		 /* it is armed */
 	uint32_t left;		 /* measurements, unless something changes */
 	struct list held;	 /* tenants' devices */
 };

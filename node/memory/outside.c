@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "base/least.h"
 #include "base/text.h"
 #include "node/daemon.h"
 #include "node/memory/measure.h"
@@ -38,10 +39,16 @@ static void mark_guests(struct daemon *d, uint32_t device)
 	}
 }
 
+/* How many of the processes are known by name. */
+static uint32_t named(const struct device *device)
+{
+	return (uint32_t)least(device->outside_count, OUTSIDE_SHOWN);
+}
+
 /* Takes over what was known of the process, if it is still the same one. */
 static void describe(const struct device *device, struct outside_process *it)
 {
-	for (uint32_t i = 0; i < device->outside_count; i++) {
+	for (uint32_t i = 0; i < named(device); i++) {
 		const struct outside_process *was = &device->outside[i];
 
 		if (was->pid != it->pid || was->started != it->started)
@@ -80,9 +87,8 @@ static bool arm(struct daemon *d)
 		ledger_device_sums(d->book.ledger, i, &all);
 		waited |= all.waiting && all.outside;
 	}
-	if (waited && !d->outside.armed)
+	if (waited && !loop_is_armed(&d->outside.timer))
 		loop_arm(&d->outside.timer, AGAIN_MS * ms);
-	d->outside.armed |= waited;
 	return waited;
 }
 
@@ -113,8 +119,7 @@ void outside_seen(struct daemon *d, uint32_t index)
 		all++;
 	}
 	memcpy(device->outside, list, count * sizeof(list[0]));
-	device->outside_count = count;
-	device->outside_all = all;
+	device->outside_count = all;
 	device->outside_ns = loop_now_ns();
 	ledger_outside(d->book.ledger, index, sum);
 	arm(d);
@@ -189,7 +194,7 @@ bool outside_row(const struct daemon *d, uint32_t device, uint32_t place,
 {
 	const struct outside_process *it = &d->device[device].outside[place];
 
-	if (place >= d->device[device].outside_count)
+	if (place >= named(&d->device[device]))
 		return false;
 	*ret_row = (struct wire_outside_row){
 		.device = device, .pid = it->pid, .user = it->user, .used = it->used};
@@ -206,9 +211,9 @@ struct outside_text outside_text(const struct daemon *d, uint32_t device)
 
 	if (!at->outside_count)
 		return ret;
-	if (at->outside_all > 1)
-		snprintf(others, sizeof(others), ", and %u other%s", at->outside_all - 1,
-			 at->outside_all > 2 ? "s" : "");
+	if (at->outside_count > 1)
+		snprintf(others, sizeof(others), ", and %u other%s", at->outside_count - 1,
+			 at->outside_count > 2 ? "s" : "");
 	snprintf(ret.text, sizeof(ret.text), " by tenants, %s outside mete (%s%spid %u%s)",
 		 text_mib(outside_bytes(d, device), TEXT_UP).text, first->program,
 		 *first->program ? ", " : "", first->pid, others);
@@ -219,7 +224,6 @@ static void on_due(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, outside.timer);
 
-	d->outside.armed = false;
 	if (!arm(d))
 		return;
 	outside_want(d);

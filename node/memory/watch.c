@@ -63,7 +63,6 @@ static void on_watch(struct loop_timer *timer)
 	struct daemon *d = container_of(timer, struct daemon, watch.timer);
 	bool any = false;
 
-	d->watch.watching = false;
 	for (uint32_t i = 0; i < d->devices; i++)
 		any |= look_at_device(d, i);
 	measure_start(d);
@@ -72,7 +71,6 @@ static void on_watch(struct loop_timer *timer)
 		flows_gave_back(&d->flows);
 		return;
 	}
-	d->watch.watching = true;
 	loop_arm(&d->watch.timer, WATCH_MS * ms);
 }
 
@@ -82,12 +80,12 @@ void watch_stirred(struct tenant *t)
 	bool shared = false;
 
 	d->watch.left = WATCH_LOOKS;
-	for (uint32_t i = 0; i < t->devices && !d->watch.watching && !shared; i++)
-		shared = is_shared(d, t->device[i].index);
-	if (!shared)
+	if (loop_is_armed(&d->watch.timer))
 		return;
-	d->watch.watching = true;
-	loop_arm(&d->watch.timer, WATCH_MS * ms);
+	for (uint32_t i = 0; i < t->devices && !shared; i++)
+		shared = is_shared(d, t->device[i].index);
+	if (shared)
+		loop_arm(&d->watch.timer, WATCH_MS * ms);
 }
 
 void watch_asker(struct guest_device *at)

@@ -20,6 +20,10 @@
 #include "node/upcalls.h"
 #include "node/users/user.h"
 
+enum {
+	UNANSWERED, /* beside the codes of refusals: the connection is closed */
+};
+
 static struct caller *caller_of(struct peer *peer)
 {
 	return container_of(peer, struct caller, peer);
@@ -112,55 +116,68 @@ static void welcome(struct caller *c, uint32_t id, struct guest *g)
 	}
 }
 
+static void refuse_version(struct caller *c, uint32_t id, uint32_t major)
+{
+	char reason[128];
+
+	snprintf(reason, sizeof(reason),
+		 "this meted speaks protocol version %d, the guest speaks version %u", WIRE_MAJOR,
+		 major);
+	caller_dismiss(c, id, WIRE_REFUSED_VERSION, reason);
+}
+
+/* Why the process may not join; NULL: it may. */
+static const char *obstacle(const struct caller *c, const struct wire_hello *hello,
+			    uint32_t *ret_code)
+{
+	const struct tenant *t = c->tenant;
+
+	*ret_code = WIRE_REFUSED_FULL;
+	/* Others may have taken the seat since it was accepted. */
+	if (!has_seat(t) && !guest_is_known(t, &c->process))
+		return "too many processes are connected";
+	/* Without an answer: it comes again in some milliseconds (guest/link/link_step.c). */
+	*ret_code = UNANSWERED;
+	if (guest_is_unclear(c, hello))
+		return "it looks like another program, and the former one's memory is in use still";
+	*ret_code = WIRE_REFUSED_IDENTITY;
+	if (guest_is_another(c, hello))
+		return "another copy of mete's library already serves this process: load only one";
+	if (guest_is_elsewhere(t, &c->process))
+		return "this process belongs to another tenant: a process has one share";
+	return NULL;
+}
+
+static void join(struct caller *c, uint32_t id, const struct wire_hello *hello)
+{
+	struct guest *g;
+	int r = guest_join(c, hello, &g);
+
+	if (r == -ESTALE)
+		end(c, "it has gone, or its process runs another program");
+	else if (r < 0)
+		caller_dismiss(c, id, WIRE_REFUSED_FULL, "meted has no room for another process");
+	else
+		welcome(c, id, g);
+}
+
 static void on_hello(struct caller *c, uint32_t id, const struct wire_hello *hello)
 {
-	struct tenant *t = c->tenant;
-	struct guest *g;
-	int r;
+	const char *reason;
+	uint32_t code;
 
 	if (hello->major != WIRE_MAJOR) {
-		char reason[128];
-
-		snprintf(reason, sizeof(reason),
-			 "this meted speaks protocol version %d, the guest speaks version %u",
-			 WIRE_MAJOR, hello->major);
-		caller_dismiss(c, id, WIRE_REFUSED_VERSION, reason);
+		refuse_version(c, id, hello->major);
 		return;
 	}
 	no_longer_silent(c);
-	/* Others may have taken the seat since it was accepted. */
-	if (!has_seat(t) && !guest_is_known(t, &c->process)) {
-		caller_dismiss(c, id, WIRE_REFUSED_FULL, "too many processes are connected");
-		return;
-	}
-	if (guest_is_unclear(c, hello)) {
-		/* Without an answer: it comes again in some milliseconds (guest/link/link_step.c).
-		 */
-		end(c,
-		    "it looks like another program, and the former one's memory is in use still");
-		return;
-	}
-	if (guest_is_another(c, hello)) {
-		caller_dismiss(c, id, WIRE_REFUSED_IDENTITY,
-			       "another copy of mete's library already serves this process: load "
-			       "only one");
-		return;
-	}
-	if (guest_is_elsewhere(t, &c->process)) {
-		caller_dismiss(c, id, WIRE_REFUSED_IDENTITY,
-			       "this process belongs to another tenant: a process has one share");
-		return;
-	}
-	r = guest_join(c, hello, &g);
-	if (r == -ESTALE) {
-		end(c, "it has gone, or its process runs another program");
-		return;
-	}
-	if (r < 0) {
-		caller_dismiss(c, id, WIRE_REFUSED_FULL, "meted has no room for another process");
-		return;
-	}
-	welcome(c, id, g);
+	reason = obstacle(c, hello, &code);
+	if (!reason)
+		join(c, id, hello);
+	else if (code == UNANSWERED)
+		end(c, reason);
+	else
+		caller_dismiss(c, id, code, reason);
 }
 
 static void on_driver_ask(struct caller *c, uint32_t id, uint32_t library)

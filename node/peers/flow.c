@@ -40,9 +40,8 @@ static void hush(struct flow *flow, bool hushed)
 /* While any flow is late, the late flows are served at intervals. */
 static void serve_late_soon(struct flows *flows)
 {
-	if (flows->late_armed || !flows->service.late.count)
+	if (loop_is_armed(&flows->late_timer) || !flows->service.late.count)
 		return;
-	flows->late_armed = true;
 	loop_arm(&flows->late_timer, LATE_REST_MS * ms);
 }
 
@@ -111,15 +110,14 @@ static void on_late(struct loop_timer *timer)
 	struct flows *flows = container_of(timer, struct flows, late_timer);
 
 	serve(&flows->service, true, LATE_SLICE_MS * ms);
-	flows->late_armed = false;
+	/* The rest begins now, not when the first of them became late. */
+	loop_disarm(&flows->late_timer);
 	serve_late_soon(flows);
 }
 
 static void on_trim(struct loop_timer *timer)
 {
-	struct flows *flows = container_of(timer, struct flows, trim);
-
-	flows->trimming = false;
+	(void)timer;
 	malloc_trim(0);
 	log_settle(); /* those that left may have caused many suppressed messages */
 }
@@ -181,9 +179,8 @@ static void on_pauses(struct loop_timer *timer)
 
 void flows_gave_back(struct flows *flows)
 {
-	if (!flows->trimming)
+	if (!loop_is_armed(&flows->trim))
 		loop_arm(&flows->trim, TRIM_MS * ms);
-	flows->trimming = true;
 }
 
 int flows_open(struct flows *flows, struct loop *loop, uint32_t most)

@@ -59,13 +59,11 @@ struct flows {
 	struct service service;
 	struct loop_after after;
 	struct loop_timer late_timer; /* armed while a flow is served late */
-	bool late_armed;
 	struct flow *last;
 	struct list pauses;
 	struct loop_timer pause_timer;
-	uint64_t pause_at_ns; /* when that is due; 0: it is not armed */
-	struct loop_timer trim;
-	bool trimming;
+	uint64_t pause_at_ns;	/* when that is due; 0: it is not armed */
+	struct loop_timer trim; /* armed while what was freed has not been given back */
 	size_t backlog_bytes;
 	struct list debtors;	    /* flows with unread answers */
 	struct discarder discarder; /* of peers' connections; it ends with the process */

@@ -60,25 +60,25 @@ static void show_guests(struct tenant *t)
 		tenant_show(t, i);
 }
 
-void guest_leave(struct guest *g, const char *reason)
+/* It is no longer among its tenant's guests. */
+static void leave_tenant(struct guest *g)
 {
-	struct caller *c = g->caller;
 	struct tenant *t = g->tenant;
-	struct daemon *d = t->daemon;
 
-	/* This may be called again after it has left; its tenant may be gone by then. */
-	if (!list_linked(&g->link))
-		return;
-	book_refresh_guest(g);
 	list_remove(&g->link);
 	list_remove(&g->same_pid);
 	flow_go_on(&g->again);
 	t->guest_count--;
-	d->tenants.guest_count--;
-	g->caller = NULL;
-	if (c)
-		c->guest = NULL;
+	t->daemon->tenants.guest_count--;
 	t->unknown_functions += __atomic_load_n(&g->own->unknown_functions, __ATOMIC_RELAXED);
+}
+
+/* Returns what it held on the tenant's devices; what it left behind there stays charged. */
+static void leave_devices(struct guest *g)
+{
+	struct tenant *t = g->tenant;
+	struct daemon *d = t->daemon;
+
 	move_left(g);
 	for (uint32_t i = 0; i < t->devices; i++) {
 		uint64_t behind = remains_of(&g->device[i]);
@@ -93,11 +93,23 @@ void guest_leave(struct guest *g, const char *reason)
 		t->device[i].looked_ns = 0;
 	}
 	measure_start(d);
-	recorder_guest_gone(g);
+}
+
+static void log_leaving(const struct guest *g, const char *reason)
+{
+	const struct tenant *t = g->tenant;
+
 	log_info("guest.left", "tenant=%u guest=%u pid=%d", t->id, g->id, (int)g->pid);
-	if (reason && daemon_may_complain(d))
+	if (reason && daemon_may_complain(t->daemon))
 		log_warning("guest.closed", "tenant=%u guest=%u pid=%d reason=%s", t->id, g->id,
 			    (int)g->pid, log_text(reason).text);
+}
+
+/* Its tenant's gates may have waited for it, and others for its memory. */
+static void go_on_without(struct guest *g)
+{
+	struct tenant *t = g->tenant;
+
 	for (uint32_t i = 0; i < t->devices; i++)
 		tenant_gate_apply(t, i);
 	schedule_guests(t);
@@ -106,8 +118,27 @@ void guest_leave(struct guest *g, const char *reason)
 	loop_unwatch(&g->death, on_death_closed);
 	show_guests(t);
 	watch_stirred(t);
-	native_stirred(d);
-	book_pump(d);
+	native_stirred(t->daemon);
+	book_pump(t->daemon);
+}
+
+void guest_leave(struct guest *g, const char *reason)
+{
+	struct caller *c = g->caller;
+	struct tenant *t = g->tenant;
+
+	/* This may be called again after it has left; its tenant may be gone by then. */
+	if (!list_linked(&g->link))
+		return;
+	book_refresh_guest(g);
+	leave_tenant(g);
+	g->caller = NULL;
+	if (c)
+		c->guest = NULL;
+	leave_devices(g);
+	recorder_guest_gone(g);
+	log_leaving(g, reason);
+	go_on_without(g);
 	/* Last: the last guest ends the tenant, and must have left its accounts by then. */
 	if (c)
 		caller_close(c);

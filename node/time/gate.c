@@ -119,9 +119,8 @@ static void change_gate(struct tenant *t, uint32_t device, uint32_t state)
 /* Arms the timer that checks the closing gates again. */
 static void check_later(struct daemon *d)
 {
-	if (!d->gates.checking)
+	if (!loop_is_armed(&d->gates.timer))
 		loop_arm(&d->gates.timer, GATE_CHECK_MS * ms);
-	d->gates.checking = true;
 }
 
 static void start_closing(struct tenant *t, uint32_t device)
@@ -187,7 +186,6 @@ static void on_gate_timer(struct loop_timer *timer)
 	uint64_t now = loop_now_ns();
 	bool closing = false;
 
-	d->gates.checking = false;
 	list_for_each(link, &d->tenants.all) closing |=
 		check(list_entry(link, struct tenant, link), now);
 	if (closing)

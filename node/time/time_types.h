@@ -35,8 +35,7 @@ enum gate_test {
 };
 
 struct gates {
-	struct loop_timer timer; /* while a gate is closing */
-	bool checking;		 /* it is armed */
+	struct loop_timer timer; /* armed while a gate is closing */
 };
 
 /* late.h */

@@ -58,7 +58,9 @@ def handed_out(root, folder="-"):
     with tempfile.TemporaryDirectory() as place:
         said = edits(root, folder, "plain", place)
     mounts = [line.split("\t") for line in said.splitlines() if line.startswith("mount\t")]
-    return {to: source for _, source, to, _ in mounts}
+    there = {to: source for _, source, to, _ in mounts}
+    assert len(there) == len(mounts), f"mounted twice: {sorted(to for _, _, to, _ in mounts)}"
+    return there
 
 
 def by_cdi(root):
@@ -102,7 +104,8 @@ def made(root):
     put(root, APART + "/libnvidia-ptxjitcompiler.so.550.1.2")
     put(root, APART + "/libnvidia-ptxjitcompiler.so.1", "libnvidia-ptxjitcompiler.so.550.1.2")
     put(root, LIBRARIES + "/libnvidia-gpucomp.so.550.1.2")
-    put(root, LIBRARIES + "/libnvidia-gpucomp.so.535.9")  # of another release
+    put(root, LIBRARIES + "/libnvidia-gpucomp.so.535.9")  # of other releases
+    put(root, LIBRARIES + "/libnvidia-gpucomp.so.535.1.2")
     put(root, LIBRARIES + "/libnvidia-glcore.so.550.1.2")
     put(root, APART + "/nvoptix.bin", b"weights")
 

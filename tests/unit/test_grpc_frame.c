@@ -66,6 +66,22 @@ TEST(bytes_that_are_no_single_plain_message_are_refused)
 	expect_eq(outcome_of("\0\0\0\0\12x", 6, 10), 0);
 }
 
+TEST(bytes_behind_a_message_are_refused_in_whatever_piece_they_come)
+{
+	for (size_t first = 0; first < 5; first++) {
+		struct grpc_frame frame = {.headed = 0};
+
+		expect_eq(grpc_frame_take(&frame, bytes("\0\0\0\0\5hello", 5 + first), 10), 0);
+		expect_eq(grpc_frame_take(&frame, bytes("hello" + first, 5 - first), 10), 0);
+		expect_eq(grpc_frame_take(&frame, bytes("x", 1), 10), GRPC_FRAME_SECOND);
+		grpc_frame_done(&frame);
+		expect_eq(grpc_frame_take(&frame, bytes("\0\0\0\0\5hello", 5 + first), 10), 0);
+		expect_eq(grpc_frame_take(&frame, bytes("xxxxxx", 6 - first), 10),
+			  GRPC_FRAME_SECOND);
+		grpc_frame_done(&frame);
+	}
+}
+
 TEST(an_announced_length_costs_nothing_until_it_comes)
 {
 	static const uint8_t part[1000];

@@ -93,6 +93,15 @@ TEST(a_status_is_a_number_and_nothing_else)
 	expect_eq(grpc_text_http_status(bytes("")), -EBADMSG);
 }
 
+TEST(a_stream_that_was_reset_ends_as_the_protocol_says)
+{
+	expect_eq(grpc_text_from_reset(7), GRPC_UNAVAILABLE);	      /* REFUSED_STREAM */
+	expect_eq(grpc_text_from_reset(8), GRPC_CANCELLED);	      /* CANCEL */
+	expect_eq(grpc_text_from_reset(11), GRPC_RESOURCE_EXHAUSTED); /* ENHANCE_YOUR_CALM */
+	expect_eq(grpc_text_from_reset(12), GRPC_PERMISSION_DENIED);  /* INADEQUATE_SECURITY */
+	expect_eq(grpc_text_from_reset(2), GRPC_INTERNAL);	      /* INTERNAL_ERROR */
+}
+
 static uint64_t timeout_of(const char *text)
 {
 	uint64_t ns = 4711;

@@ -429,3 +429,35 @@ TEST(a_caller_that_did_not_run_lets_asks_and_recalls_wait_for_longer)
 	expect_eq(ledger_return(l, a, 300, 1), 0);
 	expect_action(1050 * ms, LEDGER_GRANT, c, 400);
 }
+
+TEST(a_recall_is_waited_for_longer_by_the_time_in_which_the_daemon_did_not_run)
+{
+	given(900, 900, 0);
+	granted(a, 800);
+	ledger_report(l, a, 0);
+	ask(c, 1, 400, 0);
+	expect_action(0, LEDGER_RECALL, a, 300);
+	ledger_lost(l, 1000 * ms);
+	expect_quiet(1199 * ms);
+	expect_action(1200 * ms, LEDGER_REFUSE, c, 400);
+}
+
+TEST(the_first_ask_of_an_account_is_its_own)
+{
+	uint64_t bytes = 0, since_ns = 0;
+
+	given(900, 900, 1000 * ms);
+	granted(a, 500);
+	ledger_report(l, a, 500);
+	granted(c, 300);
+	ledger_report(l, c, 300);
+	expect_eq(ledger_first_ask(two, &bytes, &since_ns), 0);
+	ask(b, 1, 200, 5 * ms);
+	ask(c, 2, 150, 7 * ms);
+	expect_eq(ledger_first_ask(one, &bytes, &since_ns), 1);
+	expect_eq(bytes, 200);
+	expect_eq(since_ns, 5 * ms);
+	expect_eq(ledger_first_ask(two, &bytes, &since_ns), 1);
+	expect_eq(bytes, 150);
+	expect_eq(since_ns, 7 * ms);
+}

@@ -179,6 +179,35 @@ TEST(memory_that_expected_guests_may_hold_is_given_to_nobody_within_or_around_it
 	expect_action(1, LEDGER_REFUSE, around, LEDGER_OVER);
 }
 
+TEST(credit_from_before_finds_no_room_within_that_expected_guests_may_hold)
+{
+	given(0);
+	ledger_expect(l, alice[1], 1, 300);
+	expect_eq(ledger_adopt(l, a, 0, 201, 0), LEDGER_FULL);
+	expect_eq(ledger_adopt(l, a, 0, 200, 0), 0);
+}
+
+TEST(what_an_account_may_hold_is_reserved_in_none_that_is_no_longer_around_it)
+{
+	given(0);
+	ledger_expect(l, alice[0], 1, 300);
+	ask(b, 1, 201, 1);
+	expect_eq(next_action(1), 0);
+	ledger_lift(alice[0]);
+	expect_action(2, LEDGER_GRANT, b, 201);
+}
+
+TEST(nothing_is_recalled_for_an_ask_that_no_account_around_could_ever_grant)
+{
+	given(0);
+	ask(a, 1, 400, 1);
+	expect_action(1, LEDGER_GRANT, a, 400);
+	ledger_report(l, a, 100);
+	ledger_set_limit(l, alice[1], 1000, 0);
+	ask(b, 2, 501, 1);
+	expect_action(1, LEDGER_REFUSE, b, LEDGER_PART);
+}
+
 TEST(room_within_is_waited_for_and_holds_up_nobody_else)
 {
 	given(1000 * ms);

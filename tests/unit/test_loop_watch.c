@@ -249,3 +249,38 @@ TEST(a_descriptor_closed_before_it_was_unwatched_is_gone_though_a_copy_is_open)
 	end(&other);
 	then_the_loop_ends();
 }
+
+static struct loop_timer timer;
+static int due;
+static bool armed_when_due;
+
+static void on_due(struct loop_timer *it)
+{
+	due++;
+	armed_when_due = loop_is_armed(it);
+}
+
+TEST(a_timer_is_armed_until_it_is_due_disarmed_or_closed)
+{
+	given_a_loop();
+	due = 0;
+	timer = (struct loop_timer){0};
+	expect(!loop_is_armed(&timer));
+	expect_eq(loop_timer_init(&loop, &timer, on_due), 0);
+	expect(!loop_is_armed(&timer));
+	loop_arm(&timer, 0);
+	expect(loop_is_armed(&timer));
+	while (!due)
+		once();
+	expect(!armed_when_due && !loop_is_armed(&timer));
+	loop_arm(&timer, 1000000000000);
+	expect(loop_is_armed(&timer));
+	loop_disarm(&timer);
+	expect(!loop_is_armed(&timer));
+	loop_arm(&timer, 1000000000000);
+	loop_timer_close(&timer, NULL);
+	expect(!loop_is_armed(&timer));
+	loop_arm(&timer, 0);
+	expect(!loop_is_armed(&timer));
+	loop_done(&loop);
+}

@@ -404,3 +404,20 @@ TEST(a_pod_that_has_come_stays_and_a_longer_reservation_lasts_longer)
 	expect_eq(left_of(p, n).pods, 1);
 	expect_sound(p);
 }
+
+TEST(gpus_that_are_found_to_be_linked_later_are_given_as_linked_ones)
+{
+	struct placement *p = given(PLACEMENT_BINPACK);
+	struct placement_node node = node_of(2);
+	struct placement_request two = whole(2);
+	struct placement_decision d;
+	uint32_t n = with_node(p, &node);
+
+	two.links = PLACEMENT_REQUIRE;
+	expect_eq(refused(p, &two, n), PLACEMENT_NO_LINK);
+	node.device[0].links = 1u << 1;
+	node.device[1].links = 1u << 0;
+	expect_eq(placement_update_node(p, n, &node), 0);
+	placed(p, &two, &d);
+	expect_sound(p);
+}

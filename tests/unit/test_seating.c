@@ -219,6 +219,21 @@ TEST(a_slot_is_the_slot_of_its_gpu)
 	expect_eq(pod[0].container[0].milli, 500);
 }
 
+TEST(a_slot_is_never_that_of_a_closed_gpu)
+{
+	struct seating_node node = node_of(3);
+
+	node.device[2].slot_bytes = 40 * GIB;
+	node.device[2].closed = true;
+	with(0, part(70, 0));
+	with(1, part(70, 0));
+	with(2, slot());
+	expect_eq(settled(&node, 3), 2);
+	expect(!pod[2].seated);
+	expect_eq(pod[2].container[0].memory_bytes, 20 * GIB);
+	expect_eq(pod[2].refusal.needed, 20 * GIB);
+}
+
 TEST(nobody_gets_more_of_a_gpu_than_it_has)
 {
 	struct seating_node node = node_of(2);
