@@ -389,7 +389,7 @@ int pick_main(const struct cli_call *call)
 			return cli_fail(call, 1, &unreserved);
 		r = try_once(nvml, &admin, &wish, gpus, &choice, &why);
 		if (r < 0)
-			return cli_fail(call, r == -EINVAL ? CLI_USAGE : 1, &why);
+			return cli_fail(call, 1, &why);
 	}
 	if (!choice.size)
 		return cli_fail(call, 1, &why);
