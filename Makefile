@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # For the fingers: everything is done by meson and the scripts under tools/. `make help` lists it.
-.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak image install uninstall clean abi-check dist deb
+.PHONY: all help demo demo-kubernetes test test-kubernetes test-image stress-test bench check-gpu soak image install uninstall clean abi-check site dist deb
 
 all: ## build mete; says where it is
 	@tools/setup
@@ -64,6 +64,9 @@ deb: ## Debian packages for Debian 12, in a root of their own (root; SUITE=trixi
 
 image: ## the image of the DaemonSet without an engine: build/image/mete-VERSION.oci.tar
 	@tools/image
+
+site: ## docs/ as pages for a browser: build/site/index.html
+	@tools/site
 
 dist: ## a tarball of what is committed, and a list of what is linked (SPDX)
 	@tools/dist

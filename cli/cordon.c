@@ -69,7 +69,7 @@ static int send(const struct cli_call *call, const char *verb, bool cordoned)
 	struct fault why;
 	uint32_t index = 0, there;
 
-	if (call->argc != 1)
+	if (call->argc != 1 || !*call->argv[0])
 		return cli_complain(call, CLI_USAGE, "expected one device, as in: mete %s 0", verb);
 	if (cordon_connect(&admin, call->argv[0], &why) < 0)
 		return cli_fail(call, 1, &why);

@@ -290,8 +290,7 @@ static int find_device(struct drain *d, struct fault *why)
 		if (rows.row[i].code != WIRE_device_row)
 			continue;
 		snprintf(index, sizeof(index), "%u", row->index);
-		if (strcmp(index, d->name) != 0 &&
-		    strncmp(ps_uuid(row).text, d->name, strlen(d->name)) != 0)
+		if (strcmp(index, d->name) != 0 && !text_uuid_begins(ps_uuid(row).text, d->name))
 			continue;
 		d->device = row->index;
 		found++;
@@ -310,7 +309,7 @@ int drain_main(const struct cli_call *call)
 	struct fault why;
 	int r;
 
-	if (call->argc != 1)
+	if (call->argc != 1 || !*call->argv[0])
 		return cli_complain(call, CLI_USAGE, "expected one device, as in: mete drain 0");
 	d.name = call->argv[0];
 	if (read_line(call, &d, &why) < 0)

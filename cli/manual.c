@@ -265,8 +265,10 @@ static void print_page_of_all(void)
 	print_section("FILES", "", places, ARRAY_SIZE(places));
 	fputs(".SH EXIT STATUS\n"
 	      "0: done. 1: failed, with a sentence on standard error. 2: the command line cannot "
-	      "be understood. \\fBmete run\\fR: the program's own; 125 where mete failed, 126 or "
-	      "127 where the program cannot be started.\n"
+	      "be understood, or has a value that is valid on no machine: nothing was asked, and "
+	      "nothing has changed. What this machine does not have or allow (a device, a "
+	      "tenant, a file, so much memory) is 1, not 2. \\fBmete run\\fR: the program's own; "
+	      "125 in the place of 1, and 126 or 127 where the program cannot be started.\n"
 	      ".SH EXAMPLES\n",
 	      stdout);
 	for (size_t i = 0; i < cli_commands_size; i++)

@@ -386,7 +386,7 @@ static int choose(const struct cli_call *call, const struct wish *wish, struct a
 			return cli_fail(call, 1, unreserved);
 		r = try_once(nvml, admin, wish, gpus, ret_choice, &why);
 		if (r < 0)
-			return cli_fail(call, r == -EINVAL ? CLI_USAGE : 1, &why);
+			return cli_fail(call, 1, &why);
 	}
 	return ret_choice->size ? 0 : cli_fail(call, 1, &why);
 }

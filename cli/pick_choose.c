@@ -44,7 +44,7 @@ int pick_check_exclude(const char *list, const struct pick_gpu *gpus, size_t siz
 		snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : sizeof(name)),
 			 list);
 		if (!is_here(name, gpus, size, count))
-			return fault_set(why, -EINVAL,
+			return fault_set(why, -ENODEV,
 					 "--exclude: there is no '%s'; accepted: UUIDs and indices "
 					 "below %zu (nvidia-smi -L lists them)",
 					 name, count);

@@ -118,50 +118,51 @@ static int write_pods(const char *folder, const struct time_pods_job *job,
 	return replay_output_check(&output, why);
 }
 
-static int run_pods(const struct cli_call *call, const struct time_setup *setup, struct fault *why)
+static int run_pods(const struct cli_call *call, const struct time_setup *setup,
+		    struct time_pods_job *job, struct fault *why)
 {
 	const char *output = cli_value(call, "output");
 	owned(free) struct time_pods_row *rows = NULL;
-	struct time_pods_job job;
 	size_t size = 0;
 	int r;
 
-	time_pods_init(&job);
-	job.path = cli_value(call, "pods");
-	job.seed = setup->seed;
-	job.length_ns = setup->length_ns;
-	job.progress = cli_value(call, "quiet") ? NULL : stderr;
-	r = values_time(call, "request", 1, TIME_LOAD_MOST, &job.request_ns, why);
-	if (r == 0)
-		r = time_pods_run(&job, &rows, &size, why);
+	job->path = cli_value(call, "pods");
+	job->seed = setup->seed;
+	job->length_ns = setup->length_ns;
+	job->progress = cli_value(call, "quiet") ? NULL : stderr;
+	r = time_pods_run(job, &rows, &size, why);
 	if (r < 0)
 		return r;
 	if (cli_value(call, "json"))
-		time_pods_json(stdout, &job, rows, size);
+		time_pods_json(stdout, job, rows, size);
 	else
-		time_pods_print(stdout, &job, rows, size);
-	return output ? write_pods(output, &job, rows, size, why) : 0;
+		time_pods_print(stdout, job, rows, size);
+	return output ? write_pods(output, job, rows, size, why) : 0;
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 
-static int parse(const struct cli_call *call, struct time_setup *setup,
-		 struct replay_tenants *tenants, struct fault *why)
+static int parse(const struct cli_call *call, struct time_setup *setup, uint64_t *request_ns,
+		 struct fault *why)
 {
-	const char *file = cli_value(call, "tenants");
 	int r = values_time(call, "length", 100000000, TIME_LOAD_MOST, &setup->length_ns, why);
 
 	if (r == 0)
 		r = values_time(call, "delay", 0, TIME_LOAD_MOST, &setup->delay_ns, why);
 	if (r == 0)
-		r = parse_seed(call, &setup->seed, why);
-	if (r == 0 && file)
-		r = add_file(tenants, file, why);
-	if (r == 0)
-		r = replay_tenants_read(tenants, call, why);
-	setup->loads = tenants->loads;
-	setup->tenants = tenants->size;
-	return r;
+		r = values_time(call, "request", 1, TIME_LOAD_MOST, request_ns, why);
+	return r == 0 ? parse_seed(call, &setup->seed, why) : r;
+}
+
+/* Those of the file come first. What it lacks is no mistake of the command line. */
+static int read_tenants(const struct cli_call *call, struct replay_tenants *tenants,
+			int *ret_status, struct fault *why)
+{
+	const char *file = cli_value(call, "tenants");
+	int r = file ? add_file(tenants, file, why) : 0;
+
+	*ret_status = r < 0 ? 1 : CLI_USAGE;
+	return r == 0 ? replay_tenants_read(tenants, call, why) : r;
 }
 
 int replay_time_main(const struct cli_call *call)
@@ -172,15 +173,21 @@ int replay_time_main(const struct cli_call *call)
 		.parse = parse_load,
 		.example = "'weight=100' 'weight=300 kernel=10ms'",
 	};
+	struct time_pods_job job;
 	struct time_setup setup;
 	struct fault why;
 	int r, status = CLI_USAGE;
 
 	time_setup_init(&setup);
-	r = parse(call, &setup, &tenants, &why);
+	time_pods_init(&job);
+	r = parse(call, &setup, &job.request_ns, &why);
+	if (r == 0)
+		r = read_tenants(call, &tenants, &status, &why);
+	setup.loads = tenants.loads;
+	setup.tenants = tenants.size;
 	if (r == 0) {
 		status = 1;
-		r = cli_value(call, "pods") ? run_pods(call, &setup, &why)
+		r = cli_value(call, "pods") ? run_pods(call, &setup, &job, &why)
 					    : run_tenants(call, &setup, &why);
 	}
 	free(tenants.loads);

@@ -212,7 +212,7 @@ int set_main(const struct cli_call *call)
 	struct assignment wanted[SHARE_FIELDS] = {0};
 	struct fault why;
 
-	if (call->argc < 2)
+	if (call->argc < 2 || !*call->argv[0])
 		return cli_complain(
 			call, CLI_USAGE,
 			"expected a tenant and KEY=VALUE, as in: mete set 1 memory=4GiB");

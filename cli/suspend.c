@@ -83,7 +83,7 @@ static int send(const struct cli_call *call, const char *verb, bool suspends)
 	uint64_t wait_ns;
 	int r;
 
-	if (call->argc != 1)
+	if (call->argc != 1 || !*call->argv[0])
 		return cli_complain(call, CLI_USAGE, "expected one tenant, as in: mete %s 1", verb);
 	if (read_wait(call, suspends, &wait_ns, &why) < 0 || remote_read(&remote, call, &why) < 0)
 		return cli_fail(call, CLI_USAGE, &why);

@@ -63,9 +63,9 @@ int why_main(const struct cli_call *call)
 	struct fault why;
 	unsigned found = 0;
 
-	if (call->argc > 1)
+	if (call->argc > 1 || (who && !*who))
 		return cli_complain(call, CLI_USAGE, "'%s': why takes one tenant, or none",
-				    call->argv[1]);
+				    call->argv[call->argc - 1]);
 	if (remote_read(&remote, call, &why) < 0)
 		return cli_fail(call, CLI_USAGE, &why);
 	if (ps_fetch_at(&remote, &rows, &why) < 0)

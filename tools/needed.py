@@ -319,7 +319,7 @@ NEEDS = {need.name: need for need in (
     Need("kubernetes", "Kubernetes", "Kubernetes", lambda: None, "", after=["root", "namespaces", "pod-groups", "cluster-tools", "programs"]),
     Need("go-proxy", "Go's proxy", "Kubernetes (once), gRPC with Go", look_go_proxy,
          "connect the machine, or name a mirror in GOPROXY", after=["go"], slow=True),
-    Need("pypi", "PyPI", "tinygrad, clients of NVML, drjit, gRPC with Python", look_pypi,
+    Need("pypi", "PyPI", "tinygrad, clients of NVML, drjit, gRPC with Python, the documents as a site", look_pypi,
          "connect the machine, or name a mirror in PIP_INDEX_URL", slow=True),
     Need("npm", "npm's registry", "gRPC with JavaScript", look_npm, "connect the machine, or name a mirror in npm_config_registry", slow=True),
     Need("browser", "Chromium and its driver", "the web page in a browser", look_browser, SETUP),

@@ -196,7 +196,7 @@ static void explain_memory(const struct teller *to)
 	if (t->doing == DOING_YIELDS)
 		return;
 	if (t->out <= free_of(to))
-		tell(to, "There is room for it: it comes back as soon as it has been moved.");
+		tell(to, "There is room for it: it is being moved back.");
 	else if (may_fit(to, t->out))
 		tell(to,
 		     "It comes back when those whose memory can leave give way, which they do for "

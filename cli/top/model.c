@@ -6,12 +6,16 @@
 
 static const uint64_t second_ns = 1000000000;
 
-enum { BUSY_MOST = 1024 /* processes of a device */ };
+enum {
+	BUSY_MOST = 1024, /* processes of a device */
+	NOBODY = 0,	  /* no tenant has that number */
+};
 
 void model_free(struct model *model)
 {
 	ps_rows_free(&model->rows);
 	history_free(&model->history);
+	history_free(&model->boards);
 	gpus_close(model->gpus);
 	free(model->device);
 	free(model->tenant);
@@ -40,6 +44,11 @@ static struct model_tenant *find(const struct model *model, uint32_t tenant, uin
 const struct model_tenant *model_tenant(const struct model *model, uint32_t tenant, uint32_t device)
 {
 	return find(model, tenant, device);
+}
+
+const struct history_track *model_board(const struct model *model, uint32_t device)
+{
+	return history_find(&model->boards, NOBODY, device);
 }
 
 static uint16_t milli(uint64_t part_ns, uint64_t whole_ns)
@@ -221,6 +230,18 @@ static void remember(struct model *model)
 	history_end(&model->history);
 }
 
+static void remember_boards(struct model *model)
+{
+	history_begin(&model->boards);
+	for (size_t i = 0; i < model->devices; i++) {
+		int percent = model->device[i].gauges.load_percent;
+
+		history_add(&model->boards, NOBODY, model->device[i].row->index,
+			    percent == GPUS_UNSAID ? HISTORY_UNSAID : (uint16_t)(10 * percent));
+	}
+	history_end(&model->boards);
+}
+
 int model_refresh(struct model *model, struct remote *remote, const struct ps_filter *filter,
 		  struct fault *why)
 {
@@ -246,5 +267,6 @@ int model_refresh(struct model *model, struct remote *remote, const struct ps_fi
 	else
 		ask_boards(model);
 	remember(model);
+	remember_boards(model);
 	return 0;
 }

@@ -29,10 +29,11 @@ struct model {
 	size_t devices;
 	struct model_tenant *tenant; /* by tenant, then by device */
 	size_t tenants;
-	struct history history;
-	struct gpus *gpus; /* NULL: there is no management library here, or meted is on another
-			      machine */
-	bool asked;	   /* whether there is one */
+	struct history history; /* of tenants */
+	struct history boards;	/* how busy each device was, by its driver */
+	struct gpus *gpus;	/* NULL: there is no management library here, or meted is on another
+				   machine */
+	bool asked;		/* whether there is one */
 	struct fault
 		trouble; /* why the last refresh failed, and the rest is older; "": it did not */
 };
@@ -42,6 +43,9 @@ struct model {
 must_check int model_refresh(struct model *model, struct remote *remote,
 			     const struct ps_filter *filter, struct fault *why);
 void model_free(struct model *model);
+
+/* How busy the device was; NULL: it was not seen. */
+const struct history_track *model_board(const struct model *model, uint32_t device);
 
 /* NULL: there is none. */
 const struct model_tenant *model_tenant(const struct model *model, uint32_t tenant,

@@ -7,6 +7,11 @@
 #include "base/text.h"
 #include "cli/top/page.h"
 
+enum {
+	SPARK_LEAST = 10, /* seconds: fewer say nothing */
+	SPARK_MOST = 60,
+};
+
 struct words {
 	char text[256];
 };
@@ -90,10 +95,12 @@ static uint64_t out_of(const struct page *page, uint32_t device)
 	return sum;
 }
 
+/* What the device is and says, and, where there is room, how busy it was in the last minute. */
 static void put_name(const struct page *page, const struct model_device *device)
 {
 	const struct wire_device_row *row = device->row;
 	uint64_t out = out_of(page, row->index);
+	unsigned spark;
 	char line[WIRE_TEXT_MAX + 400];
 	size_t n;
 
@@ -103,9 +110,15 @@ static void put_name(const struct page *page, const struct model_device *device)
 		snprintf(line + n, sizeof(line) - n, "  %s %s in the host's memory",
 			 ps_amount(page->unit, ps_steps(page->unit, out, TEXT_UP)).text,
 			 page->unit.name);
+	spark = (unsigned)least(beyond(page->screen.width, grid_width(line) + 2), SPARK_MOST);
+	if (spark < SPARK_LEAST)
+		spark = 0;
 	grid_begin(page->out, &page->screen, GRID_HEAD);
-	grid_field(page->out, &page->screen, line, page->screen.width);
+	grid_field(page->out, &page->screen, line, page->screen.width - spark);
 	grid_end(page->out, &page->screen, GRID_HEAD);
+	grid_begin(page->out, &page->screen, GRID_GOOD);
+	page_spark(page, model_board(page->model, row->index), spark, 1, 0);
+	grid_end(page->out, &page->screen, GRID_GOOD);
 	fputc('\n', page->out);
 }
 

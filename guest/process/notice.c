@@ -50,7 +50,7 @@ void notice_wait(uint64_t *began_ns, enum notice why)
 	static struct notice_rate rate, named;
 	static const char *const what[] = {
 		[NOTICE_TURN] = "its turn on the GPU",
-		[NOTICE_MEMORY] = "its memory, which is off the GPU while others use it",
+		[NOTICE_MEMORY] = "its memory, which is off the GPU",
 		[NOTICE_ROOM] = "memory of the GPU",
 	};
 	uint64_t now = now_ns();
@@ -63,10 +63,9 @@ void notice_wait(uint64_t *began_ns, enum notice why)
 	    atomic_exchange(&hindrance.unsaid, 0))
 		say_hindrance(what[why]);
 	else if (notice_due(&rate, *began_ns, now))
-		say_aside(
-			"this program waits for %s; `mete ps` shows who has it (notices=off in its "
-			"share silences this)",
-			what[why]);
+		say_aside("this program waits for %s; `mete why` says why, and what helps "
+			  "(notices=off in its share silences this)",
+			  what[why]);
 }
 
 void notice_heard(const struct wire_message *message, int *fd)

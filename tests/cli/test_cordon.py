@@ -102,13 +102,28 @@ def test_every_mistake_is_one_sentence():
             refused(node.mete(verb), "expected one device, as in: mete", status=2)
             refused(node.mete(verb, "0", "1"), "expected one device, as in: mete", status=2)
             refused(node.mete(verb, "7"), "there is no device '7'", "an index below 2", status=1)
-            refused(node.mete(verb, ""), "is no device", status=1)
+            refused(node.mete(verb, ""), "expected one device", status=2)
         for option, value in ("park", "all"), ("end", "BATCH"), ("park", ""), ("end", "best"):
             refused(node.mete("drain", f"--{option}", value, "0"), f"--{option}: ", "accepted: interactive, standard or batch", status=2)
         refused(node.mete("drain", "--grace", "3", "--end", "batch", "0"), "--grace '3'", "with its unit", status=2)
         refused(node.mete("drain", "--timeout", "soon", "0"), "--timeout 'soon'", status=2)
         refused(node.mete("drain", "--grace", "3s", "0"), "it needs --end", status=2)
         assert cordoned(node) == [False, False]
+        assert finish(keeper) == 0
+
+
+def test_a_dry_run_means_the_same_devices_as_the_drain():
+    """Also where the beginning of a UUID is too short to say which, and where it is typed in capitals."""
+    with Node(**TWO) as node:
+        keeper = begin(node, "keeper", "--device", "0")
+        uuid = node.ps()["devices"][0]["uuid"]
+        for name in ("G", "GPU-", uuid[4:6]):
+            for how in ([], ["--dry-run"]):
+                done = node.mete("drain", *how, name)
+                assert done.returncode == 1 and f"'{name}'" in done.stderr and cordoned(node) == [False, False], (how, done)
+        for name in (uuid[4:12], uuid[:12].upper(), uuid, "0"):
+            done = node.mete("drain", "--dry-run", name)
+            assert done.returncode == 0 and "(keeper): would be waited for" in done.stdout, (name, done)
         assert finish(keeper) == 0
 
 

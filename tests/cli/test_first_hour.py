@@ -193,6 +193,64 @@ def test_exit_statuses_are_as_documented():
                 assert re.search(rf"^\.SH {section}\n\.TP\n", page, re.M), (verb, section)  # and it is not empty
 
 
+# Whose options have values that name what a machine or a person has; of all others some values are valid nowhere.
+OPEN = ("DEVICE", "NAME", "FILE", "FOLDER", "NODE", "GPU,...", "NAME,...|all", "TENANT", "WORDS")
+# What makes a line of the verb whole; `replay` has three kinds.
+REST = {"run": ("--", "true"), "suspend": ("it",), "resume": ("it",), "set": ("it", "weight=1"), "cordon": ("0",), "uncordon": ("0",), "drain": ("0",), "mig": ("export",),
+        "migrate": ("/none",)}
+MANY = ("run", "pick", "set", "replay", "migrate")  # that take any number of words
+
+
+def rest(verb, name, description):
+    if verb == "replay":
+        kind = next((kind for kind in ("memory", "time") if f"with --{kind}" in description), "time" if "with --pods" in description else "placement")
+        return {"placement": ("--placement", *(["--departures"] if "with --departures" in description else []), "/none"),
+                "time": ("--time", *(["--pods", "/none"] if "with --pods" in description else ["weight=1"])), "memory": ("--memory", "set=1G")}[kind]
+    if verb == "drain" and name == "grace":
+        return ("--end", "batch", "0")
+    return REST.get(verb, ())
+
+
+def usage_mistakes():
+    """(command line) of each verb: options that are not there, lack their value, have one too many, or one that is valid nowhere; words too many or too few."""
+    table = open(os.path.join(ROOT, "cli/commands.def")).read()
+    for verb in VERBS:
+        yield verb, "--no-such-option", *REST.get(verb, ())
+        if verb not in MANY:
+            yield verb, *REST.get(verb, ()), "a", "b", "c"
+    for verb, name, argument, description in re.findall(r"^OPTION\((\w+), (\w+), [^,]+,\s*\"(.*?)\",\s*\"(.*)\"\)$", table, re.M):
+        option = "--" + name.replace("_", "-")
+        if not argument:
+            yield verb, option + "=x", *rest(verb, name, description)
+            continue
+        yield verb, option
+        if argument not in OPEN:
+            yield verb, option, "no such value", *rest(verb, name, description)
+    for line in (["run"], ["set"], ["set", "it"], ["set", "", "weight=1"], ["set", "it", "weight"], ["set", "it", "wieght=1"], ["set", "it", "weight=x"], ["suspend"], ["suspend", ""],
+                 ["resume"], ["resume", ""], ["why", ""], ["cordon"], ["cordon", ""], ["uncordon"], ["uncordon", ""], ["drain"], ["drain", ""], ["drain", "--dry-run", ""],
+                 ["drain", "--grace", "1s", "0"], ["replay"], ["replay", "--placement"], ["replay", "--time"], ["replay", "--time", "weight=x"], ["replay", "--memory", "set=x"],
+                 ["migrate"], ["migrate", "--from", "elsewhere"], ["mig"], ["mig", "divide"], ["mig", "apply"], ["mig", "export", "-f", "x"], ["ps", "--filter", "colour=red"], ["top", "--filter", "gpu="], ["run", "--name", "7", "--", "true"], ["run", "--cdi", "--", "true"], ["dance"], [], ["help", "dance"],
+                 *([verb, "--context", "c", *REST.get(verb, ())] for verb in ("ps", "top", "why", "events", "set", "suspend", "resume"))):
+        yield line
+
+
+def test_a_mistake_of_usage_exits_with_2_in_every_verb_and_nobody_is_asked():
+    """Without a driver, a meted or a kubectl: whoever asks one of them first exits with another status."""
+    with Node() as node:
+        node.environment.pop("LD_LIBRARY_PATH")
+        environment = dict(METE_DRIVER="/nowhere", PATH="/nowhere", KUBECONFIG="/nowhere", CUDA_VISIBLE_DEVICES="")
+        wrong, lines = [], list(usage_mistakes())
+        for line in lines:
+            done = node.mete(*line, **environment)
+            if done.returncode != 2 or done.stdout or not done.stderr.strip().splitlines()[-1].startswith("mete" if line else "`mete help"):
+                wrong.append((line, done.returncode, done.stderr or done.stdout))
+        assert not wrong and len(lines) > 200 and not node.daemon_log(), "\n".join(map(str, wrong))
+        # What is wrong only here is not.
+        for status, line in ((1, ["pick", "-q", "-x", "7"]), (1, ["replay", "--time", "--tenants", "/none"]), (1, ["replay", "--placement", "/none"]), (1, ["migrate", "--from", "nvidia", "/none"]),
+                             (1, ["mig", "apply", "-f", "/none"]), (1, ["cordon", "7"]), (1, ["set", "nobody", "weight=1"]), (125, ["run", "--device", "7", "--", "true"])):
+            assert node.mete(*line, LD_LIBRARY_PATH=BUILD + "/sim/lib").returncode == status, line
+
+
 def complete(node, *words):
     """The words that bash offers for the last word."""
     script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mete 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
@@ -269,6 +327,17 @@ def test_suspend_of_a_tenant_that_does_not_drain_says_that_its_memory_is_still_m
         assert node.mete("suspend", "--wait", "0s", "it").stdout == still, "again, and not waited for"
         os.kill(pid, signal.SIGCONT)
         assert node.mete("suspend", "--wait", "1h", "it").stdout == "it stands still until `mete resume`: 300MiB of it are in the host's memory\n"
+
+
+def test_a_program_that_stands_still_names_the_command_that_says_why():
+    """Its memory may be away for others, or because somebody has suspended it: the program does not know, and does not say."""
+    with Node() as node:
+        program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=100M", "seconds=3600", "report_ms=50")
+        assert program.stdout.readline(), program.stderr.read()
+        assert node.mete("suspend", "it").returncode == 0
+        said = program.stderr.readline()
+        assert said == "mete: this program waits for its memory, which is off the GPU; `mete why` says why, and what helps (notices=off in its share silences this)\n", said
+        assert "suspended by `mete suspend`" in node.mete("why").stdout and "`mete resume it` lets it go on" in node.mete("why").stdout, node.mete("why")
 
 
 def test_output_that_cannot_be_written_is_reported_once():

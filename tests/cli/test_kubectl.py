@@ -6,6 +6,7 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -79,10 +80,30 @@ def test_a_mistake_is_told_before_a_cluster_is_asked():
     with cluster(kubectl="#!/bin/sh\necho asked >>$ANSWERS/asked\nexit 1\n") as mete:
         for words, status, said in ((["top", "--live"], 2, "--live needs --node NODE"), (["events", "-f"], 2, "--follow needs a pod that is on a node, or --node NODE"),
                                     (["why"], 2, "why needs a pod, as in: kubectl mete why mine"), (["set"], 2, "set needs a pod and KEY=VALUE"), (["set", "mine"], 2, "set needs KEY=VALUE, as in"),
-                                    (["tpo"], 2, "there is no verb 'tpo'"), ([], 2, "kubectl mete version"), (["version"], 0, ""), (["--help"], 0, "")):
+                                    (["set", "mine", "wieght=2"], 2, "'wieght' is not a field of a share; accepted are memory swap"), (["set", "mine", "weight"], 2, "accepted are KEY=VALUE"),
+                                    (["set", "mine", "=2"], 2, "accepted are KEY=VALUE"), (["set", "mine", "we ght=2"], 2, "'we ght' is not a field"), *((["events", "--since", wrong], 2, f"--since '{wrong}': accepted are how long ago")
+                                    for wrong in ("yesterday", "1", "1x", "h", "-1h", "1.", "2026-11", "18:00")), (["tpo"], 2, "there is no verb 'tpo'"), ([], 2, "kubectl mete version"), (["version"], 0, ""), (["--help"], 0, "")):
             done = mete(*words)
             assert done.returncode == status and said in done.stderr, (words, done)
         assert not os.path.exists(mete.place + "/asked")
+
+
+def test_the_fields_that_set_knows_are_those_of_a_share():
+    root = os.path.dirname(os.path.dirname(os.path.dirname(PLUGIN)))
+    with open(os.path.join(root, "core/share/share.def")) as file:
+        fields = [name.replace("_", "-") for name in re.findall(r"^SHARE\((\w+),", file.read(), re.M)]
+    with open(PLUGIN) as file:
+        assert re.search(r"^fields='(.*)'$", file.read(), re.M)[1].split() == fields
+    with cluster(kubectl='#!/bin/sh\necho "$*" >>$ANSWERS/asked\n') as mete:
+        done = mete("set", "mine", "on_daemon_loss=block", "idle=park:1m", "-n", "ns")
+        assert done.returncode == 0 and mete.asked()[-1].endswith(" mine mete.dev/on-daemon-loss=block mete.dev/idle=park:1m"), (done, mete.asked())
+
+
+def test_moments_are_passed_on_as_they_are_typed():
+    with cluster(agents="m1 n1\n", events_m1="") as mete:
+        for since in ("30s", "1h30m", "1.5h", "2026-11-27", "2026-11-27 18:00:00+02:00"):
+            done = mete("events", "--since", since, "-n", "ns")
+            assert done.returncode == 0 and f"--since={since}" in mete.asked()[-1], (since, done)
 
 
 def test_remedies_are_commands_for_this_machine():

@@ -102,7 +102,8 @@ def test_time_had_and_due_is_shown_second_by_second():
         # By number: the first row is the same one in each second.
         with Screen(node, "--sort", "id", columns=160) as top:
             # Both are due their weights' parts; the history has the seconds that were seen.
-            top.wait(r"much .* [67]\d% ", r"little .* [23]\d% ", r"▌much \d+% .*▌little \d+%", r"much .*[▁▂▃▄▅▆▇█]{3}")
+            # So has that of the device, behind what its board says.
+            top.wait(r"much .* [67]\d% ", r"little .* [23]\d% ", r"▌much \d+% .*▌little \d+%", r"much .*[▁▂▃▄▅▆▇█]{3}", r"^GPU 0 .* MHz .*[▁▂▃▄▅▆▇█]{3}$")
             top.press("d")
             top.wait("much", without="tenant [0-9]+ (much|little) of")
             top.press("Enter")

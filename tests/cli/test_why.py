@@ -60,7 +60,7 @@ def test_a_tenant_whose_memory_has_room_and_is_on_its_way_is_told_so():
         assert node.mete("suspend", "it").returncode == 0
         os.killpg(program.pid, signal.SIGSTOP)
         assert node.mete("resume", "it").returncode == 0
-        said = says(node, "it (tenant 1) on GPU 0: waits for its memory", "  There is room for it: it comes back as soon as it has been moved.\n")
+        said = says(node, "it (tenant 1) on GPU 0: waits for its memory", "  There is room for it: it is being moved back.\n")
         assert "mete suspend" not in said, said
 
 

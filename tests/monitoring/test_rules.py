@@ -90,6 +90,22 @@ def test_an_alert_about_a_tenant_names_it():
         assert "SUCCESS" in promtool("test", "rules", place + "/test.yaml")
 
 
+def test_what_pods_and_claims_lack_is_recorded_under_their_names():
+    """What scales a deployment asks for it. A claim's tenant has no pod, and is called NAMESPACE/CLAIM; on a machine without Kubernetes there is neither."""
+    holders = [('namespace="ns",pod="p",container="c"', "0.1x60"), ('namespace="ns",pod="p",container="d"', "0.3x60"),
+               ('namespace="ns",pod="",container="ns/claim"', "0.2x60"), ('namespace="ns",pod="",container="ns/one+other"', "0.4x60"),
+               ('namespace="",pod="",container="train"', "0.9x60")]
+    series = [{"series": f'mete_tenant_time_lacking_ratio{{gpu="0",{holder}}}', "values": values} for holder, values in holders]
+    wanted = {"mete:pod_time_lacking:ratio": {'{namespace="ns",pod="p"}': 0.3}, "mete:claim_time_lacking:ratio": {'{namespace="ns",claim="claim"}': 0.2, '{namespace="ns",claim="one+other"}': 0.4}}
+    asked = [{"expr": name, "eval_time": "30m", "exp_samples": [{"labels": name + labels, "value": value} for labels, value in rows.items()]} for name, rows in wanted.items()]
+    with tempfile.TemporaryDirectory() as place:
+        with open(place + "/rules.yaml", "w") as file:
+            file.write(rules())
+        with open(place + "/test.yaml", "w") as file:
+            json.dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": asked}]}, file)
+        assert "SUCCESS" in promtool("test", "rules", place + "/test.yaml")
+
+
 def test_each_alert_has_a_runbook():
     text = open(os.path.join(ROOT, "docs", "runbooks.md")).read()
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.M | re.S))

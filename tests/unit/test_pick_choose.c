@@ -106,13 +106,13 @@ TEST(excluded_gpus_must_be_there)
 	expect_eq(pick_check_exclude(NULL, gpus, 6, 6, &why), 0);
 	expect_eq(pick_check_exclude("0,GPU-f,5", gpus, 6, 6, &why), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
-		expect_eq(pick_check_exclude(wrong[i], gpus, 6, 6, &why), -EINVAL);
-	expect_eq(pick_check_exclude("3,foo", gpus, 6, 6, &why), -EINVAL);
+		expect_eq(pick_check_exclude(wrong[i], gpus, 6, 6, &why), -ENODEV);
+	expect_eq(pick_check_exclude("3,foo", gpus, 6, 6, &why), -ENODEV);
 	expect_str(why.text, "--exclude: there is no 'foo'; accepted: UUIDs and indices below 6 "
 			     "(nvidia-smi -L lists them)");
 	/* One that is broken does not say its name. */
 	expect_eq(pick_check_exclude("6,GPU-g", gpus, 6, 7, &why), 0);
-	expect_eq(pick_check_exclude("foo", gpus, 6, 7, &why), -EINVAL);
+	expect_eq(pick_check_exclude("foo", gpus, 6, 7, &why), -ENODEV);
 }
 
 TEST(each_gpu_that_does_not_qualify_is_named_with_its_cause)
