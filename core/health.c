@@ -83,7 +83,8 @@ static bool add_word(struct health_xids *xids, const char *word, size_t length, 
 	uint64_t *bits = counts ? xids->counts : xids->ignored;
 	int number = number_of(word, length);
 
-	if (is_word(word, length, "all") || is_word(word, length, "xids")) {
+	/* That plugin means all by 0, too. */
+	if (is_word(word, length, "all") || is_word(word, length, "xids") || number == 0) {
 		*(counts ? &xids->all : &xids->none) = true;
 		return true;
 	}

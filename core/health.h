@@ -36,7 +36,7 @@ struct health_xids {
 
 /* Does the Xid say something about the device? */
 bool health_counts(const struct health_xids *xids, uint64_t xid);
-/* Adds a list as NVIDIA's plugin reads it ("79, 48"; "all" or "xids": every one) to those that
+/* Adds a list as NVIDIA's plugin reads it ("79, 48"; "all", "xids" or "0": every one) to those that
  * count, or to those that are ignored. False: a word of it is not understood, and is skipped. */
 bool health_xids_add(struct health_xids *xids, const char *list, bool counts);
 

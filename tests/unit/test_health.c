@@ -36,6 +36,8 @@ TEST(lists_say_which_xids_count_and_one_in_both_lists_counts)
 		{" 48 ,79", "", true, false, false, false},
 		{"all", "", true, false, false, false},
 		{"XIDS", "79", true, false, false, true},
+		{"0", "79", true, false, false, true},
+		{"48,00", "0", true, true, true, true},
 		{"48,\n79\t\n", "", true, false, false, false},
 		{"48,all", "48", true, false, true, false},
 		{"48", "48", true, false, true, true},
