@@ -23,6 +23,7 @@ enum health_cause { HEALTH_NONE, HEALTH_XID, HEALTH_ECC, HEALTH_LOST };
 enum {
 	HEALTH_FELL = 1,  /* no new containers from now on */
 	HEALTH_GONE,	  /* it was not well, and from now on nobody can use it */
+	HEALTH_ANOTHER,	  /* it was not well, and now is not for another reason */
 	HEALTH_RECOVERED, /* it may be given again */
 };
 
