@@ -253,6 +253,7 @@ static int divided(struct plugin *p, uint32_t former, struct fault *why)
 		return r;
 	health_divided(p, former);
 	if (!p->settled) {
+	kinds_say_unparted(p);
 		settle(p);
 		return 0;
 	}

@@ -69,8 +69,8 @@ uint32_t nvml_unparted(const struct nvml *nvml);
 /* One of them; its texts are empty, and its figures 0, where the driver does not tell. */
 const struct nvml_device *nvml_unparted_gpu(const struct nvml *nvml, uint32_t index);
 /* A number for the devices that MIG has made since the devices were read: parts, and GPUs that are
- * whole again; and for parts that have another part_index since. The same for the same ones; 0:
- * there are none, or the driver does not tell. Blocks. */
+ * whole again; for parts that have another part_index since; and for GPUs that have no parts any
+ * more. The same for the same ones; 0: there are none, or the driver does not tell. Blocks. */
 uint64_t nvml_news(const struct nvml *nvml);
 /* Reads them, behind the others, and which of the others are still there. Nothing has changed for
  * anybody before nvml_accept(). Blocks. -ENOSPC: they would be more than NVML_DEVICES_LATER; -EIO;
