@@ -137,11 +137,11 @@ must_check int nvml_set_exclusive(struct nvml *nvml, uint32_t index, bool exclus
 /* Whether the driver of any whole GPU limits control groups (drivers from 615 on). `group`: the
  * path of one, of version 2. Blocks. */
 bool nvml_has_limits(const struct nvml *nvml, const char *group);
-/* The processes of the control group, the path of a folder, have so many bytes of the GPU at most,
- * and none is guaranteed to them; NVML_NO_LIMIT: any number. Blocks. -ENOTSUP: also of a part of
- * MIG; -ENOENT: there is no such group; -EPERM, -EINVAL, -ENOSPC, -EIO. */
+/* The processes of the control group, the path of a folder, have `hard_bytes` of the GPU at
+ * most (NVML_NO_LIMIT: any number), and `soft_bytes` are guaranteed to them. Blocks. -ENOTSUP: also
+ * of a part of MIG; -ENOENT: there is no such group; -EPERM, -EINVAL, -ENOSPC, -EIO. */
 must_check int nvml_limit(const struct nvml *nvml, uint32_t index, const char *group,
-			  uint64_t hard_bytes);
+			  uint64_t soft_bytes, uint64_t hard_bytes);
 
 /* Returns true if the device is still on the bus and divided by MIG as before. */
 bool nvml_answers(struct nvml *nvml, uint32_t index);

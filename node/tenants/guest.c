@@ -38,7 +38,6 @@ static void on_death_closed(struct loop_watch *watch)
 		close(g->memory_fd);
 	page_done(&g->page);
 	free(g->program);
-	free(g->group);
 	free(g);
 }
 
@@ -72,6 +71,7 @@ void guest_leave(struct guest *g, const char *reason)
 	book_refresh_guest(g);
 	list_remove(&g->link);
 	list_remove(&g->same_pid);
+	native_left(g);
 	flow_go_on(&g->again);
 	t->guest_count--;
 	d->tenants.guest_count--;
@@ -106,7 +106,6 @@ void guest_leave(struct guest *g, const char *reason)
 	loop_unwatch(&g->death, on_death_closed);
 	show_guests(t);
 	watch_stirred(t);
-	native_stirred(d);
 	book_pump(d);
 	/* Last: the last guest ends the tenant, and must have left its accounts by then. */
 	if (c)
@@ -236,7 +235,7 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 	t->guest_count++;
 	d->tenants.guest_count++;
 	show_guests(t);
-	native_stirred(d);
+	native_joined(g);
 	*ret_guest = g;
 	return 0;
 }
