@@ -19,6 +19,7 @@ void health_init(struct health *health, uint64_t now_ns)
 static int fall(struct health *health, enum health_cause cause, uint64_t xid, uint64_t now_ns)
 {
 	bool was_well = health->cause == HEALTH_NONE, was_gone = health_is_gone(health);
+	bool same = health->cause == cause && health->xid == xid;
 
 	if (was_well && now_ns - health->well_since_ns >= FORGOTTEN_NS)
 		health->quiet_ns = QUIET_FIRST_NS;
@@ -29,7 +30,9 @@ static int fall(struct health *health, enum health_cause cause, uint64_t xid, ui
 	health->xid = xid;
 	if (was_well)
 		return HEALTH_FELL;
-	return health_is_gone(health) ? HEALTH_GONE : 0;
+	if (health_is_gone(health))
+		return HEALTH_GONE;
+	return same ? 0 : HEALTH_ANOTHER;
 }
 
 static bool is_programs(uint64_t xid)
@@ -83,7 +86,8 @@ static bool add_word(struct health_xids *xids, const char *word, size_t length, 
 	uint64_t *bits = counts ? xids->counts : xids->ignored;
 	int number = number_of(word, length);
 
-	if (is_word(word, length, "all") || is_word(word, length, "xids")) {
+	/* That plugin means all by 0, too. */
+	if (is_word(word, length, "all") || is_word(word, length, "xids") || number == 0) {
 		*(counts ? &xids->all : &xids->none) = true;
 		return true;
 	}

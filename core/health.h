@@ -23,6 +23,7 @@ enum health_cause { HEALTH_NONE, HEALTH_XID, HEALTH_ECC, HEALTH_LOST };
 enum {
 	HEALTH_FELL = 1,  /* no new containers from now on */
 	HEALTH_GONE,	  /* it was not well, and from now on nobody can use it */
+	HEALTH_ANOTHER,	  /* it was not well, and now is not for another reason */
 	HEALTH_RECOVERED, /* it may be given again */
 };
 
@@ -36,7 +37,7 @@ struct health_xids {
 
 /* Does the Xid say something about the device? */
 bool health_counts(const struct health_xids *xids, uint64_t xid);
-/* Adds a list as NVIDIA's plugin reads it ("79, 48"; "all" or "xids": every one) to those that
+/* Adds a list as NVIDIA's plugin reads it ("79, 48"; "all", "xids" or "0": every one) to those that
  * count, or to those that are ignored. False: a word of it is not understood, and is skipped. */
 bool health_xids_add(struct health_xids *xids, const char *list, bool counts);
 

@@ -13,6 +13,7 @@
 #include "node/events.h"
 #include "node/library.h"
 #include "node/memory/book.h"
+#include "node/memory/native.h"
 #include "node/memory/prices.h"
 #include "node/move/move.h"
 #include "node/peers/rows.h"
@@ -349,6 +350,7 @@ static void fill(struct kubernetes *k, struct daemon *d)
 		.compute_mode = compute_mode,
 		.at_once = schedule_at_once,
 		.parking = parking,
+		.native_limits = native_switch,
 		.look = divided_now,
 		.driver = driver,
 		.finished = standby_finished,

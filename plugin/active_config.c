@@ -39,6 +39,7 @@ static void refresh(struct plugin *p)
 {
 	offered_find(p);
 	p->host->parking(p->host->daemon, p->config->park_after_ns, p->config->park_delay_ns);
+	p->host->native_limits(p->host->daemon, p->config->native_limits);
 	if (p->settled) {
 		serve_changed(p);
 		dra_follow(p->dra);
@@ -252,6 +253,7 @@ static int divided(struct plugin *p, uint32_t former, struct fault *why)
 	if (r < 0)
 		return r;
 	health_divided(p, former);
+	kinds_say_unparted(p);
 	if (!p->settled) {
 		settle(p);
 		return 0;

@@ -171,6 +171,8 @@ struct host {
 	/* How long class batch runs before it is parked for a higher class, and how long that waits
 	 * before; UINT64_MAX: as meted's options say. */
 	void (*parking)(struct daemon *d, uint64_t run_ns, uint64_t delay_ns);
+	/* A driver that can limits containers' control groups, too; off at first. */
+	void (*native_limits)(struct daemon *d, bool on);
 	/* MIG has just made or removed parts: the devices are read again soon, and divided() is
 	 * called even if nothing has changed. */
 	void (*look)(struct daemon *d);

@@ -164,6 +164,7 @@ struct plugin {
 	bool config_is_folder;
 	struct fault unchosen; /* "": a folder has one for this node */
 	char *config_text;     /* as last read */
+	uint64_t unparted;     /* a bit for each GPU: the log has said that it has no parts */
 	int config_unread;     /* -errno of the last attempt to read it; 0: it was read */
 	struct file_watch config_watch;
 	struct config *config;
@@ -276,6 +277,9 @@ bool as_nvidia_part_files(const struct plugin *p, const struct host_device *devi
 must_check int kinds_find(struct plugin *p, struct fault *why);
 /* The same question alone. */
 must_check int kinds_check(const struct plugin *p, struct fault *why);
+/* Warns of GPUs that are in MIG mode and have no parts now, each once as long as that lasts: as
+ * NVIDIA's plugin at its start. */
+void kinds_say_unparted(struct plugin *p);
 /* Would they have other names now? */
 bool kinds_differ(const struct plugin *p);
 /* The names stay; devices that have come may have others, which are added. Servings go on. 1:

@@ -19,6 +19,7 @@
 #include "node/devices/mark.h"
 #include "node/devices/nvml.h"
 #include "node/memory/book.h"
+#include "node/memory/native.h"
 #include "node/state/absent.h"
 #include "node/upcalls.h"
 #include "node/users/terms.h"
@@ -62,10 +63,11 @@ static void note_known(struct daemon *d, const bool was_gone[DAEMON_DEVICES])
 		const struct nvml_device *info = d->device[i].info;
 
 		d->present += !info->gone;
-		if (info->gone != was_gone[i])
-			log_info(info->gone ? "device.gone" : "device.back",
-				 "index=%u uuid=%s tenants=%u", i, info->uuid_text,
-				 d->device[i].registered);
+		if (info->gone == was_gone[i])
+			continue;
+		log_info(info->gone ? "device.gone" : "device.back", "index=%u uuid=%s tenants=%u",
+			 i, info->uuid_text, d->device[i].registered);
+		native_device(d, i);
 	}
 }
 

@@ -70,8 +70,8 @@ uint32_t nvml_unparted(const struct nvml *nvml);
 /* One of them; its texts are empty, and its figures 0, where the driver does not tell. */
 const struct nvml_device *nvml_unparted_gpu(const struct nvml *nvml, uint32_t index);
 /* A number for the devices that MIG has made since the devices were read: parts, and GPUs that are
- * whole again; and for parts that have another part_index since. The same for the same ones; 0:
- * there are none, or the driver does not tell. Blocks. */
+ * whole again; for parts that have another part_index since; and for GPUs that have no parts any
+ * more. The same for the same ones; 0: there are none, or the driver does not tell. Blocks. */
 uint64_t nvml_news(const struct nvml *nvml);
 /* Reads them, behind the others, and which of the others are still there. Nothing has changed for
  * anybody before nvml_accept(). Blocks. -ENOSPC: they would be more than NVML_DEVICES_LATER; -EIO;
@@ -138,11 +138,11 @@ must_check int nvml_set_exclusive(struct nvml *nvml, uint32_t index, bool exclus
 /* Whether the driver of any whole GPU limits control groups (drivers from 615 on). `group`: the
  * path of one, of version 2. Blocks. */
 bool nvml_has_limits(const struct nvml *nvml, const char *group);
-/* The processes of the control group, the path of a folder, have so many bytes of the GPU at most,
- * and none is guaranteed to them; NVML_NO_LIMIT: any number. Blocks. -ENOTSUP: also of a part of
- * MIG; -ENOENT: there is no such group; -EPERM, -EINVAL, -ENOSPC, -EIO. */
+/* The processes of the control group, the path of a folder, have `hard_bytes` of the GPU at
+ * most (NVML_NO_LIMIT: any number), and `soft_bytes` are guaranteed to them. Blocks. -ENOTSUP: also
+ * of a part of MIG; -ENOENT: there is no such group; -EPERM, -EINVAL, -ENOSPC, -EIO. */
 must_check int nvml_limit(const struct nvml *nvml, uint32_t index, const char *group,
-			  uint64_t hard_bytes);
+			  uint64_t soft_bytes, uint64_t hard_bytes);
 
 /* Returns true if the device is still on the bus and divided by MIG as before. */
 bool nvml_answers(struct nvml *nvml, uint32_t index);

@@ -49,19 +49,33 @@ static bool tells(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int *ret_m
 	       nvml->nvmlDeviceGetMaxMigDeviceCount(gpu, ret_most) == NVML_SUCCESS;
 }
 
-static uint64_t mix_gpu(const struct nvml *nvml, nvmlDevice_t gpu, uint64_t hash)
+/* A GPU that has no parts any more changes the hash, until that was accepted. */
+static uint64_t mix_unparted(const struct nvml *nvml, unsigned int gpu_index, uint64_t hash)
 {
-	unsigned int most = 0;
+	for (uint32_t i = 0; i < nvml->unparted; i++)
+		if (nvml->unparted_gpu[i].gpu_index == gpu_index)
+			return hash;
+	hash = hash_add(hash_text(hash, "unparted"), gpu_index);
+	return hash ? hash : 1;
+}
+
+static uint64_t mix_gpu(const struct nvml *nvml, nvmlDevice_t gpu, unsigned int index,
+			uint64_t hash)
+{
+	unsigned int most = 0, parts = 0;
 	nvmlDevice_t part;
 
 	if (!tells(nvml, gpu, &most))
 		return hash;
 	if (!nvml_is_divided(nvml, gpu))
 		return mix(nvml, gpu, 0, hash);
-	for (unsigned int i = 0; i < most; i++)
-		if (nvml_find_part(nvml, gpu, i, &part))
-			hash = mix(nvml, part, i, hash);
-	return hash;
+	for (unsigned int i = 0; i < most; i++) {
+		if (!nvml_find_part(nvml, gpu, i, &part))
+			continue;
+		parts++;
+		hash = mix(nvml, part, i, hash);
+	}
+	return parts ? hash : mix_unparted(nvml, index, hash);
 }
 
 /* The number of GPUs; 0: this driver knows nothing of MIG. */
@@ -84,7 +98,7 @@ uint64_t nvml_news(const struct nvml *nvml)
 
 	for (unsigned int i = 0; i < count; i++)
 		if (nvml->nvmlDeviceGetHandleByIndex_v2(i, &gpu) == NVML_SUCCESS)
-			hash = mix_gpu(nvml, gpu, hash);
+			hash = mix_gpu(nvml, gpu, i, hash);
 	return hash;
 }
 

@@ -41,9 +41,11 @@ static int result_of(nvmlReturn_t r)
 	return -EIO;
 }
 
-int nvml_limit(const struct nvml *nvml, uint32_t index, const char *group, uint64_t hard_bytes)
+int nvml_limit(const struct nvml *nvml, uint32_t index, const char *group, uint64_t soft_bytes,
+	       uint64_t hard_bytes)
 {
-	nvmlSetMemoryLimits_v1_t limits = {.nameSpace = group, .hardLimit = hard_bytes};
+	nvmlSetMemoryLimits_v1_t limits = {
+		.nameSpace = group, .softLimit = soft_bytes, .hardLimit = hard_bytes};
 
 	if (!nvml->nvmlDeviceSetMemoryLimits_v1 || nvml->devices[index].gpu_instance >= 0)
 		return -ENOTSUP;

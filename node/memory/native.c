@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After each event all that is wanted is gathered anew, and compared with what the driver was told:
- * so a missed event costs nothing for long, and a restarted meted sets what it finds. What a meted
- * before us had set, and nobody wants any more, ends with its group.
+ * An event marks the control groups that it concerns (native_book.h), and soon afterwards their
+ * limits are found anew and compared with what the driver was told: so only what differs is a call,
+ * and a restarted meted sets what it finds. What a meted before us had set, and nobody wants any
+ * more, ends with its group.
  */
 #include "node/memory/native.h"
 
@@ -10,205 +11,227 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "node/memory/native_book.h"
+#include "node/memory/native_inside.h"
 #include "node/memory/native_leaf.h"
 #include "node/process_look.h"
+#include "node/tenants/tenant_find.h"
 
 enum { MOUNTS_MOST = 1048576 };
 
-static const uint64_t AGAIN_NS = 1000000000;
+static const uint64_t AGAIN_NS = 1000000000, MIB = 1048576;
 
-struct step {
-	uint32_t row;
-	int result;
-};
-
-struct native {
-	struct daemon *daemon;
-	struct loop_timer timer;
-	struct loop_work work;
-	struct native_book book; /* the worker reads it */
-	struct step *step;	 /* owned: calls that the worker makes */
-	uint32_t steps;
-	bool stirred;  /* while the worker was at work */
-	int warned[8]; /* results of which the log has a line */
-	char mount[NATIVE_PATH];
-};
-
-static const struct tenant *outermost(const struct tenant *t)
+static struct tenant *outermost(struct tenant *t)
 {
 	while (t->outer)
 		t = t->outer;
 	return t;
 }
 
-/* Asks for the guest's group once. False: whoever looks has to wait. */
-static bool know_group(const struct native *n, struct guest *g)
+void native_stir(struct native *n)
+{
+	if (!n->daemon->stopping)
+		loop_arm(&n->timer, 0);
+}
+
+/* ---- who is in which group ------------------------------------------------------------------ */
+
+void native_joined(struct guest *g)
+{
+	struct native *n = g->tenant->daemon->native;
+	const struct tenant *pods = outermost(g->tenant);
+
+	if (!n || !pods->pods || pods->observes)
+		return;
+	list_append(&n->unknown, &g->ungrouped);
+	native_stir(n);
+}
+
+void native_left(struct guest *g)
+{
+	struct native *n = g->tenant->daemon->native;
+
+	list_remove(&g->ungrouped);
+	if (!n || !g->member)
+		return;
+	native_book_leave(&n->book, g->member);
+	g->member = NULL;
+	native_stir(n);
+}
+
+/* -EBUSY: whoever looks has to wait. */
+static int find_group(struct native *n, struct guest *g)
 {
 	char path[LOOK_PATH], text[LOOK_MOST], group[NATIVE_PATH];
 	int r;
 
-	if (g->group_known)
-		return true;
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)g->pid);
 	r = look_read(n->daemon->looks, g->pid, path, text);
-	if (r == -EBUSY)
-		return false;
-	g->group_known = true;
-	if (r == 0 && native_leaf(n->mount, text, group) == 0)
-		g->group = strdup(group);
-	return true;
+	if (r == 0)
+		r = native_leaf(n->mount, text, group);
+	if (r < 0)
+		return r;
+	return native_book_join(&n->book, group, outermost(g->tenant)->id, &g->member);
 }
+
+/* False: some are to be looked for again. */
+static bool find_groups(struct native *n)
+{
+	bool all = true;
+
+	list_for_each(link, &n->unknown)
+	{
+		struct guest *g = list_entry(link, struct guest, ungrouped);
+		int r = find_group(n, g);
+
+		if (r == -EBUSY || r == -ENOMEM)
+			all = false;
+		else
+			list_remove(&g->ungrouped);
+	}
+	return all;
+}
+
+/* ---- which limits they should have ---------------------------------------------------------- */
 
 /* Whether the driver is to limit the tenant on that device. It cannot be on parts of MIG; managed
  * memory may be more than the device has; and where MPS runs tenants at once, its server may end
  * those that have more than is guaranteed to them. */
-static bool is_limited(const struct tenant *t, uint32_t at, uint64_t *ret_bytes)
+static bool is_limited(const struct tenant *t, const struct device *device, uint64_t limit)
 {
-	const struct device *device = &t->daemon->device[t->device[at].index];
-	struct ledger_sums sums;
-
-	ledger_account_sums(t->device[at].account, &sums);
-	*ret_bytes = sums.limit;
 	return device->info->gpu_instance < 0 && !device->info->gone && !t->share.oversize &&
-	       !device->turns.at_once && sums.limit < device->info->total_bytes;
+	       !device->turns.at_once && limit < device->info->total_bytes;
 }
 
-static uint32_t gather_tenant(const struct native *n, struct tenant *t, struct native_want *want,
-			      uint32_t count, bool *ret_known)
+/* Whole MiB, and never less than the guest grants. */
+static uint64_t hard_limit(uint64_t limit)
 {
-	const struct tenant *pods = outermost(t);
+	return (limit + MIB - 1) / MIB * MIB;
+}
 
-	if (!pods->pods || pods->observes)
-		return count;
-	list_for_each(link, &t->guests)
-	{
-		struct guest *g = list_entry(link, struct guest, link);
+/* The limit without its part of what the device keeps for itself, so that all tenants' together are
+ * no more than there is. If their limits do not fit in the device then nothing is guaranteed:
+ * memory that mete grants to one tenant, because another does not use its own, must not be kept
+ * for that one. */
+static uint64_t soft_limit(const struct device *device, bool fits, uint64_t limit)
+{
+	uint64_t total = device->info->total_bytes, reserve = device->reserve_bytes;
 
-		*ret_known &= know_group(n, g);
-		for (uint32_t i = 0; g->group && i < pods->devices; i++) {
-			uint64_t bytes;
+	if (!fits || reserve >= total)
+		return 0;
+	return limit / MIB * ((total - reserve) / MIB) / (total / MIB) * MIB;
+}
 
-			if (is_limited(pods, i, &bytes))
-				want[count++] = (struct native_want){
-					.group = g->group,
-					.device = pods->device[i].index,
-					.tenant = pods->id,
-					.bytes = bytes,
-				};
-		}
+static uint32_t gather(const struct native *n, const struct tenant *t,
+		       struct native_want want[WIRE_DEVICES])
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; n->on && i < t->devices; i++) {
+		uint32_t index = t->device[i].index;
+		const struct device *device = &n->daemon->device[index];
+		struct ledger_sums sums;
+
+		ledger_account_sums(t->device[i].account, &sums);
+		if (is_limited(t, device, sums.limit))
+			want[count++] = (struct native_want){
+				index,
+				{soft_limit(device, n->fits[index], sums.limit),
+				 hard_limit(sums.limit)}};
 	}
 	return count;
 }
 
-/* False: not all guests' groups are known. */
-static bool gather(struct native *n)
+/* False: without memory for it that has to be done again. */
+static bool find_limits(struct native *n)
 {
-	struct daemon *d = n->daemon;
-	owned(free) struct native_want *want = NULL;
-	uint32_t room = 0, count = 0;
-	bool known = true;
+	struct native_group *group;
 
-	list_for_each(link, &d->tenants.all)
-	{
-		const struct tenant *t = list_entry(link, struct tenant, link);
+	while ((group = native_book_stale(&n->book)) != NULL) {
+		struct native_want want[WIRE_DEVICES];
+		const struct tenant *t = NULL;
+		uint32_t id;
 
-		room += t->guest_count * outermost(t)->devices;
+		if (native_group_owner(group, &id))
+			t = tenant_find(n->daemon, id);
+		if (native_book_want(&n->book, group, want, t ? gather(n, t, want) : 0) < 0)
+			return false;
 	}
-	want = reallocarray(NULL, room + 1, sizeof(*want));
-	if (!want)
-		return false;
-	list_for_each(link, &d->tenants.all) count =
-		gather_tenant(n, list_entry(link, struct tenant, link), want, count, &known);
-	return native_book_want(&n->book, want, count) == 0 && known;
-}
-
-static void run(struct loop_work *work)
-{
-	struct native *n = container_of(work, struct native, work);
-
-	for (uint32_t i = 0; i < n->steps; i++) {
-		const struct native_row *row = &n->book.row[n->step[i].row];
-
-		n->step[i].result =
-			nvml_limit(n->daemon->nvml, row->device, row->group, row->wanted);
-	}
-}
-
-/* Once for each reason. A group that has gone with its container is none. */
-static void complain(struct native *n, const struct native_row *row, int r)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(n->warned); i++) {
-		if (n->warned[i] == r || (r == -ENOENT && row->wanted == NATIVE_NONE))
-			return;
-		if (n->warned[i])
-			continue;
-		n->warned[i] = r;
-		log_warning("limits.refused",
-			    "uuid=%s group=%s reason=%s: the driver limits no memory there, and "
-			    "only the guest does",
-			    n->daemon->device[row->device].info->uuid_text,
-			    log_text(row->group).text, log_text(strerror(-r)).text);
-		return;
-	}
-}
-
-static void on_finished(struct loop_work *work)
-{
-	struct native *n = container_of(work, struct native, work);
-
-	for (uint32_t i = 0; i < n->steps; i++) {
-		const struct native_row *row = &n->book.row[n->step[i].row];
-		int r = n->step[i].result;
-
-		if (r < 0)
-			complain(n, row, r);
-		else
-			log_debug("limits.set", "uuid=%s group=%s hard_bytes=%llu",
-				  n->daemon->device[row->device].info->uuid_text,
-				  log_text(row->group).text, (unsigned long long)row->wanted);
-		native_book_done(&n->book, n->step[i].row, r);
-	}
-	n->steps = 0;
-	if (n->stirred)
-		native_stirred(n->daemon);
-	n->stirred = false;
-}
-
-/* The calls that are to be made; without memory for them they are made later. */
-static bool collect(struct native *n)
-{
-	uint32_t row = native_book_next(&n->book, 0);
-	struct step *step = reallocarray(n->step, n->book.count + 1, sizeof(*step));
-
-	if (!step)
-		return false;
-	n->step = step;
-	for (; row < n->book.count; row = native_book_next(&n->book, row + 1))
-		n->step[n->steps++].row = row;
 	return true;
 }
+
+static void mark_device(struct native *n, uint32_t index)
+{
+	struct device *device = &n->daemon->device[index];
+
+	list_for_each(link, &device->tenants)
+	{
+		struct tenant *t = list_entry(link, struct tenant_device, link)->tenant;
+
+		native_book_changed(&n->book, outermost(t)->id);
+	}
+}
+
+/* Tenants come and go, and their limits change: only where that changes whether all fit is it a
+ * matter of the other tenants there. */
+static void compare_promises(struct native *n)
+{
+	for (uint32_t i = 0; i < n->daemon->devices; i++) {
+		const struct device *device = &n->daemon->device[i];
+		bool fits = device->promised_bytes <= device->info->total_bytes;
+
+		if (fits == n->fits[i])
+			continue;
+		n->fits[i] = fits;
+		mark_device(n, i);
+	}
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
 
 static void on_due(struct loop_timer *timer)
 {
 	struct native *n = container_of(timer, struct native, timer);
+	bool all;
 
+	/* It is called again when the worker has ended. */
 	if (n->work.busy) {
 		n->stirred = true;
 		return;
 	}
-	if (!gather(n) || !collect(n))
+	compare_promises(n);
+	all = find_groups(n);
+	all &= find_limits(n);
+	all &= native_tell(n);
+	if (!all)
 		loop_arm(&n->timer, AGAIN_NS);
-	if (n->steps && loop_work(&n->daemon->loop, &n->work, run, on_finished) < 0) {
-		n->steps = 0;
-		loop_arm(&n->timer, AGAIN_NS);
-	}
 }
 
-void native_stirred(struct daemon *d)
+void native_tenant(struct tenant *t)
 {
-	if (d->native && !d->stopping)
-		loop_arm(&d->native->timer, 0);
+	struct native *n = t->daemon->native;
+
+	if (!n)
+		return;
+	native_book_changed(&n->book, outermost(t)->id);
+	native_stir(n);
+}
+
+void native_device(struct daemon *d, uint32_t index)
+{
+	if (!d->native)
+		return;
+	mark_device(d->native, index);
+	native_stir(d->native);
+}
+
+void native_switch(struct daemon *d, bool on)
+{
+	if (!d->native || d->native->on == on)
+		return;
+	d->native->on = on;
+	for (uint32_t i = 0; i < d->devices; i++)
+		mark_device(d->native, i);
+	native_stir(d->native);
 }
 
 static const char *unsupported(struct daemon *d, char ret_mount[NATIVE_PATH])
@@ -243,6 +266,10 @@ int native_open(struct daemon *d)
 	if (!n)
 		return -ENOMEM;
 	n->daemon = d;
+	native_book_init(&n->book);
+	list_init(&n->unknown);
+	for (uint32_t i = 0; i < DAEMON_DEVICES; i++)
+		n->fits[i] = true;
 	memcpy(n->mount, mount, sizeof(mount));
 	r = loop_timer_init(&d->loop, &n->timer, on_due);
 	if (r < 0) {

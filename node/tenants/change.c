@@ -221,7 +221,7 @@ int change_tenant(struct tenant *t, const struct user *who, const struct change 
 	}
 	recorder_tenant(t);
 	tenant_show_share(t);
-	native_stirred(t->daemon);
+	native_tenant(t);
 	book_pump(t->daemon);
 	nested_changed(t);
 	return 0;

@@ -38,7 +38,6 @@ static void on_death_closed(struct loop_watch *watch)
 		close(g->memory_fd);
 	page_done(&g->page);
 	free(g->program);
-	free(g->group);
 	free(g);
 }
 
@@ -67,6 +66,7 @@ static void leave_tenant(struct guest *g)
 
 	list_remove(&g->link);
 	list_remove(&g->same_pid);
+	native_left(g);
 	flow_go_on(&g->again);
 	t->guest_count--;
 	t->daemon->tenants.guest_count--;
@@ -118,7 +118,6 @@ static void go_on_without(struct guest *g)
 	loop_unwatch(&g->death, on_death_closed);
 	show_guests(t);
 	watch_stirred(t);
-	native_stirred(t->daemon);
 	book_pump(t->daemon);
 }
 
@@ -267,7 +266,7 @@ static int make(struct tenant *t, const struct process_identity *process, int pi
 	t->guest_count++;
 	d->tenants.guest_count++;
 	show_guests(t);
-	native_stirred(d);
+	native_joined(g);
 	*ret_guest = g;
 	return 0;
 }

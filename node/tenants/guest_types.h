@@ -18,6 +18,7 @@
 
 struct caller;
 struct guest;
+struct native_member;
 struct tenant;
 
 struct guest_device {
@@ -55,10 +56,10 @@ struct guest {
 	struct page page;
 	const struct wire_own_page *own; /* page.memory: believed within bounds only */
 	char *program;			 /* owned; NULL: not known */
-	char *group;			 /* owned; see memory/native.h. NULL: none, or not asked */
-	bool group_known;
-	uint32_t user;		 /* -1: not known */
-	uint32_t driver_version; /* as it reports */
+	struct list ungrouped; /* memory/native.h: nobody has looked for its control group yet */
+	struct native_member *member; /* of a container's group; NULL: of none, or not known */
+	uint32_t user;		      /* -1: not known */
+	uint32_t driver_version;      /* as it reports */
 	uint64_t came_ns;
 	uint64_t copy; /* likewise: which copy of the library in its process; 0: not reported */
 	bool complained;

@@ -10,6 +10,7 @@
 #include "node/devices/nvml.h"
 #include "node/events.h"
 #include "node/memory/book.h"
+#include "node/memory/native.h"
 #include "node/memory/remains.h"
 #include "node/move/move_suspend.h"
 #include "node/move/store.h"
@@ -348,6 +349,7 @@ int tenant_make(struct daemon *d, const struct tenant_spec *spec, struct tenant 
 	d->tenants.count++;
 	if (t->outer)
 		nested_join(t);
+	native_tenant(t);
 	book_pump(d); /* shows the others that they have a rival */
 	log_info("tenant.made", "tenant=%u name=%s limit_bytes=%" PRIu64 " device=%s", t->id,
 		 log_text(t->name).text, t->shown->device[0].limit_bytes,
@@ -377,6 +379,7 @@ void tenant_end(struct tenant *t)
 	flow_go_on(&t->pause);
 	d->tenants.count--;
 	nested_lift(t);
+	native_tenant(t);
 	close_accounts(t);
 	/* If its programs go on without us, the socket stays: a guest that connects meanwhile
 	 * retries. */

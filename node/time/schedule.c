@@ -272,7 +272,7 @@ void schedule_at_once(struct daemon *d, uint32_t device, bool at_once)
 	uint64_t now = schedule_now(d);
 
 	turns_at_once(&d->device[device].turns, at_once, now);
-	native_stirred(d);
+	native_device(d, device);
 	pump(d, now);
 }
 

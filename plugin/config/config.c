@@ -137,6 +137,7 @@ static struct config *make_usual(void)
 	config->kubelet_folder = "/var/lib/kubelet";
 	config->driver_root = "/";
 	config->host_prefix = "";
+	config->native_limits = true;
 	config->as_nvidia.machine_file = "/sys/class/dmi/id/product_name";
 	return config;
 }

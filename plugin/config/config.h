@@ -144,6 +144,7 @@ struct config {
 	bool features;			 /* the node has labels about its GPUs */
 	bool dra;			 /* devices are given out by claims (DRA), not by slots */
 	bool makes_parts;		 /* of MIG, for claims */
+	bool native_limits;		 /* a driver that can limits containers by itself, too */
 	enum config_strangers strangers; /* processes on a device that no guest announced */
 	enum config_cdi cdi;
 	bool mounts_driver; /* containers have libcuda and libnvidia-ml by path, not from meted */

@@ -200,9 +200,14 @@ static int check_single(const struct plugin *p, struct fault *why)
 	return 0;
 }
 
-int kinds_check(const struct plugin *p, struct fault *why)
+static bool is_single(const struct plugin *p)
 {
-	enum config_mig strategy = p->config->as_nvidia.mig;
+	return !p->config->has_mete && p->config->as_nvidia.mig == CONFIG_MIG_SINGLE;
+}
+
+/* Does what is there go together? */
+static int check(const struct plugin *p, struct fault *why)
+{
 
 	if (config_makes_parts(p->config))
 		return p->host->mig_config
@@ -213,17 +218,18 @@ int kinds_check(const struct plugin *p, struct fault *why)
 					 "of the two",
 					 p->config->has_mete ? "mete.mig" : "flags.migStrategy")
 			       : 0;
-	if (p->config->has_mete || strategy == CONFIG_MIG_NONE)
-		return 0;
-	if (strategy != CONFIG_MIG_SINGLE)
-		return 0;
-	if (p->host->unparted)
+	return is_single(p) ? check_single(p, why) : 0;
+}
+
+int kinds_check(const struct plugin *p, struct fault *why)
+{
+	if (is_single(p) && p->host->unparted)
 		return fault_set(why, -EINVAL,
 				 "flags.migStrategy: single: at least one device with "
 				 "migEnabled=true was not configured correctly: GPU %u is in MIG "
 				 "mode and has no parts",
 				 p->host->unparted_gpu[0].gpu_index);
-	return check_single(p, why);
+	return check(p, why);
 }
 
 static void begin(struct plugin *p, uint32_t i, const struct names *names)
@@ -236,10 +242,11 @@ static void begin(struct plugin *p, uint32_t i, const struct names *names)
 	list_init(&s->streams);
 }
 
-/* The resources to be served, if the configuration allows them. */
+/* The resources to be served, if the configuration allows them. A GPU that has lost its parts takes
+ * nothing from those that are served. */
 static int find_checked(struct plugin *p, struct names *ret_names, struct fault *why)
 {
-	int r = kinds_check(p, why);
+	int r = check(p, why);
 
 	if (r < 0 || find_names(p, ret_names))
 		return r;
@@ -266,14 +273,22 @@ int kinds_add(struct plugin *p, struct fault *why)
 	return r;
 }
 
-/* As that plugin, which warns likewise. */
-static void say_unparted(const struct plugin *p)
+void kinds_say_unparted(struct plugin *p)
 {
-	for (uint32_t i = 0; i < p->host->unparted; i++)
-		log_warning("mig.unparted",
-			    "gpu=%u reason=\"it is in MIG mode and has no parts: nothing of it is "
-			    "offered\"",
-			    p->host->unparted_gpu[i].gpu_index);
+	uint64_t now = 0;
+
+	for (uint32_t i = 0; i < p->host->unparted && !config_makes_parts(p->config); i++) {
+		unsigned gpu = p->host->unparted_gpu[i].gpu_index;
+
+		now |= UINT64_C(1) << gpu % 64;
+		if (!(p->unparted >> gpu % 64 & 1))
+			log_warning(
+				"mig.unparted",
+				"gpu=%u reason=\"it is in MIG mode and has no parts: nothing of "
+				"it is offered\"",
+				gpu);
+	}
+	p->unparted = now;
 }
 
 int kinds_find(struct plugin *p, struct fault *why)
@@ -283,8 +298,7 @@ int kinds_find(struct plugin *p, struct fault *why)
 
 	if (r < 0)
 		return r;
-	if (!config_makes_parts(p->config))
-		say_unparted(p);
+	kinds_say_unparted(p);
 	/* First what parts there could be: they have names. */
 	r = parts_begin(p->parts, why);
 	if (r < 0)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "sim/machine/device.h"
 #include "sim/machine/segment.h"
 
 enum { LIMITS_TEXT = 4096 };
@@ -40,6 +41,29 @@ static struct segment_limit *find_locked(uint32_t gpu, const char *group, bool m
 	return &segment->limits[high];
 }
 
+/* What is guaranteed to all other groups. */
+static uint64_t guaranteed_locked(uint32_t gpu, const char *but)
+{
+	struct segment *segment = segment_get();
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < atomic_load(&segment->limits_high); i++) {
+		const struct segment_limit *it = &segment->limits[i];
+
+		if (*it->group && it->gpu == gpu && strcmp(it->group, but) != 0 &&
+		    is_there(it->group))
+			sum += it->soft_bytes;
+	}
+	return sum;
+}
+
+static bool fits_locked(uint32_t gpu, const char *group, uint64_t soft_bytes)
+{
+	uint64_t total = device_shape(gpu)->memory_bytes, others = guaranteed_locked(gpu, group);
+
+	return !soft_bytes || (others <= total && soft_bytes <= total - others);
+}
+
 int limits_set(uint32_t gpu, const char *group, uint64_t soft_bytes, uint64_t hard_bytes)
 {
 	bool none = soft_bytes == 0 && hard_bytes == LIMITS_NONE;
@@ -50,7 +74,9 @@ int limits_set(uint32_t gpu, const char *group, uint64_t soft_bytes, uint64_t ha
 		return -ENAMETOOLONG;
 	segment_lock_node();
 	it = find_locked(gpu, group, !none);
-	if (it && none) {
+	if (!fits_locked(gpu, group, soft_bytes)) {
+		r = -ENOSPC;
+	} else if (it && none) {
 		*it->group = '\0';
 	} else if (it) {
 		it->gpu = gpu;

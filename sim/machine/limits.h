@@ -14,8 +14,8 @@
 
 #define LIMITS_NONE UINT64_MAX
 
-/* Soft 0 and hard LIMITS_NONE: the group has none any more. -ENOSPC: there are too many;
- * -ENAMETOOLONG. */
+/* Soft 0 and hard LIMITS_NONE: the group has none any more. -ENOSPC: there are too many,
+ * or more would be guaranteed than the GPU has; -ENAMETOOLONG. */
 must_check int limits_set(uint32_t gpu, const char *group, uint64_t soft_bytes,
 			  uint64_t hard_bytes);
 /* 0 and LIMITS_NONE where none are set. */

@@ -208,6 +208,19 @@ def never_restarted(node):
     assert "daemon.again" not in node.log() and node.log().count("daemon.ready") == 1, node.log()
 
 
+def test_a_gpu_that_loses_its_parts_is_named_once_each_time():
+    with divided("0:3g.40gb;1:3g.40gb", devices="2xH100", flags={"migStrategy": "mixed"}, listen=PREFIX + "mig-3g.40gb") as node:
+        await_list(node, of(node, "3g.40gb"))
+        assert "mig.unparted" not in node.log(), node.log()
+        for times in 1, 2:
+            apply(node)
+            node.await_log(r"mig\.unparted gpu=0 ", times)
+            apply(node, **{"3g.40gb": 1})
+            node.kubelet.await_devices(lambda now: set(now.values()) == {"Healthy"} and len(now) == 2)
+        assert node.log().count("mig.unparted") == 2, node.log()
+        never_restarted(node)
+
+
 def test_devices_that_a_division_takes_are_offered_no_more_and_come_back_the_same():
     with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
         former = of(node, "3g.40gb")

@@ -109,6 +109,18 @@ def test_the_taint_of_a_device_that_is_lost_after_an_error_ends_who_runs():
                                                        for taint in device.get("taints", [])} == wanted, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
 
 
+def test_a_taint_and_an_event_of_the_node_name_the_xid_of_now():
+    with divided(version="v1.36.3") as node:
+        await_slices(node, 1)
+        for xid in 48, 94, 63:
+            launch(node, f"xid={xid}@1", 0)
+            wanted = {(f"{DRIVER}/unhealthy", f"xid-{xid}", "NoSchedule")}
+            until(lambda: (found := slices(node)) and {(taint["key"], taint["value"], taint["effect"]) for device in found[0]["spec"]["devices"]
+                                                       for taint in device.get("taints", [])} == wanted, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+            until(lambda: [event for event in list(node.api.events) if event["reason"] == "GPUUnhealthy" and f"Xid {xid}: " in event["message"]],
+                  lambda: f"no event of Xid {xid}: {node.api.events}")
+
+
 def test_slices_are_repaired_where_the_cluster_is_restored_from_a_backup():
     """Versions are smaller then than those that meted has seen."""
     with divided(version="v1.36.3") as node:

@@ -148,6 +148,16 @@ TEST(counted_amounts_are_picked_by_meted_and_need_not_all_fit)
 		       "most all of it");
 }
 
+TEST(the_drivers_own_limits_are_on_unless_they_are_switched_off)
+{
+	owned(config_free) struct config *usual = parse("mete: {}");
+	owned(config_free) struct config *off = parse("mete: {native-limits: off}");
+
+	expect(usual->native_limits && !off->native_limits);
+	expect_refused("mete: {native-limits: soft}",
+		       "f:1: mete.native-limits: 'soft' is not understood; accepted: on or off");
+}
+
 TEST(parts_are_made_for_claims)
 {
 	owned(config_free) struct config *config = parse("mete: {dra: on, mig: dynamic}");

@@ -35,7 +35,7 @@ TEST(a_key_that_is_not_known_is_refused_with_the_nearest_one)
 		 "gpu-milli, slots, share, most, "
 		 "overcommit, park-after, park-delay, dra, mig, feature-labels, devices, "
 		 "profiles, "
-		 "nodes, unannounced, cdi, driver-files, "
+		 "nodes, native-limits, unannounced, cdi, driver-files, "
 		 "cdi-folder, "
 		 "kubelet-folder, driver-root, host-driver-root, libraries, host-prefix, metrics, "
 		 "health, kubeconfig, node-name"},

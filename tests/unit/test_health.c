@@ -36,6 +36,8 @@ TEST(lists_say_which_xids_count_and_one_in_both_lists_counts)
 		{" 48 ,79", "", true, false, false, false},
 		{"all", "", true, false, false, false},
 		{"XIDS", "79", true, false, false, true},
+		{"0", "79", true, false, false, true},
+		{"48,00", "0", true, true, true, true},
 		{"48,\n79\t\n", "", true, false, false, false},
 		{"48,all", "48", true, false, true, false},
 		{"48", "48", true, false, true, true},
@@ -81,6 +83,21 @@ TEST(a_device_that_falls_twice_is_reported_once)
 	expect_eq(recovers_at(&h, 32), 91);
 }
 
+TEST(another_reason_is_news_and_the_same_again_is_none)
+{
+	struct health h;
+
+	health_init(&h, 0);
+	expect_eq(health_xid(&h, 48, 1 * s), HEALTH_FELL);
+	expect_eq(health_xid(&h, 48, 2 * s), 0);
+	expect_eq(health_xid(&h, 94, 3 * s), HEALTH_ANOTHER);
+	expect_eq(h.xid, 94);
+	expect_eq(health_ecc(&h, 4 * s), HEALTH_ANOTHER);
+	expect_eq(h.cause, HEALTH_ECC);
+	expect_eq(health_ecc(&h, 5 * s), 0);
+	expect_eq(recovers_at(&h, 6), 65);
+}
+
 TEST(a_device_that_keeps_failing_stays_away_for_longer_each_time)
 {
 	uint64_t wanted = 60, at = 0;
@@ -118,7 +135,7 @@ TEST(a_device_is_gone_while_it_does_not_answer_or_has_fallen_off_the_bus)
 	expect(!health_is_gone(&h));
 	expect_eq(health_ecc(&h, 1 * s), HEALTH_FELL);
 	expect(!health_is_gone(&h));
-	expect_eq(health_xid(&h, 48, 2 * s), 0);
+	expect_eq(health_xid(&h, 48, 2 * s), HEALTH_ANOTHER);
 	expect(!health_is_gone(&h));
 	expect_eq(health_xid(&h, 79, 3 * s), HEALTH_GONE);
 	expect(health_is_gone(&h));

@@ -79,93 +79,200 @@ TEST(what_is_no_containers_of_version_2_has_no_group)
 
 static struct native_book book;
 
-static void wants(uint32_t count, struct native_want a, struct native_want b)
-{
-	struct native_want want[] = {a, b};
+static const struct native_limits none = {0, NATIVE_NONE};
 
-	expect_eq(native_book_want(&book, want, count), 0);
+static struct native_member *joined(const char *path, uint32_t tenant)
+{
+	struct native_member *member = NULL;
+
+	expect_eq(native_book_join(&book, path, tenant, &member), 0);
+	return member;
+}
+
+/* The next group of which something has changed is this one, of that tenant (0: of none, or of
+ * several), and these limits are wanted of it. */
+static void expect_stale(const char *path, uint32_t tenant, const struct native_want *want,
+			 uint32_t count)
+{
+	struct native_group *group = native_book_stale(&book);
+	uint32_t owner = 0;
+
+	assert_true(group != NULL);
+	expect_str(group->path, path);
+	expect_eq(native_group_owner(group, &owner), tenant != 0);
+	expect_eq(owner, tenant);
+	expect_eq(native_book_want(&book, group, want, count), 0);
+}
+
+static void expect_quiet(void)
+{
+	struct native_call call;
+
+	expect(!native_book_stale(&book));
+	expect(!native_book_next(&book, &call));
 }
 
 /* The next call is this one, and has that result. */
-static void expect_call(const char *group, uint32_t device, uint64_t bytes, int result)
+static void expect_call(const char *path, uint32_t device, struct native_limits limits, int result)
 {
-	uint32_t row = native_book_next(&book, 0);
+	struct native_call call;
 
-	assert_true(row < book.count);
-	expect_str(book.row[row].group, group);
-	expect_eq(book.row[row].device, device);
-	expect_eq(book.row[row].wanted, bytes);
-	native_book_done(&book, row, result);
+	assert_true(native_book_next(&book, &call));
+	expect_str(call.path, path);
+	expect_eq(call.device, device);
+	expect_eq(call.limits.soft_bytes, limits.soft_bytes);
+	expect_eq(call.limits.hard_bytes, limits.hard_bytes);
+	native_book_done(&book, &call, result);
 }
 
-static void expect_no_call(void)
+/* Nothing is left of any group. */
+static void expect_empty(void)
 {
-	expect_eq(native_book_next(&book, 0), book.count);
+	expect_quiet();
+	for (uint32_t i = 0; i < NATIVE_HEADS; i++)
+		expect(list_empty(&book.paths[i]) && list_empty(&book.tenants[i]));
 }
-
-static const struct native_want none;
 
 TEST(a_limit_is_set_once_changed_and_taken_back)
 {
-	struct native_want a = {"/a", 1, 7, 5 * MIB}, b = {"/a", 0, 7, 6 * MIB - 1};
+	struct native_want want[] = {{1, {4 * MIB, 5 * MIB}}, {0, {0, 6 * MIB}}};
+	struct native_member *a;
 
-	wants(2, a, b);
-	expect_call("/a", 0, 6 * MIB, 0); /* whole MiB, and no less than the guest grants */
-	expect_call("/a", 1, 5 * MIB, 0);
-	wants(2, a, b);
-	expect_no_call();
-	a.bytes = 9 * MIB;
-	wants(2, b, a);
-	expect_call("/a", 1, 9 * MIB, 0);
-	expect_no_call();
-	wants(1, a, none);
-	expect_call("/a", 0, NATIVE_NONE, 0);
-	expect_no_call();
-	wants(0, none, none);
-	expect_call("/a", 1, NATIVE_NONE, 0);
-	wants(0, none, none);
-	expect_eq(book.count, 0);
-	native_book_free(&book);
+	native_book_init(&book);
+	a = joined("/a", 7);
+	expect_stale("/a", 7, want, 2);
+	expect_call("/a", 1, want[0].limits, 0);
+	expect_call("/a", 0, want[1].limits, 0);
+	native_book_changed(&book, 7);
+	native_book_changed(&book, 7);
+	expect_stale("/a", 7, want, 2);
+	expect_quiet();
+	want[0].limits.soft_bytes = 3 * MIB;
+	native_book_changed(&book, 7);
+	expect_stale("/a", 7, want, 2);
+	expect_call("/a", 1, want[0].limits, 0);
+	native_book_changed(&book, 7);
+	expect_stale("/a", 7, want, 1);
+	expect_call("/a", 0, none, 0);
+	native_book_leave(&book, a);
+	expect_stale("/a", 0, NULL, 0);
+	expect_call("/a", 1, none, 0);
+	expect_empty();
 }
 
 TEST(several_processes_of_a_tenant_are_one_limit_and_two_tenants_are_none)
 {
-	struct native_want a = {"/a", 0, 7, 5 * MIB}, other = {"/a", 0, 8, 5 * MIB};
+	const struct native_want want = {0, {MIB, 5 * MIB}};
+	struct native_member *a, *again, *other;
 
-	wants(2, a, a);
-	expect_eq(book.count, 1);
-	expect_call("/a", 0, 5 * MIB, 0);
-	wants(2, a, other);
-	expect_call("/a", 0, NATIVE_NONE, 0);
-	wants(2, a, other);
-	expect_eq(book.count, 0);
-	wants(1, other, none);
-	expect_call("/a", 0, 5 * MIB, 0);
+	native_book_init(&book);
+	a = joined("/a", 7);
+	again = joined("/a", 7);
+	expect_stale("/a", 7, &want, 1);
+	expect_call("/a", 0, want.limits, 0);
+	native_book_leave(&book, again);
+	expect_quiet();
+	other = joined("/a", 8);
+	expect_stale("/a", 0, NULL, 0);
+	expect_call("/a", 0, none, 0);
+	native_book_leave(&book, a);
+	expect_stale("/a", 8, &want, 1);
+	expect_call("/a", 0, want.limits, 0);
+	native_book_leave(&book, other);
+	expect_stale("/a", 0, NULL, 0);
+	expect_call("/a", 0, none, 0);
+	expect_empty();
+}
+
+TEST(an_event_concerns_the_groups_of_its_tenant_alone)
+{
+	const struct native_want want = {0, {MIB, 5 * MIB}};
+	struct native_member *members[600];
+	char path[32];
+
+	native_book_init(&book);
+	for (uint32_t i = 0; i < ARRAY_SIZE(members); i++) {
+		snprintf(path, sizeof(path), "/%u", i);
+		/* Tenant 1 has two groups. */
+		members[i] = joined(path, i ? i : 1);
+		expect_stale(path, i ? i : 1, &want, 1);
+		expect_call(path, 0, want.limits, 0);
+	}
+	expect_quiet();
+	native_book_changed(&book, 300);
+	expect_stale("/300", 300, &want, 1);
+	expect_quiet();
+	native_book_changed(&book, 1);
+	expect_stale("/0", 1, &want, 1);
+	expect_stale("/1", 1, &want, 1);
+	expect_quiet();
+	native_book_leave(&book, members[5]);
+	expect_stale("/5", 0, NULL, 0);
+	expect_call("/5", 0, none, 0);
+	expect_quiet();
 	native_book_free(&book);
 }
 
 TEST(a_refused_call_is_repeated_only_for_another_limit)
 {
-	struct native_want a = {"/a", 0, 7, 5 * MIB};
+	struct native_want want = {0, {MIB, 5 * MIB}};
+	struct native_member *a;
 
-	wants(1, a, none);
-	expect_call("/a", 0, 5 * MIB, -EPERM);
-	wants(1, a, none);
-	expect_no_call();
-	a.bytes = 6 * MIB;
-	wants(1, a, none);
-	expect_call("/a", 0, 6 * MIB, 0);
-	a.bytes = 7 * MIB;
-	wants(1, a, none);
-	expect_call("/a", 0, 7 * MIB, -EIO); /* the former one holds */
-	wants(0, none, none);
-	expect_call("/a", 0, NATIVE_NONE, -ENOENT); /* its group has gone */
-	wants(0, none, none);
-	expect_eq(book.count, 0);
+	native_book_init(&book);
+	a = joined("/a", 7);
+	expect_stale("/a", 7, &want, 1);
+	expect_call("/a", 0, want.limits, -EPERM);
+	native_book_changed(&book, 7);
+	expect_stale("/a", 7, &want, 1);
+	expect_quiet();
+	want.limits.hard_bytes = 6 * MIB;
+	native_book_changed(&book, 7);
+	expect_stale("/a", 7, &want, 1);
+	expect_call("/a", 0, want.limits, 0);
+	want.limits.hard_bytes = 7 * MIB;
+	native_book_changed(&book, 7);
+	expect_stale("/a", 7, &want, 1);
+	expect_call("/a", 0, want.limits, -EIO); /* the former one holds */
+	native_book_leave(&book, a);
+	expect_stale("/a", 0, NULL, 0);
+	expect_call("/a", 0, none, -ENOENT); /* its group has gone */
+	expect_empty();
 	/* What was never set is not taken back. */
-	wants(1, a, none);
-	expect_call("/a", 0, 7 * MIB, -EPERM);
-	wants(0, none, none);
-	expect_eq(book.count, 0);
+	a = joined("/a", 7);
+	expect_stale("/a", 7, &want, 1);
+	expect_call("/a", 0, want.limits, -EPERM);
+	native_book_leave(&book, a);
+	expect_stale("/a", 0, NULL, 0);
+	expect_empty();
+}
+
+TEST(what_changes_while_a_call_is_made_is_the_next_call)
+{
+	const struct native_want want = {0, {MIB, 5 * MIB}};
+	struct native_member *a;
+	struct native_call call, again;
+
+	native_book_init(&book);
+	for (int result = 0; result >= -EPERM; result -= EPERM) {
+		a = joined("/a", 7);
+		expect_stale("/a", 7, &want, 1);
+		assert_true(native_book_next(&book, &call));
+		native_book_leave(&book, a);
+		expect_stale("/a", 0, NULL, 0);
+		native_book_done(&book, &call, result);
+		if (result == 0)
+			expect_call("/a", 0, none, 0);
+		expect_empty();
+	}
+	/* One that was not made is made later. */
+	a = joined("/a", 7);
+	expect_stale("/a", 7, &want, 1);
+	assert_true(native_book_next(&book, &call));
+	native_book_undone(&book, &call);
+	assert_true(native_book_next(&book, &again));
+	expect_eq(again.limits.hard_bytes, 5 * MIB);
+	native_book_done(&book, &again, 0);
+	expect_quiet();
+	native_book_leave(&book, a);
 	native_book_free(&book);
 }

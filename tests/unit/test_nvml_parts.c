@@ -121,6 +121,32 @@ static void look_again(struct nvml *nvml)
 	expect_eq(nvml_news(nvml), 0);
 }
 
+TEST(a_gpu_that_has_lost_all_of_its_parts_is_news_once)
+{
+	struct nvml *nvml;
+
+	divide("12");
+	nvml = opened();
+	expect_eq(nvml_unparted(nvml), 0);
+	/* One of two parts: the GPU is divided still. */
+	divide("1");
+	expect_eq(nvml_news(nvml), 0);
+	divide("");
+	look_again(nvml);
+	expect_eq(nvml_unparted(nvml), 1);
+	expect_eq(nvml_count(nvml), 3);
+	expect(nvml_device(nvml, 0)->gone && nvml_device(nvml, 1)->gone);
+	expect(!nvml_device(nvml, 2)->gone);
+	divide("1");
+	look_again(nvml);
+	expect_eq(nvml_unparted(nvml), 0);
+	expect(!nvml_device(nvml, 0)->gone && nvml_device(nvml, 1)->gone);
+	divide("");
+	look_again(nvml);
+	divide_no_more();
+	nvml_close(nvml);
+}
+
 TEST(devices_keep_their_places_when_mig_divides_a_gpu_anew)
 {
 	struct nvml *nvml;
