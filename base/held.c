@@ -3,44 +3,48 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/file.h"
-
-enum { LOCKS_MOST = 4 << 20 };
+enum { LINE_MOST = 256 };
 
 /* "1: FLOCK  ADVISORY  WRITE 4711 00:1a:1234 0 EOF"; one that waits has "->" before FLOCK. */
-int held_in(const char *locks, unsigned device_major, unsigned device_minor, uint64_t inode)
+static bool is_on(const char *line, unsigned device_major, unsigned device_minor, uint64_t inode)
 {
-	for (const char *line = locks; line && *line; line = strchr(line, '\n')) {
-		unsigned on_major, on_minor;
-		uint64_t on_inode;
+	unsigned on_major, on_minor;
+	uint64_t on_inode;
 
-		line += *line == '\n';
-		if (sscanf(line, "%*u: FLOCK %*s %*s %*d %x:%x:%" SCNu64, &on_major, &on_minor,
-			   &on_inode) == 3 &&
-		    on_major == device_major && on_minor == device_minor && on_inode == inode)
+	return sscanf(line, "%*u: FLOCK %*s %*s %*d %x:%x:%" SCNu64, &on_major, &on_minor,
+		      &on_inode) == 3 &&
+	       on_major == device_major && on_minor == device_minor && on_inode == inode;
+}
+
+/* Line by line, and however long it is: it has the locks of all users, and anybody may have
+ * hundreds of thousands of them. */
+int held_in(FILE *locks, unsigned device_major, unsigned device_minor, uint64_t inode)
+{
+	char line[LINE_MOST];
+
+	while (fgets(line, sizeof(line), locks))
+		if (is_on(line, device_major, device_minor, inode))
 			return 1;
-	}
-	return 0;
+	return ferror(locks) ? -EIO : 0;
 }
 
 int held_file(const char *path)
 {
-	owned(free) char *locks = NULL;
+	owned(fclose) FILE *locks = NULL;
 	struct stat there;
-	size_t size;
-	int r;
 
 	if (stat(path, &there) != 0)
 		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
-	r = file_slurp("/proc/locks", LOCKS_MOST, &locks, &size);
-	if (r < 0)
-		return r;
+	locks = fopen("/proc/locks", "re");
+	if (!locks)
+		return -errno;
 	return held_in(locks, major(there.st_dev), minor(there.st_dev), there.st_ino);
 }
 

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/macros.h"
 
@@ -12,8 +13,8 @@
  * determined. */
 must_check int held_file(const char *path);
 
-/* Does the text of /proc/locks have a flock on that file of that device? */
-int held_in(const char *locks, unsigned device_major, unsigned device_minor, uint64_t inode);
+/* Does /proc/locks, read from there, have a flock on that file of that device? */
+must_check int held_in(FILE *locks, unsigned device_major, unsigned device_minor, uint64_t inode);
 
 /* Locks a file by flock(), waiting for `seconds` at most; by SIGALRM, so in the main thread of a
  * process. -EINTR: others hold it still. */
