@@ -108,7 +108,7 @@ struct daemon {
 	struct users users;
 	struct restore restore;
 
-	struct looks *looks; /* at processes, in /proc: process_look.h */
+	struct looks *looks; /* at processes, in /proc: base/process_look.h */
 
 	struct book book;
 	struct measure measure;

@@ -13,6 +13,7 @@
 
 #include "base/held.h"
 #include "base/least.h"
+#include "base/process_look.h"
 #include "node/daemon.h"
 #include "node/devices/divided.h"
 #include "node/devices/mark.h"
@@ -30,7 +31,6 @@
 #include "node/notify.h"
 #include "node/options.h"
 #include "node/place_lock.h"
-#include "node/process_look.h"
 #include "node/shown.h"
 #include "node/standby.h"
 #include "node/stop.h"

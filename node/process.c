@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "node/process_look.h"
+#include "base/process_look.h"
 
 /* Fields of /proc/PID/stat, see proc(5). A reader that may not trace the process sees code = 1 and
  * stack = 0. */

@@ -12,7 +12,7 @@
 
 #include "base/macros.h"
 
-struct looks; /* process_look.h */
+struct looks; /* base/process_look.h */
 
 struct process_identity {
 	pid_t pid;

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/process_look.h"
 #include "base/text.h"
 #include "node/memory/native_inside.h"
 #include "node/memory/native_leaf.h"
-#include "node/process_look.h"
 #include "node/tenants/tenant_find.h"
 
 enum { MOUNTS_MOST = 1048576 };

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/process_child.h"
 #include "node/move/store_file.h"
-#include "node/process_child.h"
 
 enum {
 	AGAIN_MS = 1000, /* while no process can be made */

@@ -152,7 +152,7 @@ static void on_death(struct loop_watch *watch, int events)
 
 /* Its connection has ended and it looks like another program, but its memory is used still: a
  * reader of it may only have been in the middle of that. A process that pretends to be another
- * program stays charged. Ever more seldom: a look may take 10 ms (node/process_look.h). */
+ * program stays charged. Ever more seldom: a look may take 10 ms (base/process_look.h). */
 static void ask_again(struct guest *g)
 {
 	if (process_identify(g->tenant->daemon->looks, g->pid).image == g->process.image)

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "node/process_look.h"
+#include "base/process_look.h"
 #include "tests/forge_image.h"
 #include "tests/test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process of our own looks for us: it may have to wait, and may be killed. */
-#include "node/process_look.h"
+#include "base/process_look.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -36,4 +36,4 @@ PLANTED = [
 
 planted.check("residency", PLANTED, tests=("test_residency", "test_residency_patience", "test_residency_store", "test_residency_pause",
                                            "test_residency_yield", "test_residency_always"), seeds=("1",),
-              world=[*planted.parts_of("turns"), "node/process.c", "node/process_look.c", "node/process_child.c", "base/file.c", "base/log.c", "base/loop.c", "base/loop_watch.c"])  # a test parses schedstat
+              world=[*planted.parts_of("turns"), "node/process.c", "base/process_look.c", "base/process_child.c", "base/file.c", "base/log.c", "base/loop.c", "base/loop_watch.c"])  # a test parses schedstat

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/process_look.h"
+#include "base/process_look.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "node/process_child.h"
+#include "base/process_child.h"
 
 enum {
 	LOOKERS = 16, /* at most; one is enough while nobody has to wait */
@@ -33,7 +33,7 @@ struct request {
 };
 
 struct answer {
-	int result;
+	int result; /* of a file that is read: how much of it */
 	char text[LOOK_MOST];
 };
 
@@ -56,6 +56,7 @@ struct looks {
 	uint64_t since_ns; /* when the second began in which so many looks `waited` */
 	unsigned waited;
 	bool refused; /* the system makes no further process, and the log says so */
+	bool quiet;   /* it does not: there is none */
 };
 
 /* ---- in the looker --------------------------------------------------------------------------- */
@@ -75,8 +76,9 @@ static void look_for(int fd, const struct request *request)
 		control.header.cmsg_type = SCM_RIGHTS;
 		control.header.cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(&control.header), &file, sizeof(int));
-	} else if (file >= 0 && read(file, answer.text, LOOK_MOST - 1) < 0) {
-		answer.result = -errno;
+	} else if (file >= 0) {
+		answer.result = (int)read(file, answer.text, LOOK_MOST - 1);
+		answer.result = answer.result < 0 ? -errno : answer.result;
 	}
 	if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
 		_exit(0);
@@ -128,7 +130,7 @@ static bool make_or_say(struct looks *looks, struct looker *l)
 {
 	int r = make(l);
 
-	if (r < 0 && !looks->refused)
+	if (r < 0 && !looks->refused && !looks->quiet)
 		log_warning("look.refused", "reason=%s: no process can join until one can be made",
 			    log_text(strerror(-r)).text);
 	looks->refused = r < 0;
@@ -270,7 +272,7 @@ static int look(struct looks *looks, pid_t pid, const struct request *request,
 	return ret_answer->result;
 }
 
-int look_read(struct looks *looks, pid_t pid, const char *path, char ret_text[LOOK_MOST])
+int look_bytes(struct looks *looks, pid_t pid, const char *path, char ret_bytes[LOOK_MOST])
 {
 	struct request request = {0};
 	struct answer answer;
@@ -278,9 +280,16 @@ int look_read(struct looks *looks, pid_t pid, const char *path, char ret_text[LO
 
 	snprintf(request.path, sizeof(request.path), "%s", path);
 	r = look(looks, pid, &request, &answer, &fd);
-	if (r == 0)
-		memcpy(ret_text, answer.text, LOOK_MOST);
+	if (r >= 0)
+		memcpy(ret_bytes, answer.text, LOOK_MOST);
 	return r;
+}
+
+int look_read(struct looks *looks, pid_t pid, const char *path, char ret_text[LOOK_MOST])
+{
+	int r = look_bytes(looks, pid, path, ret_text);
+
+	return r < 0 ? r : 0;
 }
 
 int look_open(struct looks *looks, pid_t pid, const char *path)
@@ -301,6 +310,11 @@ int look_open(struct looks *looks, pid_t pid, const char *path)
 struct looks *looks_new(void)
 {
 	return calloc(1, sizeof(struct looks));
+}
+
+void looks_quiet(struct looks *looks)
+{
+	looks->quiet = true;
 }
 
 void looks_free(struct looks *looks)

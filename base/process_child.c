@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/process_child.h"
+#include "base/process_child.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
