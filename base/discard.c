@@ -75,9 +75,10 @@ bool discard_rest(int fd)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Two threads: one closes, and the other interrupts it meanwhile. A timer that sends the signal
- * would need one of the signals that may wait for the user, which others of the same user can use
- * up (RLIMIT_SIGPENDING); pthread_kill() does not. */
+/* Where no process takes it (the kernel makes none, or passes on no sockets that lie in sockets
+ * that lie in others). Two threads: one closes, and the other interrupts it meanwhile. A timer that
+ * sends the signal would need one of the signals that may wait for the user, which others of the
+ * same user can use up (RLIMIT_SIGPENDING); pthread_kill() does not. */
 struct closer {
 	pthread_t thread; /* the one that closes */
 	pthread_mutex_t lock;
@@ -201,11 +202,14 @@ void discarder_close(struct discarder *d)
 		close(d->ends[0]); /* otherwise its thread does */
 	if (d->ends[1] >= 0)
 		close(d->ends[1]);
+	discard_processes_end(d->closers);
 	*d = (struct discarder){.ends = {-1, -1}};
 }
 
 void discard_close(struct discarder *d, int fd)
 {
+	if (discard_process_close(d->closers, fd))
+		return;
 	/* It waits in the pipe while no thread can be made. The pipe has room for more
 	 * descriptors than wait at any time. */
 	if (write(d->ends[1], &fd, sizeof(fd)) != sizeof(fd))

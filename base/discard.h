@@ -4,20 +4,23 @@
  *
  * Descriptors that lie in a message are closed by whoever reads it without room for them, or closes
  * the socket, and within that system call. This takes as long as the sender likes: a TCP socket
- * with SO_LINGER waits for its own other end, for days, and a large file of memory is freed page by
- * page. So a message is looked at before it is read, and a connection in which there are
- * descriptors is closed by a thread that does nothing else. Another one's signal, each millisecond,
- * ends its waits.
+ * with SO_LINGER waits for its own other end, for days, a large file of memory is freed page by
+ * page, and a file of FUSE with a page to be written back is waited for even by a process that is
+ * killed. So a message is looked at before it is read, and a connection in which there are
+ * descriptors is closed by a process that does nothing else. A signal, each millisecond, ends its
+ * waits.
  */
 #pragma once
 
 #include <stdbool.h>
 
+#include "base/discard_process.h"
 #include "base/macros.h"
 
 struct discarder {
-	int ends[2]; /* what is to be closed comes through this pipe */
-	bool runs;   /* its threads */
+	struct discard_closer closers[DISCARD_CLOSERS];
+	int ends[2]; /* what none of these takes comes through this pipe */
+	bool runs;   /* the threads that close it */
 };
 
 must_check int discarder_open(struct discarder *d);

@@ -12,10 +12,11 @@ from meted import MIB, PAGE, become
 
 KEEP_SIZE, PUNCH_HOLE = 1, 2
 SYS_USERFAULTFD = {"x86_64": 323, "aarch64": 282}[os.uname().machine]
-UFFDIO_API, UFFDIO_REGISTER, UFFD_API, MISSING = 0xC018AA3F, 0xC020AA00, 0xAA, 1
+UFFDIO_API, UFFDIO_REGISTER, UFFDIO_ZEROPAGE, UFFD_API, MISSING = 0xC018AA3F, 0xC020AA00, 0xC020AA04, 0xAA, 1
 USER = 65534
 
 libc = ctypes.CDLL(None, use_errno=True)
+KEPT = []  # pages
 
 
 class Child:
@@ -46,13 +47,25 @@ class Child:
         self.end()
 
 
-def write_what_never_comes(fd, ready):
-    """The kernel takes the file's lock and waits for the page that it is to copy from."""
+def page_that_never_comes():
+    """(the descriptor by which is heard who waits for it, its address)"""
     uffd = libc.syscall(SYS_USERFAULTFD, os.O_CLOEXEC)
-    page = mmap.mmap(-1, PAGE)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    page = ctypes.c_char.from_buffer(mmap.mmap(-1, PAGE))
+    KEPT.append(page)
+    address = ctypes.addressof(page)
     fcntl.ioctl(uffd, UFFDIO_API, bytearray(struct.pack("<QQQ", UFFD_API, 0, 0)))
     fcntl.ioctl(uffd, UFFDIO_REGISTER, bytearray(struct.pack("<QQQQ", address, PAGE, MISSING, 0)))
+    return uffd, address
+
+
+def let_come(uffd, address):
+    """A page of zeros."""
+    fcntl.ioctl(uffd, UFFDIO_ZEROPAGE, bytearray(struct.pack("<QQQq", address, PAGE, 0, 0)))
+
+
+def write_what_never_comes(fd, ready):
+    """The kernel takes the file's lock and waits for the page that it is to copy from."""
+    uffd, address = page_that_never_comes()
     threading.Thread(target=lambda: libc.pwrite(fd, ctypes.c_void_p(address), PAGE, ctypes.c_long(0)), daemon=True).start()
     os.read(uffd, 32)  # it waits
     ready()

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file system whose only file (of whatever name) answers when it likes: neither reads nor the closing of a descriptor end before it is closed.
+"""A file system whose files (of whatever names) answer when they like: neither reads nor the closing of a descriptor end before it is closed, or
+(`UnwrittenFiles`) nothing that the kernel keeps is ever written back.
 
 It speaks the kernel's protocol itself (linux/fuse.h, 7.31). Who opens the file for reading gets the kernel's cache, who opens it for writing does not.
 """
 import ctypes
 import errno
+import mmap
 import os
+import socket
 import struct
 import threading
 
-from meted import Skipped
+import filelock
+from meted import PAGE, Skipped
 
-LOOKUP, GETATTR, OPEN, READ, RELEASE, FLUSH, INIT, NEVER = 1, 3, 14, 15, 18, 25, 26, (2, 36, 42)
+LOOKUP, GETATTR, SETATTR, OPEN, READ, WRITE, RELEASE, FLUSH, INIT, NEVER = 1, 3, 4, 14, 15, 16, 18, 25, 26, (2, 36, 42)
 FOPEN_DIRECT_IO = 1
+WRITEBACK_CACHE = 1 << 16
+LOW, MAP_FIXED = 0x10000, 0x10  # below every program
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 ROOT, FILE, BYTES = 1, 2, 4096
 
@@ -30,11 +36,12 @@ def attributes(node):
 
 class StuckFiles:
     """In a mount namespace of this process's, which ends with it."""
+    features, unanswered = 0, (READ, FLUSH)
 
     def __init__(self, folder):
         if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
             raise Skipped("a file system of one's own needs root and /dev/fuse")
-        self.folder, self.asked, self.come = folder, set(), threading.Condition()
+        self.folder, self.files, self.asked, self.come = folder, {}, set(), threading.Condition()
         libc = ctypes.CDLL(None, use_errno=True)
         check(libc.unshare(CLONE_NEWNS))
         check(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None))
@@ -47,14 +54,15 @@ class StuckFiles:
 
     def answer(self, opcode, unique, node, body):
         if opcode == INIT:
-            self.reply(unique, struct.pack("<4I2H2I2H8I", 7, 31, 0, 0, 12, 9, BYTES, 1, 0, 0, *[0] * 8))
+            self.reply(unique, struct.pack("<4I2H2I2H8I", 7, 31, 0, self.features, 12, 9, BYTES, 1, 0, 0, *[0] * 8))
         elif opcode == LOOKUP:
-            self.reply(unique, struct.pack("<4Q2I", FILE, 0, 1000, 1000, 0, 0) + attributes(FILE))
-        elif opcode == GETATTR:
+            file = self.files.setdefault(body.rstrip(b"\0"), FILE + len(self.files))
+            self.reply(unique, struct.pack("<4Q2I", file, 0, 1000, 1000, 0, 0) + attributes(file))
+        elif opcode in (GETATTR, SETATTR):
             self.reply(unique, struct.pack("<Q2I", 1000, 0, 0) + attributes(node))
         elif opcode == OPEN:
             writes = struct.unpack_from("<I", body)[0] & os.O_ACCMODE
-            self.reply(unique, struct.pack("<QIi", 1, FOPEN_DIRECT_IO if writes else 0, 0))
+            self.reply(unique, struct.pack("<QIi", 1, FOPEN_DIRECT_IO if writes and not self.features else 0, 0))
         elif opcode == RELEASE:
             self.reply(unique)
         elif opcode not in NEVER:
@@ -67,7 +75,7 @@ class StuckFiles:
             except OSError:
                 return
             _, opcode, unique, node = struct.unpack_from("<IIQQ", message)
-            if opcode not in (READ, FLUSH):
+            if opcode not in self.unanswered:
                 self.answer(opcode, unique, node, message[40:])
             with self.come:
                 self.asked.add(opcode)
@@ -81,3 +89,39 @@ class StuckFiles:
     def close(self):
         """All who wait are refused."""
         ctypes.CDLL(None).umount2(self.folder.encode(), 1 | 2)  # MNT_FORCE, which ends what was asked, and MNT_DETACH
+
+
+class UnwrittenFiles(StuckFiles):
+    """What is written stays in the kernel, and who waits for its way to the file waits for ever."""
+    features, unanswered = WRITEBACK_CACHE, (WRITE,)
+
+    def unwritten(self, post):
+        """Calls post(descriptor) of a socket in which such a file lies. Nobody here has the file afterwards: closing it waits in whoever closes it last.
+
+        A descriptor that is closed here has its page written. So it is closed in the middle of a write, whose page comes after that."""
+        uffd, address = filelock.page_that_never_comes()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        fd = os.open(f"{self.folder}/{len(self.files)}", os.O_RDWR)
+        writer = threading.Thread(target=filelock.libc.pwrite, args=(fd, ctypes.c_void_p(address), BYTES, ctypes.c_long(0)))
+        writer.start()
+        os.read(uffd, 32)  # it waits
+        socket.send_fds(ours, [b"m"], [fd])
+        os.close(fd)
+        filelock.let_come(uffd, address)
+        writer.join()
+        ours.close()
+        post(theirs.fileno())
+        theirs.close()
+
+
+def hold_memory(path, go):
+    """Does not return, and the lock of this process's memory is held: what is to be mapped has a page that is just being read. What /proc shows first is
+    part of the change."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    assert libc.mmap(LOW, 2 * PAGE, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED, -1, 0) == LOW
+    cached, direct = os.open(path, os.O_RDONLY), os.open(path, os.O_RDWR)
+    threading.Thread(target=os.pread, args=(cached, 1, 0), daemon=True).start()
+    os.read(go, 1)
+    libc.mmap(LOW + PAGE, PAGE, mmap.PROT_READ, mmap.MAP_PRIVATE | MAP_FIXED, direct, 0)

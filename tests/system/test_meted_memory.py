@@ -2,24 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process may hold what protects its memory for as long as it likes; meted, which looks at it, does not wait for that."""
 import contextlib
-import ctypes
-import mmap
 import os
 import signal
+import socket
 import tempfile
-import threading
 
+import filelock
 from meted import *
-from stuck_files import FLUSH, READ, StuckFiles
+from stuck_files import FLUSH, LOW, READ, WRITE, StuckFiles, UnwrittenFiles, hold_memory
 
-LOW = 0x10000  # below every program
-MAP_FIXED, MMAP = 0x10, 9
+MMAP = 9
 
 
 @contextlib.contextmanager
-def stuck_files():
+def stuck_files(kind=StuckFiles):
     with tempfile.TemporaryDirectory() as folder:
-        files = StuckFiles(folder)
+        files = kind(folder)
         try:
             yield files
         finally:
@@ -48,19 +46,6 @@ def end(pid, files):
     os.kill(pid, signal.SIGKILL)
     files.close()
     os.waitpid(pid, 0)
-
-
-def hold_memory(path, go):
-    """Does not return, and the lock of this process's memory is held: what is to be mapped has a page that is just being read. What /proc shows first is
-    part of the change."""
-    libc = ctypes.CDLL(None)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-    assert libc.mmap(LOW, 2 * PAGE, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED, -1, 0) == LOW
-    cached, direct = os.open(path, os.O_RDONLY), os.open(path, os.O_RDWR)
-    threading.Thread(target=os.pread, args=(cached, 1, 0), daemon=True).start()
-    os.read(go, 1)
-    libc.mmap(LOW + PAGE, PAGE, mmap.PROT_READ, mmap.MAP_PRIVATE | MAP_FIXED, direct, 0)
 
 
 def test_a_process_that_holds_the_lock_of_its_memory_holds_up_nobody():
@@ -114,6 +99,25 @@ def test_a_process_in_the_middle_of_execve_holds_up_no_meted_that_starts():
         meted.start()
         assert Admin(meted.place).tenant_row(made.tenant).guests == 1
         end(pid, files)
+
+
+def test_a_file_that_is_never_written_back_keeps_meted_from_nothing():
+    """It lies in messages, and whoever closes it last waits for ever, and cannot be killed."""
+    if not filelock.can_hold():
+        raise Skipped("nobody may leave a page out here (userfaultfd)")
+    with stuck_files(UnwrittenFiles) as files, Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant("1GiB")
+        for turn in range(3):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+                peer.connect(made.socket if turn else meted.place + "/admin.sock")
+                files.unwritten(lambda fd: socket.send_fds(peer, [b"m"], [fd]))
+        files.wait_for(WRITE, PATIENCE)
+        assert admin.tenant_row(made.tenant)
+        meted.process.send_signal(signal.SIGTERM)
+        assert meted.wait() == 0, meted.log()
+        meted.start()
+        assert Admin(meted.place).tenant("1GiB")
 
 
 run(globals())
