@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
+#include "base/process_look.h"
 #include "base/text.h"
 #include "core/doing.h"
 #include "core/gate.h"
@@ -53,16 +53,30 @@ struct ps_text ps_outside_command(const struct ps_rows *rows,
 	return said;
 }
 
+/* It lies in the process's own memory. A process of any user can hold the lock of that, or leave a
+ * page out of it, for as long as it likes. */
+static int read_command(uint32_t pid, char ret_bytes[LOOK_MOST])
+{
+	static struct looks *looks; /* until we end */
+	char path[LOOK_PATH];
+
+	if (!looks) {
+		looks = looks_new();
+		if (!looks)
+			return -ENOMEM;
+		looks_quiet(looks);
+	}
+	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+	return look_bytes(looks, (pid_t)pid, path, ret_bytes);
+}
+
 struct ps_text ps_command(uint32_t pid)
 {
 	struct ps_text said = {""};
-	owned(free) char *line = NULL;
-	char path[64];
-	size_t size = 0;
+	char line[LOOK_MOST];
+	int read = read_command(pid, line);
+	size_t size = read > 0 ? (size_t)read : 0;
 
-	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
-	if (file_slurp(path, 1 << 20, &line, &size) < 0)
-		return said;
 	while (size && !line[size - 1])
 		size--;
 	if (size >= sizeof(said.text))
