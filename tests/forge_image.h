@@ -29,21 +29,44 @@ static inline uint64_t forge_field(unsigned number)
 }
 
 /* False: this kernel does not let it. */
+static inline bool forge_map(struct prctl_mm_map *map)
+{
+	return prctl(PR_SET_MM, PR_SET_MM_MAP, map, sizeof(*map), 0) == 0;
+}
+
+/* As it is. */
+static inline struct prctl_mm_map forge_none(void)
+{
+	return (struct prctl_mm_map){.start_code = forge_field(26),
+				     .end_code = forge_field(27),
+				     .start_stack = forge_field(28),
+				     .start_data = forge_field(45),
+				     .end_data = forge_field(46),
+				     .start_brk = forge_field(47),
+				     .brk = (uintptr_t)sbrk(0),
+				     .arg_start = forge_field(48),
+				     .arg_end = forge_field(49),
+				     .env_start = forge_field(50),
+				     .env_end = forge_field(51),
+				     .exe_fd = (uint32_t)-1};
+}
+
 static inline bool forge_image(void)
 {
 	enum { PAGE = 4096 };
-	struct prctl_mm_map map = {.start_code = forge_field(26) + PAGE,
-				   .end_code = forge_field(27) + PAGE,
-				   .start_stack = forge_field(28),
-				   .start_data = forge_field(45),
-				   .end_data = forge_field(46),
-				   .start_brk = forge_field(47),
-				   .brk = (uintptr_t)sbrk(0),
-				   .arg_start = forge_field(48),
-				   .arg_end = forge_field(49),
-				   .env_start = forge_field(50),
-				   .env_end = forge_field(51),
-				   .exe_fd = (uint32_t)-1};
+	struct prctl_mm_map map = forge_none();
 
-	return prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) == 0;
+	map.start_code += PAGE;
+	map.end_code += PAGE;
+	return forge_map(&map);
+}
+
+/* What it was called with lies there. */
+static inline bool forge_image_called(uintptr_t from, uintptr_t to)
+{
+	struct prctl_mm_map map = forge_none();
+
+	map.arg_start = from;
+	map.arg_end = to;
+	return forge_map(&map);
 }

@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 
 import protocol
@@ -16,6 +17,7 @@ from protocol import KEPT, SECONDS, SOCKET, bare, joined, quietly, rounds
 from meted import MIB, PAGE, encode
 import filelock
 import linger
+from stuck_files import READ, StuckFiles, UnwrittenFiles, hold_memory
 
 PLACE = os.path.dirname(os.path.dirname(os.path.dirname(SOCKET)))
 ASK = encode("credit_ask", 7, device=0, wait=0, bytes=MIB, want=MIB)
@@ -94,6 +96,17 @@ def descriptors_in_circles():
         quietly(lambda: joined())
 
 
+def descriptors_unwritten():
+    """files with a page that is never written back (FUSE) lie in its messages, and whoever closes them last waits for ever"""
+    files = UnwrittenFiles(tempfile.mkdtemp(prefix="unwritten-", dir=PLACE))
+    KEPT.append(files)
+    for make in [bare, lambda: joined().socket, lambda: connected(PLACE + "/admin.sock")] * 3:
+        peer = quietly(make)
+        if peer:
+            quietly(lambda: files.unwritten(lambda fd: socket.send_fds(peer, [ASK], [fd])))
+            peer.close()
+
+
 # ---- connections ----------------------------------------------------------------------------------
 
 
@@ -131,6 +144,36 @@ def read_where_nothing_comes():
             quietly(lambda: guest.socket.send(ASK, socket.MSG_DONTWAIT))
 
 
+# ---- its memory -----------------------------------------------------------------------------------
+
+
+def serve_files(folder, tell):
+    """A process whose files are below /proc/PID/root; it says when they are there, and when somebody waits for one."""
+    child = os.fork()
+    if child == 0:
+        try:
+            files = StuckFiles(folder)
+            os.write(tell, b"1")
+            files.wait_for(READ, 60)
+            os.write(tell, b"1")
+            signal.pause()
+        finally:
+            os._exit(1)
+    return child
+
+
+def memory_held_for_ever():
+    """holds the lock of its memory for ever, in which lies what it was called with (mete ps)"""
+    quietly(joined)
+    heard, tell = os.pipe()
+    folder = tempfile.mkdtemp(prefix="held-", dir=PLACE)
+    server = serve_files(folder, tell)
+    os.close(tell)
+    if os.read(heard, 1):
+        print("holds", flush=True)
+        hold_memory(f"/proc/{server}/root{folder}/file", heard)
+
+
 # ---- what a user has so many of -------------------------------------------------------------------
 
 
@@ -162,7 +205,7 @@ def signals_all():
     protocol.flood(guest, encode("processes_ask", 1, device=0))
 
 
-HELPERS = {"connected", "marks"}
+HELPERS = {"connected", "marks", "serve_files"}
 
 if __name__ == "__main__":
     protocol.main(protocol.catalogue(sys.modules["__main__"], HELPERS))

@@ -10,7 +10,7 @@ import time
 
 from bounds import Bound, bounds
 from freezer import Freezer, freezers
-from world import HERE, SLOW_S, Admin, Attack, Gone, Refused, wait_for
+from world import HERE, PATIENCE, SLOW_S, Admin, Attack, Gone, Refused, wait_for
 
 ENVIRONMENT = "those that clear the environment (`env -i`, `sudo`, setuid)"
 ABSOLUTE = "those that open the driver by an absolute path"
@@ -34,7 +34,7 @@ CAPPED = ("--cap", "20%", "--weight", "1000")
 # Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
 RESTART_S = 15.0  # a restarted meted waits for guests that were there (--grace)
-QUICK = {"take-linear", "descriptors_lingering", "descriptors_behind", "image_forged", "image_forged_copy", "interposed_apart", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
+QUICK = {"take-linear", "memory_held_for_ever", "first_thread_ends", "neighbours_listed", "descriptors_lingering", "descriptors_behind", "image_forged", "image_forged_copy", "interposed_apart", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
          "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",
          "pools_exchanged", "graph_updates", "captures_of_others", "lends_freed", "flight_forged", "moved_forth_and_back", "segments_of_the_dying",
@@ -61,6 +61,14 @@ def end_meted(times, pause_s=0.2):
             if pid:
                 world.end_meted(pid)
         wait_for(world.daemon_pid, 20)
+    return disturb
+
+
+def end_meted_after(times):
+    """Likewise, once it has done its worst."""
+    def disturb(world, running):
+        wait_for(lambda: running.ended or any("holds" in line for _, line in running.lines), PATIENCE)
+        end_meted(times)(world, running)
     return disturb
 
 
@@ -308,6 +316,8 @@ def rows(build):
     for name in ("take-linear", "moves_taken", "lends_freed", "turns_coupled", "turns_spinning", "both_barrier", "both_thread_stopped", "store_held", "store_locked",
                  "own_clock"):
         disturbed(name + "/meted_ended", f"{name} while meted is told to end three times", end_meted(3), kills=True, slow_s=RESTART_S, quick=name in ENDED)
+    for name in ("descriptors_unwritten", "descriptors_lingering", "first_thread_ends", "both_page_withheld"):
+        disturbed(name + "/meted_ended_then", f"{name}, and after that meted is told to end twice", end_meted_after(2), kills=True, slow_s=RESTART_S)
     for name in ("segments_churned", "inventory_out", "store_punched"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S)
     for name in ("moves_taken", "moves_mapped", "lends_freed", "lends_killed", "exports_posted", "graph_updates", "turns_coupled"):

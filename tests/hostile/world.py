@@ -31,6 +31,7 @@ END_S = 2.0  # meted ends within that, whatever others do
 SLOW_S = 2.0   # the neighbour's longest round: three allocations, two of them beyond its credit
 BOOKED = LIMIT - MIB  # so much in meted's book: nothing more is granted
 SCRAPE_S, SCRAPE_PATIENCE_S = 1.0, 10  # a reader at a door; Prometheus's usual patience
+PERSON_S = 10  # a person at a terminal
 BOOK_S = 15.0  # until what an attacker held is in nobody's name
 
 HELD, ADMITTED, ESCAPED, HARMED = "held", "admitted", "ESCAPED", "NEIGHBOUR HARMED"
@@ -326,6 +327,16 @@ class World:
             return f"the neighbour waited for {slowest:.2f} s"
         return None
 
+    # A person's.
+
+    def unanswered(self, patience_s):
+        """What is not answered to somebody who looks at who is there. None: nothing."""
+        try:
+            subprocess.run([self.build + "/cli/mete", "ps"], env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience_s)
+        except subprocess.TimeoutExpired:
+            return f"`mete ps` is not answered within {patience_s:.0f} s"
+        return None
+
     # meted's.
 
     def meet(self):
@@ -390,6 +401,7 @@ class Attack:
             over, most, grown = world.beyond(since, LIMIT, settled)
             late = over > GRACE_S if judge_time else world.look() > LIMIT
             booked = world.booked() if late else 0
+            unanswered = world.unanswered(patience(PERSON_S))
         finally:
             try:
                 running.process.stdin.close()
@@ -405,6 +417,7 @@ class Attack:
         seen = len(world.neighbour.lines)
         goes_on = wait_for(lambda: len(world.neighbour.lines) > seen, patience(10))
         harmed = world.neighbour_harmed(before, since, self.slow_s if judge_time else None)
+        harmed = harmed or unanswered
         if not harmed and not self.kills and world.daemon_pid() != daemon:
             harmed = "meted ended"
         if not harmed and not judge_time and not goes_on:
