@@ -115,12 +115,15 @@ static void kept_all(struct daemon *d)
 	}
 }
 
-static int set(struct daemon *d, uint32_t id, const char *key, const char *value, struct fault *why)
+static int set(struct daemon *d, uint32_t id, const struct host_change *changes, uint32_t count,
+	       struct fault *why)
 {
-	const struct change one = {key, value};
 	struct tenant *t = tenant_find(d, id);
+	struct change all[SHARE_FIELDS];
 
-	return t ? change_tenant(t, NULL, &one, 1, why)
+	for (uint32_t i = 0; i < count; i++)
+		all[i] = (struct change){changes[i].key, changes[i].value};
+	return t ? change_tenant(t, NULL, all, count, why)
 		 : fault_set(why, -ESRCH, "there is no tenant %u", id);
 }
 

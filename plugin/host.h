@@ -47,6 +47,11 @@ struct host_link {
 	uint8_t level;	 /* of PCI, in NVML's numbers: 10 one switch ... 50 two sockets */
 };
 
+/* Of a share's field; the value "" is the default. */
+struct host_change {
+	const char *key, *value; /* borrowed */
+};
+
 struct host_tenant {
 	const char *name;
 	const char *texts[SHARE_FIELDS];	/* share.def's order; NULL: default */
@@ -144,7 +149,8 @@ struct host {
 	/* keep() has been called for all. What else was made for us before ends now, or as soon as
 	 * its processes have ended. */
 	void (*kept_all)(struct daemon *d);
-	int (*set)(struct daemon *d, uint32_t id, const char *key, const char *value,
+	/* Changes the share of a tenant that runs: all of these fields, or none. -EINVAL. */
+	int (*set)(struct daemon *d, uint32_t id, const struct host_change *changes, uint32_t count,
 		   struct fault *why);
 	/* No process can join it any more; it ends when its processes have ended. If it does not
 	 * exist, this is not an error. */

@@ -5,27 +5,6 @@
 #include "base/text.h"
 #include "plugin/plugin.h"
 
-static int set(struct plugin *p, struct in_force *share, uint32_t field, const char *text,
-	       struct fault *why)
-{
-	char *copy = text ? strdup(text) : NULL;
-	int r = text && !copy ? fault_set(why, -ENOMEM, "out of memory") : 0;
-
-	if (r == 0)
-		r = p->host->set(p->host->daemon, share->tenant, share_key(field), text ? text : "",
-				 why);
-	if (r < 0) {
-		free(copy);
-		return r;
-	}
-	/* A mode sets other fields, which lose their former values. */
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		if (i == field || share_includes(share_key(field), share_key(i)))
-			free(take(share->texts[i]));
-	share->texts[field] = copy;
-	return 0;
-}
-
 uint32_t in_force_differing(const struct in_force *share, char *const texts[SHARE_FIELDS])
 {
 	uint32_t fields = 0;
@@ -62,31 +41,56 @@ static void remember(struct refusal *refusal, char *const texts[SHARE_FIELDS], c
 		refusal->sentence = strdup(sentence);
 }
 
-/* One by one, because the tenant takes them so. A field that does not fit the present values (a
- * guarantee above the cap) is tried again after the others. */
+/* A mode takes back what the fields were set to that it stands for: those that have a text are set
+ * again after it, and those that have none are left to it. */
+static uint32_t beside_modes(uint32_t fields, char *const texts[SHARE_FIELDS])
+{
+	const uint32_t changed = fields;
+
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		for (uint32_t j = 0; changed & 1u << i && j < SHARE_FIELDS; j++) {
+			if (!share_includes(share_key(i), share_key(j)))
+				continue;
+			fields = texts[j] ? fields | 1u << j : fields & ~(1u << j);
+		}
+	return fields;
+}
+
+static void free_all(char *texts[SHARE_FIELDS])
+{
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
+		free(texts[i]);
+}
+
 int in_force_set(struct plugin *p, struct in_force *share, char *const texts[SHARE_FIELDS],
 		 uint32_t fields, struct fault *why)
 {
-	uint32_t before;
+	const uint32_t named = beside_modes(fields, texts);
+	struct host_change changes[SHARE_FIELDS];
+	char *copies[SHARE_FIELDS] = {0};
+	uint32_t count = 0;
 	int r = 0;
 
 	refusal_forget(share->refusal);
-	do {
-		before = fields;
-		for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
-			int e = fields & 1u << i ? set(p, share, i, texts[i], why) : 0;
+	for (uint32_t i = 0; i < SHARE_FIELDS; i++) {
+		copies[i] = texts[i] ? strdup(texts[i]) : NULL;
+		if (texts[i] && !copies[i])
+			r = fault_set(why, -ENOMEM, "out of memory");
+		if (named & 1u << i)
+			changes[count++] =
+				(struct host_change){share_key(i), texts[i] ? texts[i] : ""};
+	}
+	if (r == 0)
+		r = p->host->set(p->host->daemon, share->tenant, changes, count, why);
+	for (uint32_t i = 0; r == 0 && i < SHARE_FIELDS; i++) {
+		char *former = share->texts[i];
 
-			if (e < 0)
-				r = e;
-			else
-				fields &= ~(1u << i);
-			for (uint32_t j = i + 1; e == 0 && j < SHARE_FIELDS; j++)
-				if (!text_same(share->texts[j], texts[j]))
-					fields |= 1u << j;
-		}
-	} while (fields && fields != before);
-	if (!fields)
-		return 0;
+		if (!((fields | named) & 1u << i))
+			continue;
+		share->texts[i] = copies[i];
+		copies[i] = former;
+	}
+	free_all(copies);
 	if (r == -EINVAL)
 		remember(share->refusal, texts, why->text);
 	return r;

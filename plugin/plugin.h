@@ -402,7 +402,7 @@ uint32_t in_force_differing(const struct in_force *share, char *const texts[SHAR
 /* -EINVAL with the same sentence: it has refused these texts, and got no others since. */
 must_check int in_force_refused(const struct in_force *share, char *const texts[SHARE_FIELDS],
 				struct fault *why);
-/* Sets those fields. -errno: none of the rest is accepted. */
+/* Sets those fields, or none: -errno. */
 must_check int in_force_set(struct plugin *p, struct in_force *share,
 			    char *const texts[SHARE_FIELDS], uint32_t fields, struct fault *why);
 

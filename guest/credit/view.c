@@ -15,14 +15,10 @@
 
 #include <stdbool.h>
 
+#include "base/least.h"
 #include "guest/credit/credit.h"
 #include "guest/link/link.h"
 #include "guest/process/state.h"
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* The tenant's unused credit: ours, and its other processes', if the daemon has looked just now. */
 static uint64_t idle_bytes(int device, uint64_t granted, bool looked)

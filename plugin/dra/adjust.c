@@ -164,8 +164,8 @@ static void complain(struct dra *dra, struct journal_claim *entry, const char *s
 	pods_each(dra->plugin->pods, tell, &teller);
 }
 
-/* The record is written before the tenant has the first of them. If meted is killed in between,
- * nobody knows which it has, and all are set again; a mode is no part of a claim's share. */
+/* The record is written before the tenant has them. If meted is killed in between, nobody knows
+ * whether it has, and all are set again; a mode is no part of a claim's share. */
 static int put_in_force(struct dra *dra, struct journal_claim *entry,
 			char *const texts[SHARE_FIELDS], struct fault *why)
 {

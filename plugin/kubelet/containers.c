@@ -163,12 +163,12 @@ static void complain(struct plugin *p, struct binding *b, const char *sentence)
 	b->untold = !events_container(p, b, "ShareUnchanged", sentence);
 }
 
-/* The record is written before the tenant has the first of them. */
+/* The record is written before the tenant has them. */
 static int change(struct plugin *p, struct binding *b, char *const texts[SHARE_FIELDS],
 		  struct fault *why)
 {
 	struct in_force share = {b->tenant, b->texts, &b->refusal};
-	/* If meted was killed while it set them, it is unknown which ones the tenant has. */
+	/* If meted was killed while it set them, it is unknown whether the tenant has them. */
 	uint32_t fields = b->changing ? IN_FORCE_ALL : in_force_differing(&share, texts);
 	int r = fields ? in_force_refused(&share, texts, why) : 0;
 

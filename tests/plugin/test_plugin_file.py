@@ -70,6 +70,16 @@ def test_a_mistake_in_the_file_changes_nothing():
         node.kubelet.hear("listed 10")
 
 
+def test_a_mode_is_for_running_pods_what_it_stands_for():
+    with Node(share={"weight": 50, "guarantee": "10%"}) as node:
+        pod = node.run("a", node.id(0))
+        node.await_share(pod.title(), weight="50", guarantee="10%")
+        node.configure(share={"mode": "fixed:1/4"})
+        node.await_share(pod.title(), mode="fixed:1/4", weight=None, guarantee=None, cap=None)
+        node.configure(share={"weight": 70})
+        node.await_share(pod.title(), mode="", weight="70", guarantee=None, cap=None)
+
+
 def test_the_kubelet_is_told_only_changes():
     with Node() as node:
         node.kubelet.hear("listed 8")

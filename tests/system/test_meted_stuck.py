@@ -268,6 +268,7 @@ def is_told_of_one_that_is_stuck(way):
         b.allocate(SET)
         meted.play(lambda: (way(a), not b.asked)[1])
         assert "tenant 1 (a), which has" in b.refusal.reason and "stuck" in b.refusal.reason, b.refusal
+        assert meted.row(b).refusals == 1
         # An ask that fits beside it is still granted.
         b.refusal = None
         b.allocate(4 * CHUNK)
@@ -377,6 +378,28 @@ def test_a_meted_that_did_not_run_blames_and_refuses_nobody():
         meted.play(lambda: not b.asked)
         log = meted.log()
         assert not b.refusal and "meted.stood_still" in log and not re.search("tenant.(stuck|hangs)", log), (b.refusal, log)
+        meted.ends()
+
+
+def test_segments_are_not_called_kept_for_the_time_in_which_meted_did_not_run():
+    with Node(store="512MiB") as meted:
+        keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
+        for block in keeper.blocks:
+            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
+            block.segment = answer.offset, answer.bytes, keeper.store_fd
+        keeper.obeys = False
+        a.idle()
+        meted.mover("b")
+        for _ in range(3):
+            a.send("segment_ask", device=0, bytes=CHUNK)
+        meted.play(lambda: keeper.order["drop"])
+        meted.process.send_signal(signal.SIGSTOP)
+        time.sleep(LONGER_THAN_PATIENCE_S)
+        meted.process.send_signal(signal.SIGCONT)
+        meted.play(lambda: "meted.stood_still" in meted.log())
+        keeper.obeys = True
+        meted.play(lambda: keeper.done["dropped"] >= keeper.order["drop"])
+        assert not re.search("store.kept|tenant.stuck", meted.log()), meted.log()
         meted.ends()
 
 

@@ -187,7 +187,7 @@ TEST(credit_from_before_finds_no_room_within_that_expected_guests_may_hold)
 	expect_eq(ledger_adopt(l, a, 0, 200, 0), 0);
 }
 
-TEST(what_an_account_may_hold_is_reserved_in_none_that_is_no_longer_around_it)
+TEST(memory_that_an_account_may_hold_is_reserved_in_none_that_is_no_longer_around_it)
 {
 	given(0);
 	ledger_expect(l, alice[0], 1, 300);
