@@ -251,6 +251,27 @@ def test_with_claims_each_configuration_of_metes_publishes_devices():
     assert "dra" not in files["own"]["mete"], files
 
 
+def test_each_value_that_the_readme_names_is_one():
+    """But for what others call so: in rows whose last column does not say that it is the same here."""
+    (values,), = documents(open(CHART + "/values.yaml").read())
+    known = {".".join(leaf.split(".")[:depth]) for leaf in leaves(values) for depth in (1, 2, 3)}
+    ours = []
+    for line in open(CHART + "/README.md").read().splitlines():
+        cells = line.split(" | ")
+        ours.append(line if len(cells) < 3 or cells[2].startswith("the same") else cells[2])
+    named = {name for name in re.findall(r"`([a-zA-Z]+(?:\.[a-zA-Z]+)*)(?:=[^` ]*)?`", "\n".join(ours))} - {"mete", "values.yaml"}
+    assert len(named) > 25 and named <= known, named - known
+
+
+def test_the_notes_name_the_label_that_selects_nodes():
+    for setting, wanted in ((), "kubectl label node NODE mete.dev/shared=true\n"), (["nodeSelector=null"], None), (["nodeSelector={\"mete.dev/shared\":null,\"pool\":\"gpus\"}"], "kubectl label node NODE pool=gpus\n"):
+        words = [word for one in setting for word in ("--set-json", one)]
+        done = run_helm("install", "mete", CHART, "--dry-run=client", "--namespace", "mete-system", "--kube-version", KUBERNETES, *words)
+        assert done.returncode == 0, done.stderr
+        notes = done.stdout.split("\nNOTES:\n")[1]
+        assert (wanted in notes) if wanted else "label node" not in notes, notes
+
+
 def test_nothing_is_looked_up_in_a_cluster():
     for folder, _, files in os.walk(CHART):
         for name in files:
