@@ -264,12 +264,18 @@ def test_each_value_that_the_readme_names_is_one():
 
 
 def test_the_notes_name_the_label_that_selects_nodes():
-    for setting, wanted in ((), "kubectl label node NODE mete.dev/shared=true\n"), (["nodeSelector=null"], None), (["nodeSelector={\"mete.dev/shared\":null,\"pool\":\"gpus\"}"], "kubectl label node NODE pool=gpus\n"):
-        words = [word for one in setting for word in ("--set-json", one)]
-        done = run_helm("install", "mete", CHART, "--dry-run=client", "--namespace", "mete-system", "--kube-version", KUBERNETES, *words)
-        assert done.returncode == 0, done.stderr
-        notes = done.stdout.split("\nNOTES:\n")[1]
-        assert (wanted in notes) if wanted else "label node" not in notes, notes
+    """Helm prints notes when it installs: here a copy of the chart has them as an object."""
+    selects = "nodeSelector={\"mete.dev/shared\":null,\"pool\":\"gpus\"}"
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        shutil.copytree(CHART, place + "/mete")
+        os.rename(place + "/mete/templates/NOTES.txt", place + "/mete/files/NOTES.txt")
+        with open(place + "/mete/templates/notes.yaml", "w") as file:
+            file.write('notes: {{ tpl (.Files.Get "files/NOTES.txt") . | quote }}\n')
+        for settings, wanted in ((), ["mete.dev/shared=true"]), (["--set-json", "nodeSelector=null"], []), (["--set-json", selects], ["pool=gpus"]):
+            done = run_helm("template", "mete", place + "/mete", "--namespace", "mete-system", "--kube-version", KUBERNETES, "--show-only", "templates/notes.yaml", *settings)
+            assert done.returncode == 0, done.stderr
+            notes = json.loads(re.search("^notes: (.*)$", done.stdout, re.M)[1])
+            assert re.findall("^  kubectl label node NODE (.*)$", notes, re.M) == wanted and "\n\n\n" not in notes and "exec ds/mete -c meted -- on-node mete doctor\n" in notes, notes
 
 
 def test_nothing_is_looked_up_in_a_cluster():
