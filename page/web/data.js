@@ -143,7 +143,7 @@ function step(heard) {
 			past.kind[at] = null;
 			continue;
 		}
-		past.had[at] = row.time.charged_1s_ns / 1e9;
+		past.had[at] = row.time.by_turns ? row.time.charged_1s_ns / 1e9 : NaN; /* otherwise it is not counted */
 		past.due[at] = row.time.by_turns ? row.time.entitled_1s_ns / 1e9 : NaN;
 		past.here[at] = row.used_bytes - row.out_bytes;
 		past.out[at] = row.out_bytes;

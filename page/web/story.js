@@ -54,14 +54,16 @@ const last = (values) => values[values.length - 1] || 0;
 function charts() {
 	const turns = strip('What it did, the last five minutes'), time = chart('Time of the device, each second', 90);
 	const memory = chart('Memory', 90), moved = chart('Memory that moved, each second', 60);
-	const element = h('section.panel.charts', {}, h('h2', {}, 'The last five minutes'), turns, time, memory, moved);
+	const open = h('p.note', {}, 'No turns are taken on this device now: who has how much of its time is not counted.');
+	const element = h('section.panel.charts', {}, h('h2', {}, 'The last five minutes'), turns, time, open, memory, moved);
 	element.write = (row, past) => {
 		const had = inOrder(past.had), due = inOrder(past.due), here = inOrder(past.here), out = inOrder(past.out);
 		const left = steps(inOrder(past.movedOut)), came = steps(inOrder(past.movedIn));
 		const most = Math.max(1, ...left.concat(came).filter((value) => !Number.isNaN(value)));
 		turns.draw(inOrder(past.kind), `now ${row.state}`);
+		open.hidden = row.time.by_turns;
 		time.draw([{ kind: 'had', label: 'had', values: had, area: true }, { kind: 'due', label: 'due', values: due }], 1,
-			`had ${percent(last(had))}${row.time.by_turns ? `, due ${percent(last(due))}` : ''} in the last second`);
+			row.time.by_turns ? `had ${percent(last(had))}, due ${percent(last(due))} in the last second` : 'not counted now');
 		memory.draw([{ kind: 'here', label: 'on the device', values: here, area: true }, { kind: 'out', label: 'in the host’s memory', values: out }],
 			Math.max(row.limit_bytes, row.used_bytes), `${bytes(row.used_bytes - row.out_bytes)} on the device, ${bytes(row.out_bytes)} in the host’s memory`);
 		moved.draw([{ kind: 'left', label: 'left', values: left }, { kind: 'came', label: 'came back', values: came }], most,

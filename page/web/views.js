@@ -133,7 +133,7 @@ const DEVICE_ORDERS = {
 const MOST_ON_CARD = 5;
 
 function deviceCard(device) {
-	const badge = h('span.badge', {}, 'cordoned'), amount = h('p.amount'), bar = memoryBar(), list = h('ul.on'), more = h('p.more');
+	const badge = h('span.badge', {}, 'cordoned'), amount = h('p.amount'), time = h('p.amount'), bar = memoryBar(), list = h('ul.on'), more = h('p.more');
 	const full = h('span.full'), writeList = keyed(list, () => {
 		const name = h('a'), held = h('span'), does = h('span.unseen');
 		const item = h('li', {}, name, h('span', {}, does, held));
@@ -147,7 +147,7 @@ function deviceCard(device) {
 		return item;
 	});
 	const model = h('span');
-	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', { title: device.uuid }, model, ' ', badge), bar, amount, list, more);
+	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', { title: device.uuid }, model, ' ', badge), bar, amount, time, list, more);
 	element.write = (now) => {
 		const on = element.rows || [];
 		say(model, now.model);
@@ -155,6 +155,9 @@ function deviceCard(device) {
 		badge.hidden = !now.cordoned;
 		bar.write(now);
 		say(amount, `${bytes(now.free_bytes)} free of ${bytes(now.capacity_bytes)}${now.outside_bytes >= MIB ? `, ${bytes(now.outside_bytes)} outside mete` : ''}`);
+		const taking = on.filter((row) => row.time.by_turns), had = taking.reduce((sum, row) => sum + row.time.charged_1s_ns / 1e9, 0);
+		say(time, `${store.sees === 'all' ? 'tenants' : 'yours'} had ${percent(Math.min(1, had))} of its last second`);
+		time.hidden = !taking.length;
 		writeList(on.slice(0, MOST_ON_CARD), keyOf);
 		say(more, on.length > MOST_ON_CARD ? `and ${on.length - MOST_ON_CARD} more` : on.length ? '' : store.sees === 'all' ? 'no tenants' : 'none of yours');
 	};

@@ -251,6 +251,33 @@ def test_with_claims_each_configuration_of_metes_publishes_devices():
     assert "dra" not in files["own"]["mete"], files
 
 
+def test_each_value_that_the_readme_names_is_one():
+    """But for what others call so: in rows whose last column does not say that it is the same here."""
+    (values,), = documents(open(CHART + "/values.yaml").read())
+    known = {".".join(leaf.split(".")[:depth]) for leaf in leaves(values) for depth in (1, 2, 3)}
+    ours = []
+    for line in open(CHART + "/README.md").read().splitlines():
+        cells = line.split(" | ")
+        ours.append(line if len(cells) < 3 or cells[2].startswith("the same") else cells[2])
+    named = {name for name in re.findall(r"`([a-zA-Z]+(?:\.[a-zA-Z]+)*)(?:=[^` ]*)?`", "\n".join(ours))} - {"mete", "values.yaml"}
+    assert len(named) > 25 and named <= known, named - known
+
+
+def test_the_notes_name_the_label_that_selects_nodes():
+    """Helm prints notes when it installs: here a copy of the chart has them as an object."""
+    selects = "nodeSelector={\"mete.dev/shared\":null,\"pool\":\"gpus\"}"
+    with tempfile.TemporaryDirectory(prefix="mete-") as place:
+        shutil.copytree(CHART, place + "/mete")
+        os.rename(place + "/mete/templates/NOTES.txt", place + "/mete/files/NOTES.txt")
+        with open(place + "/mete/templates/notes.yaml", "w") as file:
+            file.write('notes: {{ tpl (.Files.Get "files/NOTES.txt") . | quote }}\n')
+        for settings, wanted in ((), ["mete.dev/shared=true"]), (["--set-json", "nodeSelector=null"], []), (["--set-json", selects], ["pool=gpus"]):
+            done = run_helm("template", "mete", place + "/mete", "--namespace", "mete-system", "--kube-version", KUBERNETES, "--show-only", "templates/notes.yaml", *settings)
+            assert done.returncode == 0, done.stderr
+            notes = json.loads(re.search("^notes: (.*)$", done.stdout, re.M)[1])
+            assert re.findall("^  kubectl label node NODE (.*)$", notes, re.M) == wanted and "\n\n\n" not in notes and "exec ds/mete -c meted -- on-node mete doctor\n" in notes, notes
+
+
 def test_nothing_is_looked_up_in_a_cluster():
     for folder, _, files in os.walk(CHART):
         for name in files:

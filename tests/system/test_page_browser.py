@@ -118,6 +118,29 @@ def test_a_tenants_story_is_found_by_its_name_and_told_where_it_is():
         assert browser.said() == []
 
 
+def test_time_is_shown_where_turns_are_taken_and_not_where_nobody_counts_it():
+    """A tenant alone on its device computes as much as it likes: that it had nothing would be wrong."""
+    with page(4, 2) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        where = views(browser)
+        # As meted would say it of one device, whose tenants have taken turns: two fifths and a half.
+        turns = """for (const row of mete.store.tenants.values()) if (row.device === arguments[0]) row.time = { ...row.time, by_turns: true, charged_1s_ns: 0 };
+            [...mete.store.tenants.values()].filter((row) => row.device === arguments[0]).slice(0, 2).forEach((row, i) => { row.time.charged_1s_ns = [4e8, 5e8][i]; });"""
+        device = where["tenant"].split("/")[-1]
+        browser.view(where["tenant"])
+        said = "document.querySelector('.charts')"
+        browser.wait(f"/No turns are taken on this device now/.test({said}.innerText) && {said}.querySelector('[aria-label=\"not counted now\"]')")
+        browser.wait(f"mete.store.looks > 3 && [...{said}.querySelectorAll('path.had')].every((path) => !path.getAttribute('d'))")
+        browser.view(where["devices"])
+        shown = "[...document.querySelectorAll('.device')].filter((card) => /had .* of its last second/.test(card.innerText))"
+        assert browser.run(f"return {shown}.length") == 0
+        browser.run(turns, int(device))
+        browser.wait(f"{shown}.length === 1 && /tenants had (40|90) % of its last second/.test({shown}[0].innerText)")
+        browser.view(where["tenant"])
+        browser.wait(f"!/No turns are taken/.test({said}.innerText) && {said}.querySelector('[aria-label^=\"had \"]')")
+        assert browser.said() == []
+
+
 def test_no_device_and_64_devices():
     with page(0, -1) as (meted, crowd, browser):
         browser.wait(LIVE)
