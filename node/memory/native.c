@@ -116,7 +116,7 @@ static uint64_t soft_limit(const struct device *device, bool fits, uint64_t limi
 {
 	uint64_t total = device->info->total_bytes, reserve = device->reserve_bytes;
 
-	if (!fits || reserve >= total)
+	if (!fits || reserve >= total || total < MIB)
 		return 0;
 	return limit / MIB * ((total - reserve) / MIB) / (total / MIB) * MIB;
 }
