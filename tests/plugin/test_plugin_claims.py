@@ -333,6 +333,25 @@ def test_who_looks_at_all_gpus_of_a_node_has_one_claim():
         assert {(row.name, row.device) for row in node.tenants()} == {("ns/c0", 0), ("ns/c0", 1), ("ns/c1", 0)}
 
 
+def test_a_claim_that_tolerates_a_devices_taint_is_prepared_unless_the_device_is_gone():
+    """kube-scheduler gives it the device; what the taint was for is its owner's affair."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        cordon(node, 0)
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok "), caller.answer("c0")
+        launch(node, "xid=48@1", 0)
+        node.await_log("device.unhealthy")
+        caller.prepare("c1")
+        assert caller.answer("c1").startswith("ok "), caller.answer("c1")
+        launch(node, "xid=79@1", 0)
+        node.await_log("device.unhealthy .*Xid 79")
+        caller.prepare("c2")
+        assert re.match("error device .* is gone from the bus: the container starts when", caller.answer("c2")), caller.answer("c2")
+        caller.prepare("c0/again")  # which it had before
+        assert caller.answer("c0/again") == caller.answer("c0")
+
+
 def test_a_claim_may_have_the_longest_name_of_kubernetes():
     """253 characters, which need no dots, in a namespace of 63."""
     with claims() as (node, made, caller):
