@@ -10,6 +10,8 @@
  */
 #include <string.h>
 
+#include "base/text.h"
+#include "base/words.h"
 #include "kube/json.h"
 #include "plugin/dra/inside.h"
 
@@ -76,6 +78,25 @@ static void tell_unknown(struct dra *dra, const char *problem)
 	log_warning("dra.name_kept", "driver=%s reason=%s", dra->driver, log_text(why.text).text);
 }
 
+/* Once, until it is another one: a claim that no pod uses any more has to be deleted by somebody.
+ */
+static void tell_needed(struct dra *dra, const cJSON *claim)
+{
+	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(claim, "metadata");
+	const char *namespace = json_text(meta, "namespace"), *name = json_text(meta, "name");
+	owned(free) char *needed = NULL;
+
+	if (!namespace || !words_is_label(namespace) || !name || !words_is_subdomain(name) ||
+	    asprintf(&needed, "%s/%s", namespace, name) < 0)
+		needed = NULL;
+	if (!needed || text_same(needed, dra->needed))
+		return;
+	log_info("dra.name_needed", "driver=%s claim=%s reason=\"it has a device of this name\"",
+		 dra->driver, needed);
+	free(dra->needed);
+	dra->needed = take(needed);
+}
+
 /* What is none proves nothing. An empty one may be as Go writes it. */
 static bool is_list(const cJSON *object)
 {
@@ -91,6 +112,7 @@ static void on_page(void *owner, int status, const char *problem, const cJSON *o
 	struct dra *dra = owner;
 	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(object, "metadata");
 	const char *next = json_text(meta, "continue");
+	const cJSON *user;
 
 	(void)status;
 	dra->former = NULL;
@@ -100,9 +122,10 @@ static void on_page(void *owner, int status, const char *problem, const cJSON *o
 		tell_unknown(dra, problem);
 		return;
 	}
-	if (find_user(dra, object))
-		return;
-	if (next && *next)
+	user = find_user(dra, object);
+	if (user)
+		tell_needed(dra, user);
+	else if (next && *next)
 		ask_page(dra, next);
 	else if (!is_prepared(dra) && list_empty(&dra->asking))
 		name_change(dra);
@@ -145,4 +168,5 @@ void former_close(struct dra *dra)
 {
 	if (dra->former)
 		api_forget(take(dra->former));
+	free(take(dra->needed));
 }

@@ -17,8 +17,9 @@ struct dra {
 	bool finishing; /* we are about to end: calls that have no end of their own are ended */
 	char driver[80], pool[SLICES_POOL], kind[80];
 
-	char noted[80];		  /* the driver's name, as it was written down; "": it was not */
-	bool withdrawn;		  /* the name is a former one, and nothing is published by it */
+	char noted[80]; /* the driver's name, as it was written down; "": it was not */
+	bool withdrawn; /* the name is a former one, and nothing is published by it */
+	char *needed;	/* "namespace/name" of a claim that has a device of it, as last logged */
 	bool untold_former;	  /* why nobody knows whether it is needed was logged */
 	struct api_asked *former; /* a page of all claims is being read; NULL: none */
 

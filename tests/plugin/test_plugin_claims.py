@@ -154,11 +154,13 @@ class Caller:
 
 
 @contextlib.contextmanager
-def claims(version=None, drops=(), **more):
-    """`version`: of the API server; `drops`: what it drops of slices."""
+def claims(version=None, drops=(), files=(), **more):
+    """`version`: of the API server; `drops`: what it drops of slices; `files`: of the driver, in /dev."""
     with Node(start=False, dra="on", slots=50, **more) as node:
         node.api.version, node.api.drops = version, drops
         os.mkdir(node.kubelet.folder + "/plugins_registry")
+        if files:
+            node.has_files(*files)
         node.start()
         node.api.claim = made = Claims(node.uuid[0])
         made.node = node
@@ -322,6 +324,20 @@ def test_of_alternatives_the_kubelet_is_told_the_request_that_containers_name():
         assert {row.name for row in node.tenants()} == {"ns/c0", "ns/c1"}
 
 
+def test_a_container_that_names_a_request_gets_the_files_of_that_requests_gpu():
+    """As of two containers that ask for nvidia.com/gpu each, for which kube-scheduler makes one claim."""
+    with claims(files=("nvidiactl", "nvidia0", "nvidia1")) as (node, made, caller):
+        made.answer_all()
+        made.parts = {"c0": [(f"container-{number}-request-0", uuid.lower()) for number, uuid in enumerate(node.uuid)]}
+        caller.prepare("c0")
+        assert caller.answer("c0") == "ok mete.dev/claim=uid-c0-0 mete.dev/claim=uid-c0-1", caller.answer("c0")
+        (file,) = read_all(node.cdi).values()
+        assert [(device["name"], [at["path"] for at in device["containerEdits"]["deviceNodes"]]) for device in file["devices"]] == [
+            (f"uid-c0-{number}", [f"/dev/nvidia{number}"]) for number in range(2)], file
+        assert [at["path"] for at in file["containerEdits"]["deviceNodes"]] == ["/dev/nvidiactl"], file
+        assert not any(text.startswith("CUDA_VISIBLE_DEVICES") for text in file["containerEdits"]["env"]), file
+
+
 def test_who_looks_at_all_gpus_of_a_node_has_one_claim():
     """allocationMode: All, with adminAccess."""
     with claims() as (node, made, caller):
@@ -331,6 +347,25 @@ def test_who_looks_at_all_gpus_of_a_node_has_one_claim():
         assert caller.answer("c0") == "ok mete.dev/claim=uid-c0-0 mete.dev/claim=uid-c0-1", caller.answer("c0")
         assert caller.answer("c1").startswith("ok "), caller.answer("c1")
         assert {(row.name, row.device) for row in node.tenants()} == {("ns/c0", 0), ("ns/c0", 1), ("ns/c1", 0)}
+
+
+def test_a_claim_that_tolerates_a_devices_taint_is_prepared_unless_the_device_is_gone():
+    """kube-scheduler gives it the device; what the taint was for is its owner's affair."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        cordon(node, 0)
+        caller.prepare("c0")
+        assert caller.answer("c0").startswith("ok "), caller.answer("c0")
+        launch(node, "xid=48@1", 0)
+        node.await_log("device.unhealthy")
+        caller.prepare("c1")
+        assert caller.answer("c1").startswith("ok "), caller.answer("c1")
+        launch(node, "xid=79@1", 0)
+        node.await_log("device.unhealthy .*Xid 79")
+        caller.prepare("c2")
+        assert re.match("error device .* is gone from the bus: the container starts when", caller.answer("c2")), caller.answer("c2")
+        caller.prepare("c0/again")  # which it had before
+        assert caller.answer("c0/again") == caller.answer("c0")
 
 
 def test_a_claim_may_have_the_longest_name_of_kubernetes():

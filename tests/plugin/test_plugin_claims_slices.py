@@ -266,6 +266,7 @@ def test_a_former_name_is_kept_for_claims_that_are_allocated_and_not_prepared():
             # Nobody gets another device by the name that is about to go.
             assert {devices for _, devices in made.pages} == {()} and {begin for begin, _ in made.pages} == {0, 100, 200}, made.pages
             assert "dra.renamed" not in node.log()
+            assert re.findall("dra.name_needed .*", node.log()) == ['dra.name_needed driver=gpu.mete.dev claim=ns/c1 reason="it has a device of this name"']
             former.prepare("c1")
             assert former.answer("c1").startswith("ok mete.dev/claim="), former.answers
             made.cluster = others
