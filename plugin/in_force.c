@@ -56,12 +56,6 @@ static uint32_t beside_modes(uint32_t fields, char *const texts[SHARE_FIELDS])
 	return fields;
 }
 
-static void free_all(char *texts[SHARE_FIELDS])
-{
-	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
-		free(texts[i]);
-}
-
 int in_force_set(struct plugin *p, struct in_force *share, char *const texts[SHARE_FIELDS],
 		 uint32_t fields, struct fault *why)
 {
@@ -90,7 +84,7 @@ int in_force_set(struct plugin *p, struct in_force *share, char *const texts[SHA
 		share->texts[i] = copies[i];
 		copies[i] = former;
 	}
-	free_all(copies);
+	entitled_free(copies);
 	if (r == -EINVAL)
 		remember(share->refusal, texts, why->text);
 	return r;
