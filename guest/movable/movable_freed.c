@@ -17,7 +17,15 @@ void movable_store_is_new(void)
 {
 	futex_lock_take(&movable_.lock);
 	movable_.former = 0;
+	movable_.foreign = movable_.stated_out;
 	futex_lock_give(&movable_.lock);
+}
+
+uint64_t movable_former_ends(uint64_t bytes)
+{
+	bytes = least(bytes, movable_.foreign);
+	movable_.foreign -= bytes;
+	return bytes;
 }
 
 /* `given`: bytes that the daemon got back a moment ago. It does not know that they are part of what
@@ -43,8 +51,9 @@ bool movable_drop_freed(void)
 	return drop_freed(0);
 }
 
-/* Gives the segments back. Returns the bytes of those that are the daemon's. Others count for it as
- * far as they were out: *ret_former. */
+/* Gives the segments back. Returns the bytes of those that are the daemon's; *ret_former: of
+ * others.
+ */
 static uint64_t end_segments(struct movable_area *area, uint64_t *ret_former)
 {
 	uint64_t given = 0;
@@ -53,13 +62,19 @@ static uint64_t end_segments(struct movable_area *area, uint64_t *ret_former)
 	for (uint32_t b = 0; b < area->count; b++) {
 		struct movable_block *block = &area->block[b];
 
-		if (!movable_segment_is_former(&block->segment))
-			given += block->segment.bytes;
-		else if (block->where == MOVABLE_OUT)
+		if (movable_segment_is_former(&block->segment))
 			*ret_former += block->segment.bytes;
+		else
+			given += block->segment.bytes;
 		movable_segment_end(&block->segment, movable_mover.era);
 	}
 	return given;
+}
+
+/* With the lock held: is it not known yet whose the segments are? */
+static bool awaits_store(void)
+{
+	return movable_.stated && (!movable_.up || movable_.ask_again);
 }
 
 bool movable_over_step(void)
@@ -68,7 +83,7 @@ bool movable_over_step(void)
 	struct movable_area *area;
 
 	futex_lock_take(&movable_.lock);
-	area = movable_.over;
+	area = awaits_store() ? NULL : movable_.over;
 	if (area)
 		movable_.over = area->next;
 	for (uint32_t b = 0; area && b < area->count; b++)
@@ -79,7 +94,7 @@ bool movable_over_step(void)
 	given = end_segments(area, &former);
 	movable_area_free(area);
 	futex_lock_take(&movable_.lock);
-	movable_.former += former;
+	movable_.former += movable_former_ends(former);
 	futex_lock_give(&movable_.lock);
 	best_effort(drop_freed(given));
 	return true;

@@ -250,6 +250,8 @@ static bool drop_step(void)
 	memset(&block->segment, 0, sizeof(block->segment));
 	bytes = segment.bytes;
 	movable_.prepared -= bytes;
+	if (movable_segment_is_former(&segment))
+		best_effort(movable_former_ends(bytes));
 	futex_lock_give(&movable_.lock);
 	movable_stays(block, false);
 	movable_segment_end(&segment, movable_mover.era);

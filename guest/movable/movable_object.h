@@ -62,13 +62,16 @@ struct movable_object {
 	struct movable_area *over;   /* freed, with segments that the mover gives back */
 	uint64_t next_id;
 	uint64_t resident, out, saved; /* resident: what can move */
+	uint64_t stated_out;	       /* by the last inventory */
 	uint64_t leaves, enters;       /* under way */
 	uint64_t prepared;	       /* bytes of segments */
-	uint64_t former; /* freed in a former daemon's store, which this one has not heard of */
+	uint64_t foreign;	       /* of a former daemon's store, as this one has counted it */
+	uint64_t former;	       /* freed of that, which it has not heard of */
 	struct movable_order order;
 	struct movable_done done; /* of `generation` */
 	uint32_t generation;
 	bool up;	   /* the daemon has the inventory: orders are obeyed, reports sent */
+	bool stated;	   /* a daemon has been sent the inventory */
 	bool ask_again;	   /* ask a new daemon for its store */
 	bool stuck;	   /* no segment is available, until a message arrives */
 	bool report_due;   /* MOVED must be sent */
@@ -186,8 +189,12 @@ void movable_segment_end(struct movable_segment *segment, uint32_t era);
 /* Unregisters it, because its context ends. */
 void movable_segment_unpin(struct movable_segment *segment, uint32_t era);
 
-/* The daemon is new, and knows from the inventory what is out. */
+/* The daemon is new, and counts what was out as being in a former one's store. */
 void movable_store_is_new(void);
+
+/* With the lock held: so much of a former daemon's store is no longer used. Returns how much of
+ * that this daemon counts. */
+uint64_t movable_former_ends(uint64_t bytes);
 
 /* Of a former daemon's store: this one hears nothing of its end. */
 must_check bool movable_segment_is_former(const struct movable_segment *segment);

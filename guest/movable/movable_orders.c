@@ -44,6 +44,7 @@ void movable_up(void)
 {
 	futex_lock_take(&movable_.lock);
 	movable_.up = true;
+	movable_.ask_again |= atomic_load(&movable_.serving) != MOVABLE_UNASKED;
 	movable_.stuck = false;
 	futex_lock_give(&movable_.lock);
 }
@@ -63,7 +64,7 @@ void movable_down(void)
 {
 	futex_lock_take(&movable_.lock);
 	nothing_ordered();
-	movable_.up = false;
+	movable_.up = movable_.stated = false;
 	futex_lock_give(&movable_.lock);
 }
 
@@ -93,7 +94,8 @@ void movable_state(int device, struct wire_inventory *inventory)
 	/* It says what these blocks did. */
 	nothing_ordered();
 	inventory->movable = movable_.resident;
-	inventory->out = movable_.out;
+	inventory->out = movable_.stated_out = movable_.out;
+	movable_.stated = true;
 	futex_lock_give(&movable_.lock);
 }
 

@@ -87,6 +87,7 @@ void move_sync(struct guest_device *at, bool exact)
 	uint64_t out = __atomic_load_n(&own->out_bytes, __ATOMIC_SEQ_CST);
 	struct move_guest *m = &at->move;
 	struct ledger_sums has;
+	uint64_t granted;
 
 	if (!g->caller || !g->stated || !m->can || !of_tenant(at)->joined)
 		return;
@@ -98,6 +99,10 @@ void move_sync(struct guest_device *at, bool exact)
 		move_freed(at, 0, m->out - out);
 		ledger_holder_sums(at->holder, &has);
 	}
+	/* What it was granted has to hold both. */
+	granted = beyond(has.granted - has.evicted, move_open_credit(m));
+	if (m->here > granted)
+		move_freed(at, m->here - granted, 0);
 	here = least(here, has.granted - has.evicted);
 	/* What has come by the page may not have been reported yet: it is no growth. */
 	if (here > m->here + move_open_credit(m))

@@ -162,6 +162,28 @@ def test_memory_freed_while_it_was_to_leave_is_not_waited_for():
         load.end()
 
 
+def test_memory_freed_in_the_store_while_it_was_to_come_is_not_waited_for():
+    """meted has made room for it, into which nothing comes. Another process of the tenant wants its memory back."""
+    with Node(METE_SIM_LINK_RATE="16k") as node:  # 16 MiB/s
+        load = node.load()
+        other = Load(node, load.tenant)
+        sizes = [size * MIB for size in (16, 16, 16, 16, 48)]
+        for i, size in enumerate(sizes):
+            assert load.take(i, size) == "0"
+        assert other.take(0, 2 * MIB) == "0"
+        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", suspends=1)
+        until(lambda: node.row_of(load).out == sum(sizes) + 2 * MIB, lambda: node.row_of(load))
+        node.admin.ask("tenant_suspend", tenant=load.tenant.tenant, name="", suspends=0)
+        other.tell("fill", 0, 1)
+        until(lambda: node.row_of(load).out < sum(sizes), lambda: node.row_of(load))
+        load.free(4)  # it has the highest address, and comes last
+        other.hear()
+        row = node.row_of(load)
+        assert "tenant.stuck" not in node.meted.log() and not row.out and row.allocated == sum(sizes[:4]) + 2 * MIB, (row, node.meted.log())
+        load.end()
+        other.end()
+
+
 def test_it_ends_with_any_context_and_is_not_a_childs():
     with Node() as node:
         load = node.load().stocks(64 * MIB, 20 * MIB)

@@ -24,7 +24,7 @@ class Mover(Guest):
         super().__init__(path, **more)
         self.name, self.log, self.obeys, self.drains = name, [] if log is None else log, obeys, drains
         self.blocks, self.plain, self.unused, self.asked, self.store_fd, self.refusal = [], 0, 0, {}, None, None
-        self.kept, self.full, self.hindered, self.former = [], False, "", 0
+        self.kept, self.full, self.hindered, self.foreign, self.former = [], False, "", 0, 0
         self.anew()
         if state:
             self.state_all()
@@ -62,6 +62,8 @@ class Mover(Guest):
         before = len(self.fds)
         answer = self.ask("store_ask", device=0)
         assert answer.kind == "store" and len(self.fds) == before + 1, answer
+        if self.store_fd is not None and os.fstat(self.fds[-1]).st_ino != os.fstat(self.store_fd).st_ino:
+            self.foreign, self.former = self.out(), 0
         self.store_fd, self.chunk = self.fds[-1], answer.chunk
         return self
 
@@ -107,8 +109,14 @@ class Mover(Guest):
         if not self.is_former(block):
             self.returns(block)
             self.drops_freed(block.segment[1])
-        elif not block.here:
-            self.former += block.bytes
+        else:
+            self.former += self.former_ends(block)
+
+    def former_ends(self, block):
+        """Of what was out when the present daemon came it counts that much in a former one's store."""
+        bytes = min(block.segment[1], self.foreign)
+        self.foreign -= bytes
+        return bytes
 
     def is_former(self, block):
         return os.fstat(block.segment[2]).st_ino != os.fstat(self.store_fd).st_ino
@@ -208,6 +216,8 @@ class Mover(Guest):
         self.say()
 
     def drops(self, block):
+        if self.is_former(block):
+            self.former_ends(block)
         self.returns(block)
         self.done["dropped"] += block.segment[1]
         block.segment, block.clean = None, False

@@ -125,6 +125,19 @@ def test_memory_that_has_come_counts_once():
         meted.ends()
 
 
+def test_memory_whose_credit_was_returned_does_not_count_any_more():
+    with Node(store="576MiB") as meted:
+        a = meted.mover("a", SET)
+        for block in a.blocks[5:]:
+            a.free(block)
+        a.ask("processes_ask", device=0)
+        assert meted.row(a).movable == 5 * CHUNK, meted.row(a)
+        # All that there is has room in the store.
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        meted.ends()
+
+
 def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
     """They are the only place of their memory then."""
     with Node(store="832MiB") as meted:
