@@ -100,7 +100,10 @@
  *     thread at a gate, is given up at the check of its drain that finds it so: others run from
  *     then on. It is neither reported nor suspended nor killed for that. The time up to the last
  *     check that found it so is not charged; all of what follows is, as its work may have the
- *     device between others' turns.
+ *     device between others' turns;
+ * 17. nobody's look changes anything: what is decided does not depend on how often turns_settle()
+ *is called, or turns_tick() before turns_deadline(). (A machine that is late for its deadline
+ *     decides later.)
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, and a turn of
@@ -334,14 +337,15 @@ struct turns_seat {
 	uint64_t opened_ns, opened_before_ns; /* the last time, and the one before */
 	uint64_t owing_ns;		      /* since when its drain is not waited for, or it was
 						 last seen to be held */
-	uint64_t virtual_ns;		      /* by weight: what it was charged */
+	uint64_t virtual_ns;		      /* by weight: what it was charged, ... */
+	uint32_t virtual_rest;		      /* ... and what the division left */
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
 	uint64_t moment_ns;  /* when its cap has paid for its last turn of a moment */
 	uint64_t moments_ns; /* what it had by those since its last whole turn, until it had drained
 			      */
-	uint64_t unpaid; /* of what it had by openings while its cap owed something; its cap pays
-			    for that first */
+	int64_t unpaid; /* of what it had by openings while its cap owed something; its cap pays
+			   for that first */
 	struct turns_node due_node, line_node, timer;
 	/* Of a seat that has left, until it comes back: */
 	uint64_t left_ns;	/* 0: it was never there */

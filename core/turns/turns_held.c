@@ -58,8 +58,7 @@ static void still_held(struct turns_seat *s, bool stands, uint64_t now_ns)
 	if (s->tenant->bond == TURNS_HUNG)
 		turns_tenant_unhang(s->tenant);
 	s->held = s->tenant->holds = true;
-	turns_seat_allow(s, now_ns); /* its cap saves up no more meanwhile than at other times */
-	s->owing_ns = now_ns;
+	turns_seat_forgive(s, now_ns);
 	check_again(s, now_ns);
 	if (stands)
 		want(s, now_ns);

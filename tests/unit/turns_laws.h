@@ -239,10 +239,31 @@ static inline void on_step(struct seat *s, int kill)
 	t->suspended = !kill;
 }
 
+/* Law 17: the second history does what the first one did. */
+static inline void note(const struct turns_action *action)
+{
+	const struct seat *s = seat_of(action->seat);
+	struct deed now = {m.now, action->verb, s->tenant, s->device, 0}, *then;
+
+	if (looks.deeds == DEEDS)
+		return;
+	then = &looks.deed[looks.deeds++];
+	if (!looks.on)
+		*then = now;
+	else if (memcmp(then, &now, sizeof(now)) != 0)
+		test_fail(__FILE__, __LINE__,
+			  "a look changed decision %u: verb %u of %u on %u after %llu ns, not %u "
+			  "of %u on %u after %llu ns",
+			  looks.deeds, now.verb, now.tenant, now.device,
+			  (unsigned long long)(m.now - m.start), then->verb, then->tenant,
+			  then->device, (unsigned long long)(then->at - m.start));
+}
+
 static inline void do_action(const struct turns_action *action)
 {
 	struct seat *s = seat_of(action->seat);
 
+	note(action);
 	expect(s->there);
 	switch (action->verb) {
 	case TURNS_OPEN:

@@ -22,6 +22,7 @@ enum {
 	BESIDE = 2,	  /* law 12 */
 	VAIN = 4,	  /* law 8 */
 	UNPAID_TURNS = 2, /* law 5 */
+	DEEDS = 1 << 15,
 };
 
 #define US 1000ull
@@ -85,6 +86,17 @@ static struct {
 	uint64_t opened, reopened, given_up, vain, reports, checks, governed, awaited, along,
 		chains, unpaid, briefs, held, held_long;
 } m;
+
+/* Law 17: what was decided in a history, which is repeated with looks in between. */
+static struct {
+	int on;
+	uint64_t random; /* their own: the history's are not to change */
+	unsigned deeds;
+	struct deed {
+		uint64_t at;
+		uint32_t verb, tenant, device, nothing;
+	} deed[DEEDS];
+} looks;
 
 static const struct turns_tuning tuning = {
 	.turn_ns = 8 * MS,
