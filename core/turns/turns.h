@@ -96,11 +96,11 @@
  *     for the last one, whatever else it owes, and at most one in half a turn on a device. After
  *     that it has as little time to drain, and owes for the rest as law 12 says. Once it has had
  *     `hang_ns` by these turns, drains included, it has to pay for all before the next one.
- * 16. a tenant that only waits for something outside of the device, as its guests say, and has no
- *     thread at a gate, is given up at the check of its drain that finds it so: others run from
- *     then on. It is neither reported nor suspended nor killed for that. The time up to the last
- *     check that found it so is not charged; all of what follows is, as its work may have the
- *     device between others' turns;
+ * 16. a tenant that only waits for something outside of the device, as its guests say, is given up
+ *at the check of its drain that finds it so: others run from then on, and if a thread of it stands
+ *     at a gate it stands in line. It is neither reported nor suspended nor killed for that. The
+ *     time up to the last check that found it so is not charged; all of what follows is, until it
+ *     has drained or its next turn begins, as its work may have the device between others' turns;
  * 17. nobody's look changes anything: what is decided does not depend on how often turns_settle()
  *is called, or turns_tick() before turns_deadline(). (A machine that is late for its deadline
  *     decides later.)

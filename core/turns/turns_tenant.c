@@ -138,10 +138,11 @@ void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns)
 /* ---- the beginning --------------------------------------------------------------------------- */
 
 /* What it has beside others is charged, unless it may wait for its own threads: such work takes
- * little of the device. */
+ * little of the device. Work that waits for something outside takes nothing of it, but it was last
+ * seen to do so some time ago. */
 static bool pays_beside(const struct turns_seat *s)
 {
-	return s->gate == TURNS_OWING && (s->tenant->lasts || s->moment);
+	return s->gate == TURNS_OWING && (s->tenant->lasts || s->moment || s->held);
 }
 
 void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
@@ -162,7 +163,7 @@ void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
 	turns_seat_floor(s, true, now_ns);
 	s->opened_owing = s->allowance < 0;
-	s->moment = false;
+	s->moment = s->held = false;
 	s->opened_before_ns = s->opened_ns;
 	s->opened_ns = s->settled_ns = now_ns;
 	s->idle = !s->asks && s->clear;
