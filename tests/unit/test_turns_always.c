@@ -375,9 +375,9 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 	uint64_t opened = 0, reopened = 0, reports = 0, checks = 0, granted = 0, given_up = 0,
 		 vain = 0;
 	uint64_t awaited = 0, along = 0, chains = 0, unpaid = 0, briefs = 0, held = 0,
-		 held_long = 0, held_standing = 0;
+		 held_long = 0, held_standing = 0, rounds = test_rounds(800);
 
-	for (unsigned round = 0; round < test_rounds(800); round++) {
+	for (unsigned round = 0; round < rounds; round++) {
 		any_history(round);
 		opened += m.governed;
 		granted += m.granted[0];
@@ -398,7 +398,8 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 	/* It was no empty word. */
 	expect(opened > 1000 && reopened > 10 && reports > 3 && given_up > 10 && vain > 10 &&
 	       checks > 100 && granted > MS && awaited > 10 && along > 100 && chains > 100 &&
-	       unpaid > 10 && briefs > 10 && held > 100 && held_long > 100 && held_standing > 100);
+	       unpaid > rounds / 2 && briefs > 10 && held > 100 && held_long > 100 &&
+	       held_standing > 100);
 }
 
 TEST(nobodys_look_changes_what_is_decided)

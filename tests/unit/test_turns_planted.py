@@ -46,8 +46,6 @@ PLANTED = [
      "a look takes from a cap what it saved up for work beside others"),
     ("account", "\tturns_device_settle(d, now_ns);\n\tbound_lag(s);\n", "\tbound_lag(s);\n",
      "a tenant whose cap has paid is bound by a clock that stands still"),
-    ("moment", "\tturns_seat_allow(s, now_ns);\n\treturn s->allowance <", "\treturn s->allowance <",
-     "what a cap owes is what it owed as somebody last looked"),
     ("account", "if (!rate)\n\t\treturn UINT64_MAX;", "if (rate < 2000)\n\t\treturn UINT64_MAX;",
      "guarantees mean nothing"),
     ("account", "\tclock_shift(s->device, -beyond * s->tenant->share.weight);\n", "",
