@@ -32,12 +32,14 @@ COUPLED = ("host_function", "wait_value", "flag", "barrier", "host_barrier", "gr
            "stopped", "requests", "pipeline", "ipc_events", "batch", "grid", "events", "chain", "graph_memory", "callbacks", "copies", "host_heavy",
            "outside", "sleeper", "watcher", "two", "per_thread", "alarm", "pipes", "mates", "server", "children", "values", "values_ahead",
            "ipc_values", "far", "far_default", "told", "half",
-           "behind", "graph_told", "busy", "hand_over")
+           "behind", "graph_told", "busy", "hand_over", "proxies", "allocators", "recaptures", "relaunched", "loaders", "batching", "workers",
+           "debugged", "discarded", "own_told")
 PAIRS = {"values": ("value_here", "value_there"), "values_ahead": ("ahead_here", "ahead_there"), "ipc_values": ("value_lends", "value_borrows"),
          "barrier": ("lends", "borrows"), "host_barrier": ("meets_here", "meets_there"), "requests": ("asks", "answers"),
+         "proxies": ("ring_here", "ring_there"),
          "pipeline": ("first", "second", "third"), "ipc_events": ("records", "follows")}  # several tenants
 GREEDY = ("open_capture", "never", "spinner", "graph", "flag", "wait_value", "barrier", "stopped", "pulses", "last_moment", "flood", "excuse",
-          "watcher", "contexts", "crowd", "two", "generations", "released")
+          "watcher", "contexts", "crowd", "two", "generations", "released", "shield")
 LONGEST = {"graph": 1.0}  # s: what a neighbour may have to wait for anyway
 SECONDS = dict(progress=5, attacks=10)  # modelled
 GAP_MS = 50

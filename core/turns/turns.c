@@ -147,6 +147,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 	list_init(&s->along);
 	come_back(s, &before, now_ns);
 	settle_equal(d, now_ns);
+	turns_device_floors(d, now_ns);
 	insert_in_order(t, s);
 	list_append(&d->seats, &s->of_device);
 	d->tenants++;
@@ -185,6 +186,7 @@ void turns_leave(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_pay(s, now_ns);
 	leave_behind(s, now_ns);
 	settle_equal(d, now_ns);
+	turns_device_floors(d, now_ns);
 	turns_tenant_detach(s, now_ns);
 	turns_await_forget(s);
 	list_remove(&s->of_tenant);
@@ -230,16 +232,16 @@ static void change_share(struct turns_seat *s, const struct turns_share *share, 
 	turns_device_settle(s->device, now_ns);
 	turns_settle(s, now_ns);
 	turns_seat_entitle(s, s->entitling, now_ns);
-	turns_seat_allow(s, now_ns);
-	turns_seat_floor(s, true, now_ns);
+	turns_seat_bound(s, now_ns);
+	turns_device_floors(s->device, now_ns);
 	turns_line_remove(s);
-	turns_seat_deactivate(s, false);
+	turns_seat_deactivate(s, false, now_ns);
 	turns_device_add_share(s, -1);
 	*own = *share;
 	turns_device_add_share(s, 1);
 	carry_over(s, before.weight);
 	if (active)
-		turns_seat_activate(s);
+		turns_seat_activate(s, now_ns);
 	if (lined)
 		turns_line_add(s, now_ns);
 	*own = before; /* for the next seat */

@@ -96,11 +96,14 @@
  *     for the last one, whatever else it owes, and at most one in half a turn on a device. After
  *     that it has as little time to drain, and owes for the rest as law 12 says. Once it has had
  *     `hang_ns` by these turns, drains included, it has to pay for all before the next one.
- * 16. a tenant that only waits for something outside of the device, as its guests say, and has no
- *     thread at a gate, is given up at the check of its drain that finds it so: others run from
- *     then on. It is neither reported nor suspended nor killed for that. The time up to the last
- *     check that found it so is not charged; all of what follows is, as its work may have the
- *     device between others' turns.
+ * 16. a tenant that only waits for something outside of the device, as its guests say, is given up
+ *at the check of its drain that finds it so: others run from then on, and if a thread of it stands
+ *     at a gate it stands in line. It is neither reported nor suspended nor killed for that. The
+ *     time up to the last check that found it so is not charged; all of what follows is, until it
+ *     has drained or its next turn begins, as its work may have the device between others' turns;
+ * 17. nobody's look changes anything: what is decided does not depend on how often turns_settle()
+ *is called, or turns_tick() before turns_deadline(). (A machine that is late for its deadline
+ *     decides later.)
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, and a turn of
@@ -334,14 +337,15 @@ struct turns_seat {
 	uint64_t opened_ns, opened_before_ns; /* the last time, and the one before */
 	uint64_t owing_ns;		      /* since when its drain is not waited for, or it was
 						 last seen to be held */
-	uint64_t virtual_ns;		      /* by weight: what it was charged */
+	uint64_t virtual_ns;		      /* by weight: what it was charged, ... */
+	uint32_t virtual_rest;		      /* ... and what the division left */
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
 	uint64_t moment_ns;  /* when its cap has paid for its last turn of a moment */
 	uint64_t moments_ns; /* what it had by those since its last whole turn, until it had drained
 			      */
-	uint64_t unpaid; /* of what it had by openings while its cap owed something; its cap pays
-			    for that first */
+	int64_t unpaid; /* of what it had by openings while its cap owed something; its cap pays
+			   for that first */
 	struct turns_node due_node, line_node, timer;
 	/* Of a seat that has left, until it comes back: */
 	uint64_t left_ns;	/* 0: it was never there */

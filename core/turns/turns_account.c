@@ -46,6 +46,16 @@ uint64_t turns_seat_real(const struct turns_seat *s, uint64_t virtual_ns)
 	return virtual_ns * s->tenant->share.weight / WEIGHT_UNIT;
 }
 
+/* What a division leaves is added to the next amount: so the sum does not depend on into how many
+ * amounts it is divided. */
+static uint64_t charged_virtual(struct turns_seat *s, uint64_t ns)
+{
+	uint64_t all = ns * WEIGHT_UNIT + s->virtual_rest, weight = s->tenant->share.weight;
+
+	s->virtual_rest = (uint32_t)(all % weight);
+	return all / weight;
+}
+
 /* A debt is bounded. After a rest, at most one turn of what it is owed remains, and under a cap
  * a few turns: time that the cap denies is not saved up, but the seat keeps its place in the
  * line. */
@@ -61,12 +71,15 @@ static void bound_lag(struct turns_seat *s)
 		s->virtual_ns = s->device->clock - (uint64_t)lead;
 }
 
-void turns_seat_activate(struct turns_seat *s)
+/* The clock's weights are about to change: what was charged until now counts with those that were.
+ */
+void turns_seat_activate(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_device *d = s->device;
 
 	if (s->active)
 		return;
+	turns_device_settle(d, now_ns);
 	bound_lag(s);
 	s->rested = false;
 	s->active = true;
@@ -74,13 +87,14 @@ void turns_seat_activate(struct turns_seat *s)
 	clock_shift(d, ahead(s) * s->tenant->share.weight);
 }
 
-void turns_seat_deactivate(struct turns_seat *s, bool rests)
+void turns_seat_deactivate(struct turns_seat *s, bool rests, uint64_t now_ns)
 {
 	struct turns_device *d = s->device;
 
 	s->rested |= rests;
 	if (!s->active)
 		return;
+	turns_device_settle(d, now_ns);
 	s->active = false;
 	d->clock_weight -= s->tenant->share.weight;
 	clock_shift(d, -ahead(s) * s->tenant->share.weight);
@@ -110,26 +124,43 @@ uint32_t turns_cap_milli(const struct turns_seat *s)
 	return share->cap_milli;
 }
 
+/* What it has beside others may be charged once it has drained: until then what it saves up, or has
+ * paid, has no bound, as it may be spent already. */
+static bool may_be_charged_later(const struct turns_seat *s)
+{
+	return s->gate == TURNS_OWING;
+}
+
+static void bound_allowance(struct turns_seat *s)
+{
+	int64_t saved = (int64_t)(s->device->turns->tuning.burst_ns * MILLI);
+
+	if (s->allowance > saved)
+		s->allowance = saved;
+	if (s->unpaid < 0)
+		s->unpaid = 0;
+}
+
 /* Running time is subtracted before the saved amount is clamped, so that a long turn loses
  * nothing. */
 static void allow(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
 {
 	uint64_t span = least(now_ns - s->allowance_at_ns, longest_span);
-	int64_t saved = (int64_t)(s->device->turns->tuning.burst_ns * MILLI);
 
 	s->allowance_at_ns = now_ns;
 	s->allowance += (int64_t)(span * turns_cap_milli(s)) - (int64_t)(charged_ns * MILLI);
-	if (s->allowance > saved)
-		s->allowance = saved;
 	/* What is charged is added first: however often it is settled meanwhile, the same is left.
 	 */
 	if (s->opened_owing)
-		s->unpaid += charged_ns * MILLI;
-	s->unpaid -= least(s->unpaid, span * turns_cap_milli(s));
+		s->unpaid += (int64_t)(charged_ns * MILLI);
+	s->unpaid -= (int64_t)(span * turns_cap_milli(s));
+	if (!may_be_charged_later(s))
+		bound_allowance(s);
 }
 
 void turns_seat_allow(struct turns_seat *s, uint64_t now_ns)
 {
+	turns_settle(s, now_ns);
 	allow(s, 0, now_ns);
 }
 
@@ -169,38 +200,54 @@ static uint64_t floor_rate(const struct turns_seat *s)
 	return all > MILLI ? own * MILLI / all : own;
 }
 
+static int64_t floor_most(const struct turns_seat *s)
+{
+	return (int64_t)(FLOOR_TURNS * s->device->turns->tuning.turn_ns * MILLI);
+}
+
 static void owe(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
 {
 	uint64_t span = least(now_ns - s->floor_at_ns, longest_span);
-	int64_t bound = (int64_t)(FLOOR_TURNS * s->device->turns->tuning.turn_ns * MILLI);
 	/* What it has while nobody else wants the device is not held against it. A long kernel is.
 	 */
-	int64_t debt = bound + (int64_t)(s->tenant->overrun_ns * MILLI);
+	int64_t debt = floor_most(s) + (int64_t)(s->tenant->overrun_ns * MILLI);
 
 	s->floor_at_ns = now_ns;
+	/* Where nothing is gated nothing is owed. */
+	if (is_free(s))
+		return;
 	s->floor += (int64_t)(span * floor_rate(s)) - (int64_t)(charged_ns * MILLI);
-	if (s->floor > bound)
-		s->floor = bound;
-	if (s->floor < -debt)
+	if (s->floor > floor_most(s) && !may_be_charged_later(s))
+		s->floor = floor_most(s);
+	if (s->floor < -debt && charged_ns)
 		s->floor = -debt;
 }
 
 void turns_seat_floor(struct turns_seat *s, bool wanted, uint64_t now_ns)
 {
+	turns_settle(s, now_ns);
 	owe(s, 0, now_ns);
 	if (!wanted && s->floor > 0)
 		s->floor = 0;
 }
 
+void turns_device_floors(struct turns_device *d, uint64_t now_ns)
+{
+	if (!d->guarantees)
+		return;
+	list_for_each(link, &d->seats) turns_seat_floor(SEAT_OF_DEVICE(link), true, now_ns);
+}
+
 uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns)
 {
-	uint64_t rate = floor_rate(s);
+	uint64_t rate = floor_rate(s), owed;
 
 	if (!rate)
 		return UINT64_MAX;
 	turns_seat_floor(s, true, now_ns);
+	owed = s->floor > 0 ? least((uint64_t)s->floor, (uint64_t)floor_most(s)) : 0;
 	if (s->floor >= 0)
-		return now_ns - least((uint64_t)s->floor / rate, now_ns);
+		return now_ns - least(owed / rate, now_ns);
 	return now_ns + (uint64_t)-s->floor / rate;
 }
 
@@ -208,7 +255,7 @@ uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns)
 
 static void charge(struct turns_seat *s, uint64_t ns, uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t virtual_ns = turns_seat_virtual(s, ns);
+	uint64_t virtual_ns = charged_virtual(s, ns);
 
 	s->charged_ns += ns;
 	if (s->rates)
@@ -236,6 +283,21 @@ void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
 
 	if (s->gate == TURNS_OWING && !is_free(s) && now_ns > s->owing_ns)
 		charge(s, (now_ns - s->owing_ns) / part, s->owing_ns, now_ns);
+	s->owing_ns = now_ns;
+}
+
+void turns_seat_bound(struct turns_seat *s, uint64_t now_ns)
+{
+	turns_seat_allow(s, now_ns);
+	bound_allowance(s);
+	turns_seat_floor(s, true, now_ns);
+	if (s->floor > floor_most(s))
+		s->floor = floor_most(s);
+}
+
+void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns)
+{
+	turns_seat_bound(s, now_ns);
 	s->owing_ns = now_ns;
 }
 

@@ -85,7 +85,7 @@ static bool may_come_capped(struct turns_seat *s, uint64_t now_ns)
 	    turns_tenant_governed(s->tenant) != 1)
 		return false;
 	turns_seat_allow(s, now_ns);
-	return s->unpaid <= UNPAID_TURNS * s->device->turn_ns * MILLI;
+	return s->unpaid <= (int64_t)(UNPAID_TURNS * s->device->turn_ns * MILLI);
 }
 
 static bool is_suspected(const struct turns_tenant *t, const struct turns_tenant *other)
@@ -234,7 +234,7 @@ static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_
 	const struct turns_tuning *tuning = &t->turns->tuning;
 	uint64_t patience = most(tuning->beside_ns, turns_last_ns(t));
 
-	if (!turns_moment_helps(turns_tenant_seat(t)))
+	if (!turns_moment_helps(turns_tenant_seat(t), now_ns))
 		patience = most(patience, tuning->hang_ns * 2 / 5);
 
 	return !stands && (t->bond != TURNS_FREE || t->proved_ns) && t->vain_drains < VAIN_DRAINS &&

@@ -132,7 +132,7 @@ static void part(struct turns_seat *s, uint64_t now_ns)
 	if (!t->wants) {
 		turns_seat_entitle(s, false, now_ns);
 		turns_seat_floor(s, true, now_ns);
-		turns_seat_deactivate(s, true);
+		turns_seat_deactivate(s, true, now_ns);
 	}
 	turns_tenant_enter(t, now_ns);
 }
@@ -259,7 +259,7 @@ static void inherit(struct turns_seat *s, uint64_t company_ns, uint64_t now_ns)
 	t->ending_ns = s->closing_ns;
 	t->closed_ns = now_ns;
 	t->company_ns = company_ns;
-	turns_seat_activate(s);
+	turns_seat_activate(s, now_ns);
 	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_check_ns(t));
 }
 

@@ -69,7 +69,7 @@ static void govern_seat(struct turns_seat *s, uint64_t now_ns)
 		s->wanted_ns = now_ns;
 		t->wants = true;
 		turns_seat_entitle(s, true, now_ns);
-		turns_seat_activate(s);
+		turns_seat_activate(s, now_ns);
 		turns_tenant_begin(t, now_ns);
 	} else if (t->state == TURNS_RUNNING) {
 		t->forced = true;
@@ -100,6 +100,7 @@ void turns_device_reckon(struct turns_device *d, uint64_t now_ns)
 	if (governed == d->governed)
 		return;
 	list_for_each(link, &d->seats) turns_settle(SEAT_OF_DEVICE(link), now_ns);
+	turns_device_floors(d, now_ns);
 	d->governed = governed;
 	if (governed) {
 		/* No seat is served before all are closing. */

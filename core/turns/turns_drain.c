@@ -194,7 +194,9 @@ static void reopen(struct turns_tenant *t, uint64_t now_ns)
 			t->forced = true;
 			continue;
 		}
-		turns_settle(s, now_ns);
+		/* It may have drained on this device: what it saved up since then is bounded. */
+		turns_seat_allow(s, now_ns);
+		turns_seat_floor(s, true, now_ns);
 		turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
 		s->gate = TURNS_OPENED;
 		s->idle = false;

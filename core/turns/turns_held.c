@@ -41,12 +41,16 @@ static void want(struct turns_seat *s, uint64_t now_ns)
 	turns_tenant_enter(s->tenant, now_ns);
 }
 
-static void give_up(struct turns_seat *s, uint64_t now_ns)
+/* If a thread of it stands at the gate, the tenant stands in line like everyone: what it waits for
+ * may be that thread, which goes on in its next turn. To let it in at once would only keep others
+ * waiting, as nothing of it runs. */
+static void give_up(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
 	turns_tenant_let_owe(t, now_ns);
 	s->held = t->holds = true;
+	s->asks |= stands;
 	t->wants |= s->asks;
 	check_again(s, now_ns);
 	turns_tenant_ended(t, now_ns);
@@ -58,8 +62,7 @@ static void still_held(struct turns_seat *s, bool stands, uint64_t now_ns)
 	if (s->tenant->bond == TURNS_HUNG)
 		turns_tenant_unhang(s->tenant);
 	s->held = s->tenant->holds = true;
-	turns_seat_allow(s, now_ns); /* its cap saves up no more meanwhile than at other times */
-	s->owing_ns = now_ns;
+	turns_seat_forgive(s, now_ns);
 	check_again(s, now_ns);
 	if (stands)
 		want(s, now_ns);
@@ -74,8 +77,8 @@ void turns_held(struct turns_seat *s, bool stands, uint64_t now_ns)
 		return;
 	if (s->gate == TURNS_OWING && (s->held || s->tenant->bond == TURNS_HUNG))
 		still_held(s, stands, now_ns);
-	else if (s->gate == TURNS_CLOSING && alone && !stands)
-		give_up(s, now_ns);
+	else if (s->gate == TURNS_CLOSING && alone)
+		give_up(s, stands, now_ns);
 	else
 		turns_late(s, stands, now_ns);
 }

@@ -97,10 +97,23 @@ static bool is_beaten(struct turns_tenant *t, uint64_t now_ns)
 	return false;
 }
 
+/* What had not drained when turns began is charged beside the holder. */
+static void settle_strays(struct turns_device *d, uint64_t now_ns)
+{
+	if (!d->strays)
+		return;
+	list_for_each(link, &d->seats)
+	{
+		if (SEAT_OF_DEVICE(link)->stray)
+			turns_settle(SEAT_OF_DEVICE(link), now_ns);
+	}
+}
+
 void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns)
 {
 	list_for_each(link, &t->seats)
 	{
+		settle_strays(SEAT_OF_TENANT(link)->device, now_ns);
 		turns_settle(SEAT_OF_TENANT(link), now_ns);
 		list_for_each(other, &SEAT_OF_TENANT(link)->along)
 			turns_settle(SEAT_ALONG(other), now_ns);
@@ -111,6 +124,8 @@ void turns_device_settle(struct turns_device *d, uint64_t now_ns)
 {
 	if (d->holder)
 		turns_tenant_settle(d->holder->tenant, now_ns);
+	else
+		settle_strays(d, now_ns);
 }
 
 static void pause_turn(struct turns_tenant *t, uint64_t now_ns)
@@ -125,7 +140,7 @@ static void pause_turn(struct turns_tenant *t, uint64_t now_ns)
 			continue;
 		turns_seat_entitle(s, false, now_ns);
 		turns_seat_floor(s, true, now_ns);
-		turns_seat_deactivate(s, true);
+		turns_seat_deactivate(s, true, now_ns);
 	}
 }
 
@@ -142,7 +157,7 @@ static void resume_turn(struct turns_tenant *t, uint64_t now_ns)
 		turns_settle(s, now_ns);
 		turns_seat_floor(s, false, now_ns);
 		turns_seat_entitle(s, true, now_ns);
-		turns_seat_activate(s);
+		turns_seat_activate(s, now_ns);
 	}
 	t->paused = false;
 }

@@ -89,7 +89,7 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	t->watched_until_ns = now_ns + TURNS_BESIDE_PART * (tuning->hang_ns - tuning->beside_ns);
 	turns_timer_set(&t->turns->timers, &t->timer, t->watched_until_ns);
 	/* It does not save up what it does not get meanwhile. */
-	list_for_each(link, &t->seats) turns_seat_deactivate(SEAT_OF_TENANT(link), false);
+	list_for_each(link, &t->seats) turns_seat_deactivate(SEAT_OF_TENANT(link), false, now_ns);
 }
 
 void turns_last_unwatch(struct turns_tenant *t)

@@ -37,8 +37,8 @@ void turns_timer_set(struct turns_heap *heap, struct turns_node *timer,
 /* ---- turns_account.c: what is charged, the clock, the cap, the guarantee --------------------- */
 
 /* The seat counts towards its device's clock, because it wants to run. */
-void turns_seat_activate(struct turns_seat *s);
-void turns_seat_deactivate(struct turns_seat *s, bool rests);
+void turns_seat_activate(struct turns_seat *s, uint64_t now_ns);
+void turns_seat_deactivate(struct turns_seat *s, bool rests, uint64_t now_ns);
 /* It runs for its guarantee, which may be more than its weight is worth. It owes nothing for
  * this time, and the clock, which is a mean, must not run ahead of the others. */
 void turns_seat_excuse(struct turns_seat *s, uint64_t now_ns);
@@ -51,10 +51,15 @@ uint64_t turns_seat_released(struct turns_seat *s, uint64_t now_ns);
 /* When it must stop, if it runs from now on. */
 uint64_t turns_seat_exhausted(struct turns_seat *s, uint64_t now_ns);
 void turns_seat_allow(struct turns_seat *s, uint64_t now_ns);
+/* Likewise; and what it has saved up is bounded, whatever may be charged for that time later. */
+void turns_seat_bound(struct turns_seat *s, uint64_t now_ns);
 /* Its guarantee accrues while it wants to run, and otherwise only up to zero. */
 void turns_seat_floor(struct turns_seat *s, bool wanted, uint64_t now_ns);
-/* Its work went on beside others' until now. */
+/* Of all seats, up to now: before guarantees change, or the device is governed no more. */
+void turns_device_floors(struct turns_device *d, uint64_t now_ns);
+/* Its work went on beside others' until now. / It did not. */
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns);
+void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns);
 /* From when it is behind its guarantee. */
 uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns);
 
@@ -95,8 +100,8 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns);
 void turns_device_serve(struct turns_device *d, uint64_t now_ns);
 
 void turns_tenant_settle(struct turns_tenant *t, uint64_t now_ns);
-/* Who holds it is charged up to now, so that the clock is right: before a seat's place by it is
- * read or bounded. */
+/* All who are charged there are charged up to now, so that the clock is right: before a seat's
+ * place by it is read or bounded, or the clock's weights change. */
 void turns_device_settle(struct turns_device *d, uint64_t now_ns);
 /* Its gate opens, in its own turn or in another's. */
 void turns_seat_open(struct turns_seat *s, uint64_t now_ns);
@@ -222,7 +227,7 @@ void turns_moment_await_all(struct turns_device *d, uint64_t now_ns);
 /* The timer is due: whoever holds the device is to drain. */
 void turns_moment_come(struct turns_seat *s, uint64_t now_ns);
 /* Somebody could have one if the drain of the seat were given up. */
-bool turns_moment_helps(const struct turns_seat *s);
+bool turns_moment_helps(const struct turns_seat *s, uint64_t now_ns);
 /* Nobody holds the device: returns true if somebody has his moment. */
 bool turns_moment_begin(struct turns_device *d, uint64_t now_ns);
 uint64_t turns_moment_ns(const struct turns_tenant *t); /* how long */

@@ -17,12 +17,14 @@ enum {
 static const uint32_t spread = 2654435761; /* a multiplicative hash */
 
 /* Nothing but its cap keeps it from running, and will for a while. */
-static bool is_capped(const struct turns_seat *s)
+static bool is_capped(struct turns_seat *s, uint64_t now_ns)
 {
-	return s->tenant->state == TURNS_CAPPED && s->gate == TURNS_CLOSED &&
-	       s->moments_ns < s->device->turns->tuning.hang_ns &&
-	       s->allowance < -(int64_t)(OWED_TURNS * s->device->turn_ns * MILLI) &&
-	       turns_tenant_governed(s->tenant) == 1;
+	if (s->tenant->state != TURNS_CAPPED || s->gate != TURNS_CLOSED ||
+	    s->moments_ns >= s->device->turns->tuning.hang_ns ||
+	    turns_tenant_governed(s->tenant) != 1)
+		return false;
+	turns_seat_allow(s, now_ns);
+	return s->allowance < -(int64_t)(OWED_TURNS * s->device->turn_ns * MILLI);
 }
 
 /* Work that does not end however often others are let in waits for nobody, nor does work that waits
@@ -43,9 +45,9 @@ static bool is_needed(const struct turns_device *d)
 }
 
 /* Others' work may wait for it. */
-static bool is_concerned(const struct turns_seat *s)
+static bool is_concerned(struct turns_seat *s, uint64_t now_ns)
 {
-	return is_capped(s) && is_needed(s->device);
+	return is_capped(s, now_ns) && is_needed(s->device);
 }
 
 static uint64_t due_ns(const struct turns_seat *s)
@@ -59,14 +61,15 @@ static void await(struct turns_seat *s, uint64_t now_ns)
 	struct turns_node *timer = &s->tenant->timer;
 	uint64_t at = most(now_ns, due_ns(s));
 
-	if (!is_capped(s) || s->moment_due || (turns_node_linked(timer) && timer->key <= at))
+	if (!is_capped(s, now_ns) || s->moment_due ||
+	    (turns_node_linked(timer) && timer->key <= at))
 		return;
 	turns_timer_set(&s->device->turns->timers, timer, at);
 }
 
 void turns_moment_await(struct turns_seat *s, uint64_t now_ns)
 {
-	if (is_concerned(s))
+	if (is_concerned(s, now_ns))
 		await(s, now_ns);
 }
 
@@ -87,7 +90,7 @@ void turns_moment_come(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_seat *holder = s->device->holder;
 
-	if (!is_concerned(s) || now_ns < due_ns(s))
+	if (!is_concerned(s, now_ns) || now_ns < due_ns(s))
 		return;
 	s->moment_due = true;
 	if (!holder) {
@@ -99,18 +102,18 @@ void turns_moment_come(struct turns_seat *s, uint64_t now_ns)
 	turns_tenant_judge(holder->tenant, now_ns);
 }
 
-bool turns_moment_helps(const struct turns_seat *s)
+bool turns_moment_helps(const struct turns_seat *s, uint64_t now_ns)
 {
 	list_for_each(link, &s->device->seats)
 	{
-		if (is_capped(SEAT_OF_DEVICE(link)))
+		if (is_capped(SEAT_OF_DEVICE(link), now_ns))
 			return true;
 	}
 	return false;
 }
 
 /* The one that has waited longest. */
-static struct turns_seat *next(struct turns_device *d)
+static struct turns_seat *next(struct turns_device *d, uint64_t now_ns)
 {
 	struct turns_seat *first = NULL;
 
@@ -118,7 +121,8 @@ static struct turns_seat *next(struct turns_device *d)
 	{
 		struct turns_seat *s = SEAT_OF_DEVICE(link);
 
-		if (s->moment_due && is_capped(s) && (!first || s->moment_ns < first->moment_ns))
+		if (s->moment_due && is_capped(s, now_ns) &&
+		    (!first || s->moment_ns < first->moment_ns))
 			first = s;
 	}
 	return first;
@@ -130,7 +134,7 @@ bool turns_moment_begin(struct turns_device *d, uint64_t now_ns)
 	struct turns_tenant *t;
 
 	if (is_needed(d) && now_ns >= d->moment_ns && (d->capped || d->equal))
-		s = next(d);
+		s = next(d, now_ns);
 	if (!s)
 		return false;
 	t = s->tenant;

@@ -45,7 +45,7 @@ static void line_up(struct turns_tenant *t, uint64_t now_ns)
 
 		if (!must_claim(s))
 			continue;
-		turns_seat_activate(s);
+		turns_seat_activate(s, now_ns);
 		turns_line_add(s, now_ns);
 		turns_arrive(s, now_ns);
 		return;
@@ -80,7 +80,7 @@ void turns_tenant_recap(struct turns_tenant *t, uint64_t now_ns)
 	turns_timer_set(&t->turns->timers, &t->timer, at);
 	list_for_each(link, &t->seats)
 	{
-		turns_seat_deactivate(SEAT_OF_TENANT(link), false);
+		turns_seat_deactivate(SEAT_OF_TENANT(link), false, now_ns);
 		turns_moment_await(SEAT_OF_TENANT(link), now_ns);
 	}
 }
@@ -116,7 +116,7 @@ void turns_tenant_withdraw(struct turns_tenant *t, uint64_t now_ns)
 		turns_line_remove(s);
 		if (s->device->claimed == s)
 			s->device->claimed = NULL;
-		turns_seat_deactivate(s, true);
+		turns_seat_deactivate(s, true, now_ns);
 	}
 	list_for_each(link, &t->seats) turns_device_serve(SEAT_OF_TENANT(link)->device, now_ns);
 }
@@ -137,17 +137,22 @@ void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
+/* What it has beside others is charged, unless it may wait for its own threads: such work takes
+ * little of the device. Work that waits for something outside takes nothing of it, but it was last
+ * seen to do so some time ago. */
+static bool pays_beside(const struct turns_seat *s)
+{
+	return s->gate == TURNS_OWING && (s->tenant->lasts || s->moment || s->held);
+}
+
 void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_device *d = s->device;
 	uint64_t waited = now_ns - s->wanted_ns;
 
 	turns_settle(s, now_ns);
-	/* Work that waits for its own threads takes little of the device meanwhile. */
-	if (s->gate == TURNS_OWING && (s->tenant->lasts || s->moment))
+	if (pays_beside(s))
 		turns_seat_pay(s, now_ns);
-	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
-	s->opened_owing = s->allowance < 0;
 	turns_timer_set(&d->turns->drains, &s->timer, UINT64_MAX);
 	if (s->stray) {
 		s->stray = false;
@@ -155,7 +160,10 @@ void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 	}
 	turns_seat_owes_no_more(s);
 	s->gate = TURNS_OPENED;
-	s->moment = false;
+	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
+	turns_seat_floor(s, true, now_ns);
+	s->opened_owing = s->allowance < 0;
+	s->moment = s->held = false;
 	s->opened_before_ns = s->opened_ns;
 	s->opened_ns = s->settled_ns = now_ns;
 	s->idle = !s->asks && s->clear;
@@ -227,7 +235,7 @@ static bool must_pay(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	if (s->gate == TURNS_OWING && (t->lasts || s->moment))
+	if (pays_beside(s))
 		turns_seat_pay(s, now_ns);
 	if (turns_tenant_released(t, now_ns) <= now_ns)
 		return false;
@@ -317,7 +325,7 @@ void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns)
 			continue;
 		turns_seat_entitle(s, false, now_ns);
 		turns_seat_floor(s, true, now_ns);
-		turns_seat_deactivate(s, true);
+		turns_seat_deactivate(s, true, now_ns);
 	}
 	turns_tenant_enter(t, now_ns);
 	list_for_each(link, &t->seats) turns_device_serve(SEAT_OF_TENANT(link)->device, now_ns);
@@ -331,7 +339,7 @@ void turns_tenant_detach(struct turns_seat *s, uint64_t now_ns)
 	struct turns_tenant *t = s->tenant;
 
 	turns_line_remove(s);
-	turns_seat_deactivate(s, true);
+	turns_seat_deactivate(s, true, now_ns);
 	turns_timer_set(&d->turns->drains, &s->timer, UINT64_MAX);
 	if (d->claimed == s)
 		d->claimed = NULL;

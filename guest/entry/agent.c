@@ -171,7 +171,10 @@ static bool work_complete(struct close *close, int device)
 		close->phase = PHASE_CAPTURES;
 		return false;
 	}
-	r = contexts_drain_step(device, hold == CAPTURE_QUIET ? capture_is_known : NULL);
+	/* The drain would block for streams that were destroyed with work left, which it cannot
+	 * ask. */
+	r = held_streams_left(device) ||
+	    contexts_drain_step(device, hold == CAPTURE_QUIET ? capture_is_known : NULL);
 	capture_let_in();
 	return r == 0;
 }

@@ -45,8 +45,8 @@ static CUresult stream_ends(CUstream stream, CUresult (*driver)(CUstream stream)
 {
 	CUresult r;
 
-	contexts_stream_remove(stream);
 	held_stream_ends(stream);
+	contexts_stream_remove(stream);
 	capture_forget_stream(stream);
 	pools_changed();
 	r = driver(stream);

@@ -44,8 +44,7 @@ static struct {
 	struct marks marks[CONTEXTS];
 	_Atomic uint32_t period[STATE_DEVICES];
 	_Atomic uint32_t dither;
-	_Atomic uint32_t own_streams; /* work in threads' own default streams was seen */
-	_Atomic uint64_t passed_ns;   /* when a thread last went on to submit, after a sample */
+	_Atomic uint64_t passed_ns; /* when a thread last went on to submit, after a sample */
 } flight;
 
 static uint64_t bound_ns(int device)
@@ -122,14 +121,7 @@ CUcontext flight_context(CUstream stream)
 	bool own = !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 	CUresult r = own ? real(cuCtxGetCurrent)(&context) : real(cuStreamGetCtx)(stream, &context);
 
-	if (stream == CU_STREAM_PER_THREAD)
-		atomic_store(&flight.own_streams, 1);
 	return r == CUDA_SUCCESS ? context : NULL;
-}
-
-bool flight_own_streams(void)
-{
-	return atomic_load(&flight.own_streams) != 0;
 }
 
 /* With the lock held. NULL: there is no room for this context. */

@@ -44,8 +44,5 @@ void flight_restore(CUstreamCaptureMode mode);
 /* The context of a stream; NULL: none. */
 CUcontext flight_context(CUstream stream);
 
-/* Was work in threads' own default streams seen? Nobody but the threads can ask for it. */
-bool flight_own_streams(void);
-
 /* A context is about to be destroyed. */
 void flight_context_leaves(CUcontext context);

@@ -4,7 +4,9 @@
  * external semaphore, or for a host function that runs. Where turns are taken, such calls leave an
  * event before and one behind them: between the two the stream stands still. So the agent can tell
  * a drain that waits for this from one that waits for kernels. Launches of kernels do not pass
- * here. What a graph waits for is not seen.
+ * here. A stream that waits for an event of a held one stands, too. Streams that were destroyed
+ * with work left, and threads' own streams, are known as far as they matter. What a graph waits for
+ * is not seen.
  */
 #pragma once
 
@@ -20,6 +22,9 @@ bool held_any(void);
 
 /* Is all that is in flight on the device held? By the agent, while no capture is open. */
 bool held_all(int device);
+
+/* Has a stream that was destroyed work left? */
+bool held_streams_left(int device);
 
 /* A stream was created, or is about to be destroyed; one that orders itself with the legacy stream
  * is not known otherwise. */

@@ -14,6 +14,7 @@
 #include "guest/time/capture.h"
 #include "guest/time/flight.h"
 #include "guest/time/gate.h"
+#include "guest/time/own_streams.h"
 #include "guest/time/want.h"
 
 /* The stream that call `index` submits to; false: it is not among the arguments. */
@@ -79,6 +80,8 @@ static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint
 	if (due) {
 		slot->sampled = __atomic_load_n(&slot->period, __ATOMIC_RELAXED);
 		presence_refill(slot, flight_period(device));
+		if (has_stream && stream == CU_STREAM_PER_THREAD)
+			own_streams_used(flight_context(stream));
 	}
 	do {
 		while (!gate_is_open(device)) {

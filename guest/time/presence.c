@@ -185,8 +185,10 @@ static void set_countdown(struct presence_slot *slot, uint32_t calls)
 	uint32_t left = __atomic_load_n(&slot->countdown, __ATOMIC_RELAXED);
 	uint32_t period = __atomic_load_n(&slot->period, __ATOMIC_RELAXED);
 
-	if (left < period)
+	if (left < period) {
 		atomic_fetch_add(&presence.submissions, period - left);
+		__atomic_fetch_add(&slot->submitted, period - left, __ATOMIC_RELAXED);
+	}
 	if (calls <= 1)
 		tell_unseen(slot);
 	__atomic_store_n(&slot->period, calls, __ATOMIC_RELEASE);
@@ -302,6 +304,15 @@ bool presence_walk_step(struct presence_walk *walk)
 		walk->next = 0;
 	}
 	return true;
+}
+
+uint64_t presence_slot_submissions(const struct presence_slot *slot)
+{
+	uint32_t left = __atomic_load_n(&slot->countdown, __ATOMIC_ACQUIRE);
+	uint32_t period = __atomic_load_n(&slot->period, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&slot->submitted, __ATOMIC_ACQUIRE) +
+	       (left < period ? period - left : 0);
 }
 
 /* The next thread that gets a slot continues its countdown. */

@@ -36,6 +36,7 @@ struct presence_slot {
 	struct presence_slot *own; /* the next one of the same thread, in a ring */
 	uint32_t period;	   /* what the countdown began at */
 	uint32_t sampled;	   /* guest/time/flight.c: calls before the sample that is taken, */
+	uint64_t submitted;	   /* calls of finished countdowns */
 	uint64_t waits_since_ns;   /* since when it waits for older work, ... */
 	uint64_t locked_since_ns;  /* ... or for the thread that has the marks, ... */
 	uint32_t waits_for_stream; /* and not for a mark */
@@ -73,8 +74,10 @@ int presence_again(const void *caller, uintptr_t stack);
 /* After this, a thread whose slot looks empty will see the gate as it is now. */
 void presence_barrier(void);
 
-/* Calls that submitted, of all threads, since the guest joined. */
+/* Calls that submitted, of all threads, since the guest joined; and of those with a slot. The
+ * latter is the same however often countdowns are set. */
 uint64_t presence_submissions(void);
+uint64_t presence_slot_submissions(const struct presence_slot *slot);
 
 /* A value that changes with every submitting call; and the number of threads inside one. */
 struct presence_snapshot {

@@ -293,6 +293,46 @@ def test_host_functions_of_two_streams_that_hand_a_byte_to_each_other_end():
     finishes("hand_over", rounds=10)
 
 
+def test_memory_of_a_pool_that_goes_from_thread_to_thread_ends():
+    finishes("allocators", rounds=5)
+
+
+def test_captures_beside_a_thread_that_synchronises_end():
+    finishes("recaptures", rounds=5)
+
+
+def test_a_graph_that_callbacks_have_launched_again_ends():
+    finishes("relaunched", rounds=5)
+
+
+def test_loaders_that_pin_memory_end():
+    finishes("loaders", rounds=10)
+
+
+def test_a_server_that_waits_for_a_batch_ends():
+    finishes("batching", rounds=5)
+
+
+def test_a_stream_that_waits_for_two_workers_ends():
+    finishes("workers", rounds=10)
+
+
+def test_a_program_under_a_debugger_ends():
+    finishes("debugged", rounds=10)
+
+
+def test_streams_that_are_destroyed_as_they_wait_end():
+    finishes("discarded", rounds=3)
+
+
+def test_own_streams_of_threads_whose_host_functions_rest_end():
+    finishes("own_told", rounds=3)
+
+
+def test_a_ring_of_two_tenants_with_proxy_threads_ends():
+    finish("ring_here", "ring_there", rounds=10, found=False)
+
+
 def test_streams_of_two_tenants_that_wait_for_each_others_values_end():
     finish("value_here", "value_there", found=False)
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -68,6 +69,9 @@
 	X(cuGraphAddMemAllocNode)                                                                  \
 	X(cuGraphAddMemFreeNode)                                                                   \
 	X(cuMemcpyHtoD_v2)                                                                         \
+	X(cuMemcpyDtoHAsync_v2)                                                                    \
+	X(cuMemHostUnregister)                                                                     \
+	X(cuLaunchHostFunc_ptsz)                                                                   \
 	X(cuLaunchKernel_ptsz)                                                                     \
 	X(cuStreamSynchronize_ptsz)                                                                \
 	X(cuLaunchKernel)
@@ -127,3 +131,4 @@ const char *traps_meeting_place(void);
 
 /* Of programs that wait for each other: one that ends keeps the other one waiting no more. */
 void traps_part(void);
+void traps_part_ring(void);

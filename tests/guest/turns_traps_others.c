@@ -71,6 +71,7 @@ void traps_part(void)
 	CUdeviceptr own = met + met_as;
 	void *arguments[] = {&own, &last};
 
+	traps_part_ring();
 	if (!met)
 		return;
 	ok(g.cuLaunchKernel(g.device[0].set, 1, 1, 1, 1, 1, 1, 0, g.device[0].stream[0], arguments,

@@ -4,6 +4,7 @@
  * work ends when it likes, waits for a thread at the gate, or never ends; and which join, leave and
  * are set live. METE_SEED repeats a history.
  */
+#include "core/turns/turns_machine.h"
 #include "tests/unit/turns_laws.h"
 
 /* ---- what tenants do ------------------------------------------------------------------------- */
@@ -164,6 +165,32 @@ static void let_rest(void)
 	}
 }
 
+/* Somebody looks at some seats while nothing is due. */
+static void look(uint64_t at)
+{
+	struct turns_action none;
+
+	FOR_SEATS(s)
+	{
+		looks.random = looks.random * 6364136223846793005u + 1442695040888963407u;
+		if (looks.random >> 63)
+			turns_settle(&s->at, at);
+		if (looks.random >> 62 & 1)
+			turns_seat_allow(&s->at, at);
+		if (looks.random >> 61 & 1)
+			turns_seat_floor(&s->at, true, at);
+	}
+	turns_tick(&m.turns, at);
+	expect_eq(turns_next(&m.turns, &none), 0);
+}
+
+static void go_to(uint64_t at)
+{
+	if (looks.on && at > m.now)
+		look(m.now + (looks.random >> 32) % (at - m.now));
+	m.now = at;
+}
+
 /* To the time given, as everything that falls due before. */
 static void pass(uint64_t until)
 {
@@ -175,13 +202,13 @@ static void pass(uint64_t until)
 		if (next > until)
 			break;
 		if (next > m.now)
-			m.now = next;
+			go_to(next);
 		if (turns_deadline(&m.turns) <= m.now)
 			turns_tick(&m.turns, m.now);
 		pump();
 		let_rest();
 	}
-	m.now = until;
+	go_to(until);
 }
 
 /* Law 6: the hard bound. */
@@ -317,6 +344,11 @@ static void history(int restarts, int verdicts, int meet, int group, int outside
 	expect_an_end();
 }
 
+static void any_history(unsigned round)
+{
+	history(true, round % 2, round % 3 == 0, round % 6 == 0, round % 5 < 2);
+}
+
 /* As the random numbers stood when they began. */
 TEST(histories_that_broke_a_law_once_break_it_no_more)
 {
@@ -343,10 +375,10 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 	uint64_t opened = 0, reopened = 0, reports = 0, checks = 0, granted = 0, given_up = 0,
 		 vain = 0;
 	uint64_t awaited = 0, along = 0, chains = 0, unpaid = 0, briefs = 0, held = 0,
-		 held_long = 0;
+		 held_long = 0, held_standing = 0, rounds = test_rounds(800);
 
-	for (unsigned round = 0; round < test_rounds(800); round++) {
-		history(true, round % 2, round % 3 == 0, round % 6 == 0, round % 5 < 2);
+	for (unsigned round = 0; round < rounds; round++) {
+		any_history(round);
 		opened += m.governed;
 		granted += m.granted[0];
 		reopened += m.reopened;
@@ -361,9 +393,33 @@ TEST(the_laws_hold_after_every_step_of_any_history)
 		briefs += m.briefs;
 		held += m.held;
 		held_long += m.held_long;
+		held_standing += m.held_standing;
 	}
 	/* It was no empty word. */
 	expect(opened > 1000 && reopened > 10 && reports > 3 && given_up > 10 && vain > 10 &&
 	       checks > 100 && granted > MS && awaited > 10 && along > 100 && chains > 100 &&
-	       unpaid > 10 && briefs > 10 && held > 100 && held_long > 100);
+	       unpaid > rounds / 2 && briefs > 10 && held > 100 && held_long > 100 &&
+	       held_standing > 100);
+}
+
+TEST(nobodys_look_changes_what_is_decided)
+{
+	uint64_t deeds = 0;
+
+	for (unsigned round = 0; round < test_rounds(200); round++) {
+		uint64_t begun = test_random_below(UINT64_MAX);
+		unsigned length = 0;
+
+		for (looks.on = 0; looks.on < 2; looks.on++) {
+			looks.random = begun;
+			length = looks.deeds;
+			looks.deeds = 0;
+			test_random_restart(begun);
+			any_history(round);
+		}
+		looks.on = 0;
+		expect_eq(looks.deeds, length);
+		deeds += length;
+	}
+	expect(deeds > 10000);
 }

@@ -95,6 +95,45 @@ TEST(a_tenant_whose_thread_comes_to_the_gate_meanwhile_has_its_turn)
 	expect_eq(m.hung, 0);
 }
 
+/* Its thread stands at the gate whenever that is closed. It was let in for moments until its drain
+ * was given up, for 0.2 s in each round, in which its neighbours waited. */
+TEST(a_tenant_with_a_thread_at_the_gate_keeps_nobody_waiting_for_what_comes_from_outside)
+{
+	struct program *p, *n;
+
+	given(false);
+	p = add(HALF, 100, 300 * US);
+	p->wait_ns = 300 * MS;
+	n = add(GREEDY, 100, 1 * MS);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(1000 * MS); /* it is found out */
+	forget_what_they_had();
+	run(20000 * MS);
+	expect(n->gap_ns <= 50 * MS);
+	expect_eq(m.beside + m.hung, 0);
+	expect(had(p, 20000 * MS) >= 100.0 / 3 - 5 && had(p, 20000 * MS) <= 100.0 / 3 + 5);
+}
+
+/* Its thread, in whose turn that comes which its other work waits for, keeps it in its part. */
+TEST(a_tenant_with_a_thread_at_the_gate_pays_for_what_is_held_no_more)
+{
+	struct program *p;
+
+	for (uint64_t wait_ns = 10 * MS; wait_ns <= 160 * MS; wait_ns *= 2) {
+		given(false);
+		p = add(HALF, 10, 20 * MS);
+		p->wait_ns = wait_ns;
+		add(GREEDY, 100, 1 * MS);
+		add(GREEDY, 100, 1 * MS);
+		begin();
+		run(5000 * MS);
+		forget_what_they_had();
+		run(20000 * MS);
+		expect(had(p, 20000 * MS) <= 1000.0 / 210 + 5);
+	}
+}
+
 /* It was charged for what it has beside others, and looked at every millisecond, like work that
  * waits for something outside, for ever. */
 TEST(a_tenant_whose_thread_is_waited_for_later_is_no_longer_one_that_was_held)

@@ -98,7 +98,7 @@ TEST(a_tenant_with_long_kernels_keeps_its_cap_beside_work_that_never_ends)
 
 /* Returns what it owes of a turn that began as its cap owed something, if somebody looks as often
  * as given in each millisecond. */
-static uint64_t unpaid_if_settled(unsigned times)
+static int64_t unpaid_if_settled(unsigned times)
 {
 	struct program *p;
 
@@ -120,7 +120,7 @@ static uint64_t unpaid_if_settled(unsigned times)
  * more was unpaid if nobody had looked meanwhile. */
 TEST(what_a_cap_has_not_paid_is_the_same_however_often_it_is_settled)
 {
-	uint64_t once = unpaid_if_settled(1);
+	int64_t once = unpaid_if_settled(1);
 
 	/* Of 4 ms it had, a cap of 500 thousandths has paid half. */
 	expect_eq(once, 4 * MS * 500);

@@ -64,9 +64,9 @@ static inline void on_open(struct seat *s)
 	s->moment = s->at.leader && s->at.leader->tenant->state != TURNS_RUNNING;
 	m.briefs += s->brief;
 	s->excused = s->reported = s->let_in = 0;
-	if (tenant_of(s)->at.lasts)
+	if (tenant_of(s)->at.lasts || s->held)
 		close_owed(s);
-	s->owing = 0;
+	s->owing = s->held = 0;
 	if (s->drained || !s->opened) {
 		expect_paid(s);
 		s->opened = m.now;
@@ -138,7 +138,7 @@ static inline void excuse(void)
 	}
 }
 
-/* Law 16: whoever is said to be held is given up only if none of its threads stands at a gate. */
+/* Law 16: whoever is said to be held is given up, and is let in by no drain. */
 static inline void on_held(struct seat *s)
 {
 	int was_held = s->at.gate == TURNS_OWING && s->at.held;
@@ -150,10 +150,13 @@ static inline void on_held(struct seat *s)
 		m.held_long++;
 	}
 	if (closing && s->at.gate == TURNS_OWING && s->at.held) {
-		expect(!stands(tenant_of(s)) && !is_multi(tenant_of(s)));
+		expect(!is_multi(tenant_of(s)));
 		excuse();
+		tenant_of(s)->looked = s->let_in = 0;
 		m.held++;
+		m.held_standing += (uint64_t)stands(tenant_of(s));
 	}
+	s->held = s->at.gate == TURNS_OWING && s->at.held;
 	if (s->at.gate == TURNS_OWING && s->at.held && s->owing)
 		s->owing = m.now;
 	/* If it hangs after that, it is reported again. */
@@ -224,7 +227,7 @@ static inline void on_report(struct seat *s)
 			end_grant(other);
 	}
 	excuse();
-	tenant_of(s)->stepped = tenant_of(s)->seen = 0;
+	tenant_of(s)->stepped = tenant_of(s)->seen = s->held = 0;
 	m.reports++;
 }
 
@@ -239,10 +242,31 @@ static inline void on_step(struct seat *s, int kill)
 	t->suspended = !kill;
 }
 
+/* Law 17: the second history does what the first one did. */
+static inline void note(const struct turns_action *action)
+{
+	const struct seat *s = seat_of(action->seat);
+	struct deed now = {m.now, action->verb, s->tenant, s->device, 0}, *then;
+
+	if (looks.deeds == DEEDS)
+		return;
+	then = &looks.deed[looks.deeds++];
+	if (!looks.on)
+		*then = now;
+	else if (memcmp(then, &now, sizeof(now)) != 0)
+		test_fail(__FILE__, __LINE__,
+			  "a look changed decision %u: verb %u of %u on %u after %llu ns, not %u "
+			  "of %u on %u after %llu ns",
+			  looks.deeds, now.verb, now.tenant, now.device,
+			  (unsigned long long)(m.now - m.start), then->verb, then->tenant,
+			  then->device, (unsigned long long)(then->at - m.start));
+}
+
 static inline void do_action(const struct turns_action *action)
 {
 	struct seat *s = seat_of(action->seat);
 
+	note(action);
 	expect(s->there);
 	switch (action->verb) {
 	case TURNS_OPEN:

@@ -26,6 +26,7 @@ enum kind {
 	HOLDS, /* what it has launched never ends, and takes nothing of the device */
 	FED,   /* one kernel for ever, which works once for each copy that it is sent */
 	OUTSIDE, /* one at a time, behind something that comes from outside after up to `wait_ns` */
+	HALF,	 /* one at a time, while another stream waits for that long */
 };
 
 struct program {
@@ -129,7 +130,7 @@ static inline void launch(struct program *p)
 		return;
 	p->queued++;
 	submitted(p);
-	if (p->kind == OUTSIDE)
+	if (p->kind == OUTSIDE || (p->kind == HALF && m.now >= p->comes_at))
 		p->comes_at = m.now + p->wait_ns / 8 + test_random_below(p->wait_ns / 8 * 7 + 1);
 	if (p->kind == MEETS && p->ahead == 1)
 		p->free_at = UINT64_MAX; /* until its kernel has ended */
@@ -187,7 +188,9 @@ static inline void compute(struct program *p)
 
 static inline bool is_held(const struct program *p)
 {
-	return p->kind == OUTSIDE && p->queued && m.now < p->comes_at;
+	if (m.now >= p->comes_at)
+		return false;
+	return p->kind == OUTSIDE ? p->queued : p->kind == HALF && !p->queued;
 }
 
 static inline bool uses_the_device(const struct program *p)
@@ -211,7 +214,7 @@ static inline void device(void)
 
 static inline void say(struct program *p)
 {
-	if (p->queued || m.bare)
+	if (p->queued || m.bare || is_held(p))
 		return;
 	if (!p->open && !p->drained) {
 		p->drained = true;

@@ -22,6 +22,7 @@ enum {
 	BESIDE = 2,	  /* law 12 */
 	VAIN = 4,	  /* law 8 */
 	UNPAID_TURNS = 2, /* law 5 */
+	DEEDS = 1 << 15,
 };
 
 #define US 1000ull
@@ -40,11 +41,12 @@ struct seat {
 	int there, open, drained, stands, idle;
 	int excused; /* it was checked in vain: others may run */
 	int reported;
-	int moment;			/* it was let in for another one's drain */
-	int brief;			/* law 15: for a moment, for work beside others */
-	uint64_t brief_from;		/* law 15: no such moment before */
-	int let_in;			/* law 7: its gate must be opened, as it could not drain */
-	uint64_t busy_until;		/* of what was submitted */
+	int moment;	     /* it was let in for another one's drain */
+	int brief;	     /* law 15: for a moment, for work beside others */
+	uint64_t brief_from; /* law 15: no such moment before */
+	int held;	     /* law 16: at the last look its work waited for something outside */
+	int let_in;	     /* law 7: its gate must be opened, as it could not drain */
+	uint64_t busy_until; /* of what was submitted */
 	uint64_t held_from, held_until; /* of that: it waits for something outside */
 	uint64_t opened, closed, since; /* since: it stands at the gate */
 	uint64_t began;			/* its gate was opened, or opened again */
@@ -83,8 +85,19 @@ static struct {
 	int natures, multi, meet, group, outside, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
 	uint64_t opened, reopened, given_up, vain, reports, checks, governed, awaited, along,
-		chains, unpaid, briefs, held, held_long;
+		chains, unpaid, briefs, held, held_long, held_standing;
 } m;
+
+/* Law 17: what was decided in a history, which is repeated with looks in between. */
+static struct {
+	int on;
+	uint64_t random; /* their own: the history's are not to change */
+	unsigned deeds;
+	struct deed {
+		uint64_t at;
+		uint32_t verb, tenant, device, nothing;
+	} deed[DEEDS];
+} looks;
 
 static const struct turns_tuning tuning = {
 	.turn_ns = 8 * MS,
