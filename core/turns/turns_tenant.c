@@ -143,9 +143,7 @@ void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 	uint64_t waited = now_ns - s->wanted_ns;
 
 	turns_settle(s, now_ns);
-	/* Work that waits for its own threads takes little of the device meanwhile. */
-	if (s->gate == TURNS_OWING && (s->tenant->lasts || s->moment))
-		turns_seat_pay(s, now_ns);
+	turns_seat_pay_before(s, now_ns);
 	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
 	s->opened_owing = s->allowance < 0;
 	turns_timer_set(&d->turns->drains, &s->timer, UINT64_MAX);
@@ -227,8 +225,7 @@ static bool must_pay(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	if (s->gate == TURNS_OWING && (t->lasts || s->moment))
-		turns_seat_pay(s, now_ns);
+	turns_seat_pay_before(s, now_ns);
 	if (turns_tenant_released(t, now_ns) <= now_ns)
 		return false;
 	t->lasts = false;
@@ -251,6 +248,8 @@ void turns_device_serve(struct turns_device *d, uint64_t now_ns)
 		s = d->claimed ? turns_line_best_single(d, now_ns) : turns_line_best(d, now_ns);
 		if (!s)
 			return;
+		if (!d->claimed)
+			s = turns_line_before(s, now_ns);
 		if (must_pay(s, now_ns))
 			continue;
 		turns_line_remove(s);
@@ -311,6 +310,8 @@ void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns)
 
 		if (is_free(s))
 			continue;
+		if (now_ns - t->ending_ns >= t->turns->tuning.drain_ns)
+			s->device->slow_ns = now_ns;
 		if (s->device->holder == s)
 			turns_company_pass_on(s, now_ns);
 		if (t->wants)
