@@ -55,7 +55,9 @@
  *     have, and within any second it is charged at most its cap + `burst_ns` + that;
  *  6. a seat that wants to run, is below its cap and owes nothing runs within the longer of one
  *     longest turn of each tenant and the time in which its share is worth `shortest_ns`, plus the
- *     drains. Any seat is next after `starve_ns`;
+ *     drains. Any seat is next after `starve_ns`. After a turn whose drain was late, those that
+ *     stood in line then, and whose own drains are not, come before the next one whose drains are:
+ *     each once, and unless it has had more than its part and a turn;
  *  7. a tenant whose gates do not drain while one of its threads waits at one is coupled: it is let
  *     in again for a short time, which doubles each time, and closed again. If it has not drained
  *     `beside_ns` after the end of its turn, the drain is given up: others run beside what it has
@@ -70,8 +72,8 @@
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
  *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. A
  *     suspended tenant has no turn before its share is set. A tenant that was seen to wait (for its
- *     own thread, or once for another tenant) is given up sooner, up to four times in a row, before
- *     it is reported;
+ *     own thread, or once for another tenant), or that may wait for one that owes more than two
+ *     turns for its cap, is given up sooner, up to four times in a row, before it is reported;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
@@ -90,12 +92,16 @@
  * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
  *     again after 16 turns' length at most, also where nobody else does. The drains of those that
  *     came along count from when each was closed, so they do not add up. No drain becomes a turn
- *     while a tenant waits that was let in for it;
+ *     while a tenant waits that was let in for it. Tenants of which two drains in a row were given
+ *     up, and nothing has left since, come along in each other's turns, and are let in again with
+ *     each other for their drains (law 7): what they have on the device takes of it anyway;
  * 15. work whose drain was given up may wait for a tenant that owes more than two turns for its
  *     cap. That one has turns of a moment, of `step_ns` at most: the next one once its cap has paid
- *     for the last one, whatever else it owes, and at most one in half a turn on a device. After
- *     that it has as little time to drain, and owes for the rest as law 12 says. Once it has had
- *     `hang_ns` by these turns, drains included, it has to pay for all before the next one.
+ *     for the last one, whatever else it owes, and at most one in a turn's length on a device.
+ *     After that it has as little time to drain, and owes for the rest as law 12 says. Once it has
+ *     had `hang_ns` of the device by these turns, drains included, it has to pay for all before the
+ *     next one. Of a drain that counts which the hardware gives to one of all that have work there,
+ *     or what it took beyond twice `drain_ns`, whichever is more.
  * 16. a tenant that only waits for something outside of the device, as its guests say, is given up
  *at the check of its drain that finds it so: others run from then on, and if a thread of it stands
  *     at a gate it stands in line. It is neither reported nor suspended nor killed for that. The
@@ -106,8 +112,8 @@
  *     decides later.)
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
- * through the device's tenants once; so may a check of a tenant that does not drain, and a turn of
- * one that waits for others.
+ * through the device's tenants once; so may a check of a tenant that does not drain, a turn of one
+ * that waits for others, and the choice of the next one after a drain that was late.
  */
 #pragma once
 
@@ -234,6 +240,8 @@ struct turns_device {
 	uint32_t beside;    /* seats whose drain is no longer waited for */
 	uint32_t moments;   /* turns of a moment that began */
 	uint64_t moment_ns; /* none begins before */
+	uint64_t slow_ns;   /* when the last turn ended that was long in draining; 0: all who
+			       waited then have had a turn */
 	uint64_t turn_ns;
 	/* Sums over the seats, which decide between open and governed. */
 	uint64_t weights, weights_squared, guarantees;
@@ -342,10 +350,9 @@ struct turns_seat {
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
 	uint64_t moment_ns;  /* when its cap has paid for its last turn of a moment */
-	uint64_t moments_ns; /* what it had by those since its last whole turn, until it had drained
-			      */
+	uint64_t moments_ns; /* what it had of the device by those since its last whole turn */
 	int64_t unpaid; /* of what it had by openings while its cap owed something; its cap pays
-			   for that first */
+			    for that first */
 	struct turns_node due_node, line_node, timer;
 	/* Of a seat that has left, until it comes back: */
 	uint64_t left_ns;	/* 0: it was never there */

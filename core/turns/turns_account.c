@@ -301,6 +301,12 @@ void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns)
 	s->owing_ns = now_ns;
 }
 
+void turns_seat_pay_before(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->gate == TURNS_OWING && (s->tenant->lasts || s->moment || s->held))
+		turns_seat_pay(s, now_ns);
+}
+
 void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
 {
 	uint64_t span = now_ns - s->entitled_at_ns, ns = 0;

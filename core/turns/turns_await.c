@@ -227,17 +227,20 @@ static uint64_t longest_ns(const struct turns_tenant *t, bool stands)
 	return stands ? STANDS * tuning->beside_ns : tuning->hang_ns;
 }
 
-/* It was seen to wait for its own thread or for others, and all have been let in. If it does not
+/* It was seen to wait for its own thread or for others, and all have been let in; or it may wait
+ * for one that owes for its cap, and cannot be let in before its drain is given up. If it does not
  * drain the next times either, it may hang, and is waited for until it is reported. */
 static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_ns)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 	uint64_t patience = most(tuning->beside_ns, turns_last_ns(t));
+	bool seen = t->bond != TURNS_FREE || t->proved_ns;
+	bool helps = turns_moment_helps(turns_tenant_seat(t), now_ns);
 
-	if (!turns_moment_helps(turns_tenant_seat(t), now_ns))
+	if (!seen || !helps)
 		patience = most(patience, tuning->hang_ns * 2 / 5);
 
-	return !stands && (t->bond != TURNS_FREE || t->proved_ns) && t->vain_drains < VAIN_DRAINS &&
+	return !stands && (seen || helps) && t->vain_drains < VAIN_DRAINS &&
 	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);
 }
 

@@ -8,7 +8,8 @@
 enum {
 	ALONE_AFTER = 8, /* turns with those it awaits, after which one is had alone, and after four
 			   times as many each time that it still waited, */
-	ALONE_HANGS = 10 /* ... or after as many times `hang_ns` */
+	ALONE_HANGS = 10, /* ... or after as many times `hang_ns` */
+	STAYS = 2 /* drains in a row that were given up: its work does not leave the device */
 };
 
 /* ---- coming along ---------------------------------------------------------------------------- */
@@ -68,12 +69,61 @@ static bool is_looked_at(struct turns_tenant *t, uint64_t now_ns)
 	       now_ns - t->looked_ns >= ALONE_HANGS * t->turns->tuning.hang_ns;
 }
 
+/* Its work is on the device in others' turns, too, and takes as much of it as with an open gate. */
+static bool stays(const struct turns_seat *s)
+{
+	return s->tenant->stuck >= STAYS && !s->held;
+}
+
+/* Its cap may have been used up while it stood in line. */
+static bool may_come_staying(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->gate != TURNS_OWING || !stays(s) || !s->lined || s->device->strays ||
+	    turns_tenant_governed(s->tenant) != 1)
+		return false;
+	turns_seat_pay_before(s, now_ns);
+	return turns_tenant_released(s->tenant, now_ns) <= now_ns;
+}
+
+static void take_staying(struct turns_seat *leader, uint64_t now_ns)
+{
+	list_for_each(link, &leader->device->seats)
+	{
+		struct turns_seat *s = SEAT_OF_DEVICE(link);
+
+		if (may_come_staying(s, now_ns))
+			turns_company_take(leader, s, now_ns);
+	}
+}
+
+void turns_company_reopen(struct turns_seat *leader, uint64_t now_ns)
+{
+	if (leader->device->strays)
+		return;
+	list_for_each(link, &leader->along)
+	{
+		struct turns_seat *s = SEAT_ALONG(link);
+
+		if (s->gate != TURNS_CLOSING || !stays(s))
+			continue;
+		turns_settle(s, now_ns);
+		turns_timer_set(&s->device->turns->drains, &s->timer, UINT64_MAX);
+		s->gate = TURNS_OPENED;
+		s->idle = false;
+		turns_seat_todo(s, 0);
+	}
+}
+
 void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
 {
 	struct turns_seat *leader = turns_tenant_seat(t);
 
 	t->alone = false;
-	if (!turns_tenant_awaits(t) || turns_tenant_governed(t) != 1)
+	if (turns_tenant_governed(t) != 1)
+		return;
+	if (t->laden && stays(leader))
+		take_staying(leader, now_ns);
+	if (!turns_tenant_awaits(t))
 		return;
 	t->alone = is_looked_at(t, now_ns);
 	if (t->alone)

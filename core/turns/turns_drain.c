@@ -107,7 +107,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 	turns_settle(s, now_ns);
 	turns_seat_pay(s, now_ns);
 	if (s->moment)
-		s->moments_ns += now_ns - s->opened_ns;
+		turns_moment_drained(s, now_ns);
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
 	turns_seat_owes_no_more(s);
 	s->gate = TURNS_CLOSED;
@@ -201,6 +201,7 @@ static void reopen(struct turns_tenant *t, uint64_t now_ns)
 		s->gate = TURNS_OPENED;
 		s->idle = false;
 		turns_seat_todo(s, 0);
+		turns_company_reopen(s, now_ns);
 	}
 	t->wants = true;
 	t->idle = false;

@@ -138,6 +138,14 @@ static bool ended_by_itself(const struct turns_tenant *t)
 	return true;
 }
 
+/* Others had turns of a moment since its drain was given up: it may have waited for one of them. */
+static bool had_moments(const struct turns_tenant *t)
+{
+	const struct turns_seat *s = turns_tenant_seat(t);
+
+	return s && s->device->moment_ns > t->left_ns;
+}
+
 void turns_last_drained(struct turns_tenant *t, uint64_t now_ns)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
@@ -145,7 +153,7 @@ void turns_last_drained(struct turns_tenant *t, uint64_t now_ns)
 	bool agrees;
 
 	turns_last_unwatch(t);
-	if (!t->left_ns || may_wait_for_others(t))
+	if (!t->left_ns || may_wait_for_others(t) || had_moments(t))
 		return;
 	alone_ns = t->left_ns - t->ending_ns + (now_ns - t->left_ns) / TURNS_BESIDE_PART;
 	if (alone_ns > tuning->hang_ns ||

@@ -108,6 +108,45 @@ struct turns_seat *turns_line_best(struct turns_device *d, uint64_t now_ns)
 	return first ? SEAT_OF_LINE(first) : NULL;
 }
 
+/* Its next turn may be long in draining, as former ones were. */
+static bool is_slow(const struct turns_seat *s)
+{
+	const struct turns_tenant *t = s->tenant;
+
+	return s->gate == TURNS_OWING || t->bond != TURNS_FREE || turns_tenant_awaits(t) ||
+	       t->overrun_ns >= s->device->turns->tuning.drain_ns;
+}
+
+/* It has stood in line since a turn that was long in draining. It may not have more than its part
+ * by this, or by one turn. */
+static bool has_waited(const struct turns_seat *s)
+{
+	int64_t ahead = (int64_t)(s->virtual_ns - s->device->clock);
+
+	return s->lined && s->wanted_ns <= s->device->slow_ns && !is_slow(s) &&
+	       ahead <= (int64_t)turns_seat_virtual(s, turns_line_slice(s));
+}
+
+struct turns_seat *turns_line_before(struct turns_seat *best, uint64_t now_ns)
+{
+	struct turns_device *d = best->device;
+	struct turns_seat *first = NULL;
+
+	if (!d->slow_ns || !is_slow(best) || d->due.first->key <= now_ns)
+		return best;
+	list_for_each(link, &d->seats)
+	{
+		struct turns_seat *s = SEAT_OF_DEVICE(link);
+
+		if (has_waited(s) && s->tenant->share.class <= best->tenant->share.class &&
+		    (!first || s->wanted_ns < first->wanted_ns))
+			first = s;
+	}
+	if (!first)
+		d->slow_ns = 0;
+	return first ? first : best;
+}
+
 static bool may_fill_in(const struct turns_seat *s)
 {
 	return s->tenant->bond == TURNS_FREE && turns_tenant_governed(s->tenant) == 1;

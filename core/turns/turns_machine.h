@@ -60,6 +60,9 @@ void turns_device_floors(struct turns_device *d, uint64_t now_ns);
 /* Its work went on beside others' until now. / It did not. */
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns);
 void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns);
+/* Likewise, before its gate opens; but work that may wait for its own threads takes little
+ * meanwhile. What waits for something outside takes nothing, but that was seen some time ago. */
+void turns_seat_pay_before(struct turns_seat *s, uint64_t now_ns);
 /* From when it is behind its guarantee. */
 uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns);
 
@@ -71,6 +74,8 @@ uint64_t turns_line_slice(const struct turns_seat *s);
 struct turns_seat *turns_line_best(struct turns_device *d, uint64_t now_ns);
 /* Chooses among the tenants that may run on a claimed device: those that need no other device. */
 struct turns_seat *turns_line_best_single(struct turns_device *d, uint64_t now_ns);
+/* Whoever comes before the best, as that one may be long in draining, and another one was. */
+struct turns_seat *turns_line_before(struct turns_seat *best, uint64_t now_ns);
 
 /* ---- turns_tenant.c: a tenant's turn --------------------------------------------------------- */
 
@@ -194,9 +199,12 @@ bool turns_company_may_come(const struct turns_seat *s);
 /* The leader waits for it, or a tenant that has come along does. */
 bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s);
 void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns);
-/* Its turn begins, or a tenant has joined the line: those it awaits come along. Returns true if the
- * seat that has joined the line does. */
+/* Its turn begins, or a tenant has joined the line: those it awaits come along; if its work does
+ * not leave the device, so do others of which that is so. Returns true if the seat that has joined
+ * the line does. */
 void turns_company_begin(struct turns_tenant *t, uint64_t now_ns);
+/* Its gate is opened again in order to drain, and so are those that would not drain either. */
+void turns_company_reopen(struct turns_seat *leader, uint64_t now_ns);
 /* Its turn ends: one that was long counts as several. */
 void turns_company_count(struct turns_tenant *t, uint64_t now_ns);
 bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns);
@@ -226,7 +234,9 @@ void turns_moment_await(struct turns_seat *s, uint64_t now_ns);
 void turns_moment_await_all(struct turns_device *d, uint64_t now_ns);
 /* The timer is due: whoever holds the device is to drain. */
 void turns_moment_come(struct turns_seat *s, uint64_t now_ns);
-/* Somebody could have one if the drain of the seat were given up. */
+/* All that was had by its last one has drained. */
+void turns_moment_drained(struct turns_seat *s, uint64_t now_ns);
+/* The seat's work may wait for somebody who owes for its cap. */
 bool turns_moment_helps(const struct turns_seat *s, uint64_t now_ns);
 /* Nobody holds the device: returns true if somebody has his moment. */
 bool turns_moment_begin(struct turns_device *d, uint64_t now_ns);

@@ -10,8 +10,8 @@
 enum {
 	OWED_TURNS = 2, /* who owes less has its turn soon */
 	LENGTHS = 7,
-	FRUITLESS = 3, /* drains of one tenant in a row that were given up */
-	SPACED = 2,    /* from one to the next others have at least this part of a turn */
+	FRUITLESS = 3,	 /* drains of one tenant in a row that were given up */
+	LONG_DRAINS = 2, /* times `drain_ns`: what lasts for longer than that counts as a whole */
 };
 
 static const uint32_t spread = 2654435761; /* a multiplicative hash */
@@ -20,11 +20,15 @@ static const uint32_t spread = 2654435761; /* a multiplicative hash */
 static bool is_capped(struct turns_seat *s, uint64_t now_ns)
 {
 	if (s->tenant->state != TURNS_CAPPED || s->gate != TURNS_CLOSED ||
-	    s->moments_ns >= s->device->turns->tuning.hang_ns ||
 	    turns_tenant_governed(s->tenant) != 1)
 		return false;
 	turns_seat_allow(s, now_ns);
 	return s->allowance < -(int64_t)(OWED_TURNS * s->device->turn_ns * MILLI);
+}
+
+static bool may_have_one(struct turns_seat *s, uint64_t now_ns)
+{
+	return s->moments_ns < s->device->turns->tuning.hang_ns && is_capped(s, now_ns);
 }
 
 /* Work that does not end however often others are let in waits for nobody, nor does work that waits
@@ -47,7 +51,7 @@ static bool is_needed(const struct turns_device *d)
 /* Others' work may wait for it. */
 static bool is_concerned(struct turns_seat *s, uint64_t now_ns)
 {
-	return is_capped(s, now_ns) && is_needed(s->device);
+	return may_have_one(s, now_ns) && is_needed(s->device);
 }
 
 static uint64_t due_ns(const struct turns_seat *s)
@@ -61,7 +65,7 @@ static void await(struct turns_seat *s, uint64_t now_ns)
 	struct turns_node *timer = &s->tenant->timer;
 	uint64_t at = most(now_ns, due_ns(s));
 
-	if (!is_capped(s, now_ns) || s->moment_due ||
+	if (!may_have_one(s, now_ns) || s->moment_due ||
 	    (turns_node_linked(timer) && timer->key <= at))
 		return;
 	turns_timer_set(&s->device->turns->timers, timer, at);
@@ -121,7 +125,7 @@ static struct turns_seat *next(struct turns_device *d, uint64_t now_ns)
 	{
 		struct turns_seat *s = SEAT_OF_DEVICE(link);
 
-		if (s->moment_due && is_capped(s, now_ns) &&
+		if (s->moment_due && may_have_one(s, now_ns) &&
 		    (!first || s->moment_ns < first->moment_ns))
 			first = s;
 	}
@@ -163,6 +167,17 @@ uint64_t turns_moment_ns(const struct turns_tenant *t)
 	return t->turns->tuning.step_ns * (part % LENGTHS + 1) / LENGTHS;
 }
 
+/* The hardware divides the device among all that have work on it. What lasts for long may have more
+ * than that: not all that is left on the device takes of it. */
+void turns_moment_drained(struct turns_seat *s, uint64_t now_ns)
+{
+	uint64_t took_ns = now_ns - s->opened_ns;
+	uint64_t long_ns = LONG_DRAINS * s->device->turns->tuning.drain_ns;
+
+	s->moments_ns +=
+		most(took_ns / (s->device->beside + 1), took_ns > long_ns ? took_ns - long_ns : 0);
+}
+
 void turns_moment_end(struct turns_tenant *t, uint64_t now_ns)
 {
 	struct turns_seat *s = turns_tenant_seat(t);
@@ -171,6 +186,6 @@ void turns_moment_end(struct turns_tenant *t, uint64_t now_ns)
 	if (!s)
 		return;
 	s->moment_ns = now_ns + (now_ns - s->opened_ns) * MILLI / turns_cap_milli(s);
-	s->device->moment_ns = now_ns + s->device->turn_ns / SPACED;
+	s->device->moment_ns = now_ns + s->device->turn_ns;
 	turns_moment_await_all(s->device, now_ns);
 }

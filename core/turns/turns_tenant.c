@@ -137,22 +137,13 @@ void turns_tenant_expel(struct turns_tenant *t, uint64_t now_ns)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-/* What it has beside others is charged, unless it may wait for its own threads: such work takes
- * little of the device. Work that waits for something outside takes nothing of it, but it was last
- * seen to do so some time ago. */
-static bool pays_beside(const struct turns_seat *s)
-{
-	return s->gate == TURNS_OWING && (s->tenant->lasts || s->moment || s->held);
-}
-
 void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_device *d = s->device;
 	uint64_t waited = now_ns - s->wanted_ns;
 
 	turns_settle(s, now_ns);
-	if (pays_beside(s))
-		turns_seat_pay(s, now_ns);
+	turns_seat_pay_before(s, now_ns);
 	turns_timer_set(&d->turns->drains, &s->timer, UINT64_MAX);
 	if (s->stray) {
 		s->stray = false;
@@ -235,8 +226,7 @@ static bool must_pay(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	if (pays_beside(s))
-		turns_seat_pay(s, now_ns);
+	turns_seat_pay_before(s, now_ns);
 	if (turns_tenant_released(t, now_ns) <= now_ns)
 		return false;
 	t->lasts = false;
@@ -259,6 +249,8 @@ void turns_device_serve(struct turns_device *d, uint64_t now_ns)
 		s = d->claimed ? turns_line_best_single(d, now_ns) : turns_line_best(d, now_ns);
 		if (!s)
 			return;
+		if (!d->claimed)
+			s = turns_line_before(s, now_ns);
 		if (must_pay(s, now_ns))
 			continue;
 		turns_line_remove(s);
@@ -319,6 +311,8 @@ void turns_tenant_ended(struct turns_tenant *t, uint64_t now_ns)
 
 		if (is_free(s))
 			continue;
+		if (now_ns - t->ending_ns >= t->turns->tuning.drain_ns)
+			s->device->slow_ns = now_ns;
 		if (s->device->holder == s)
 			turns_company_pass_on(s, now_ns);
 		if (t->wants)

@@ -101,6 +101,44 @@ TEST(a_group_that_launches_ahead_is_never_reported_as_hanging)
 	}
 }
 
+/* Two members had their turns one after the other, each with a drain that was given up: a neighbour
+ * waited for 0.53 s. */
+TEST(a_neighbour_of_a_group_waits_for_one_of_its_drains_at_a_time)
+{
+	static const struct {
+		unsigned members, ahead;
+		uint64_t seed;
+	} groups[] = {{6, 1, 39}, {6, 4, 35}, {5, 4, 18}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+		struct program *n;
+
+		test_random_restart(groups[i].seed);
+		n = given_group(MEETS, groups[i].members, groups[i].ahead, 100);
+		run(10000 * MS);
+		expect(most(n[0].gap_ns, n[1].gap_ns) <= 450 * MS);
+	}
+}
+
+/* It waited for both, though each of the four had its part. */
+TEST(a_neighbour_of_two_with_long_kernels_waits_for_one_kernel_at_a_time)
+{
+	struct program *n;
+
+	given(false);
+	add(EVEN, 100, 120 * MS);
+	add(EVEN, 100, 120 * MS);
+	n = add(GREEDY, 100, 1 * MS);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(20000 * MS);
+	forget_what_they_had();
+	run(20000 * MS);
+	expect(n[0].gap_ns <= 150 * MS && n[1].gap_ns <= 150 * MS);
+	for (unsigned i = 0; i < m.programs; i++)
+		expect(had(&m.program[i], 20000 * MS) >= 25 - 2);
+}
+
 static uint64_t rounds_alone(unsigned members, unsigned ahead)
 {
 	given(true);

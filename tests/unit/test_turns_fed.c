@@ -99,6 +99,29 @@ TEST(drains_are_short_again_once_a_kernel_for_ever_has_ended)
 	expect(had(p, 2000 * MS) >= 30);
 }
 
+/* Each polled in the others' turns: two had 0.34 of their parts, four 0.17. */
+TEST(tenants_with_kernels_for_ever_have_half_of_their_parts)
+{
+	for (uint64_t pause = 0; pause <= 5; pause += 5) {
+		uint64_t alone = done_alone(pause * MS, 10000 * MS);
+
+		for (unsigned some = 2; some <= 4; some++) {
+			given(false);
+			for (unsigned i = 0; i < some; i++)
+				add(FED, 100, pause * MS);
+			for (unsigned i = 0; i < NEIGHBOURS; i++)
+				add(GREEDY, 100, 1 * MS);
+			begin();
+			run(10000 * MS);
+			for (unsigned i = 0; i < some; i++)
+				expect(m.program[i].done * m.programs * 2 >= alone);
+			for (unsigned i = some; i < m.programs; i++)
+				expect(m.program[i].gap_ns <= 500 * MS);
+			expect_eq(m.hung, 0);
+		}
+	}
+}
+
 /* Two of them: a neighbour that another one awaited was let in for the second one's drain, four
  * times as long each time, up to a second. A third one waited for 1.7 s. */
 TEST(neighbours_of_several_kernels_for_ever_are_not_kept_waiting)

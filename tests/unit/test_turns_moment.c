@@ -36,26 +36,74 @@ static double exceeded(unsigned members)
 	return most_of_all;
 }
 
-/* They exceeded caps of 2 and 10 % by 14 points in the mean, and by up to 46. */
-TEST(a_group_that_launches_ahead_keeps_its_caps)
+static void expect_caps_kept(unsigned members, unsigned ahead, uint32_t cap_milli,
+			     unsigned neighbours)
+{
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		test_random_restart(seed);
+		given_group(members, ahead, cap_milli, neighbours);
+		run(SECONDS * 1000 * MS);
+		expect(exceeded(members) <= 5);
+		expect_eq(m.hung, 0);
+	}
+}
+
+/* They exceeded caps of 2 and 10 % by up to 46 points. Of three, one was reported as hanging with
+ * some seeds: who could have ended its drain owed for its cap. Or they had used up their moments by
+ * what polled after each of them. */
+TEST(a_group_of_two_or_three_that_launches_ahead_keeps_its_caps)
+{
+	for (unsigned neighbours = 1; neighbours <= 2; neighbours++) {
+		for (unsigned members = 2; members <= 3; members++) {
+			for (unsigned ahead = 4; ahead <= 16; ahead *= 4) {
+				for (uint32_t cap = 20; cap <= 100; cap += 80)
+					expect_caps_kept(members, ahead, cap, neighbours);
+			}
+		}
+	}
+}
+
+/* Of four, more seldom are all even by chance. */
+TEST(a_group_of_four_that_launches_ahead_keeps_its_caps_for_the_most_part)
 {
 	double all = 0;
 	unsigned runs = 0;
 
-	for (unsigned members = 2; members <= 4; members++) {
-		for (unsigned ahead = 4; ahead <= 16; ahead *= 4) {
-			for (uint32_t cap = 20; cap <= 100; cap += 80) {
-				for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-					test_random_restart(seed);
-					given_group(members, ahead, cap, 2);
-					run(SECONDS * 1000 * MS);
-					all += exceeded(members);
-					runs++;
-				}
+	for (unsigned ahead = 4; ahead <= 16; ahead *= 4) {
+		for (uint32_t cap = 20; cap <= 100; cap += 80) {
+			for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+				test_random_restart(seed);
+				given_group(4, ahead, cap, 2);
+				run(SECONDS * 1000 * MS);
+				all += exceeded(4);
+				expect_eq(m.hung, 0);
+				runs++;
 			}
 		}
 	}
-	expect(all / runs <= 5);
+	expect(all / runs <= 2.5);
+}
+
+/* With these seeds a neighbour waited for 0.8 and 0.9 s, as one was waited for until it was
+ * reported as hanging, or for 0.5 s, as its work had ended by another one's moment, and was taken
+ * to last that long by itself. */
+TEST(a_neighbour_of_a_group_with_caps_is_not_kept_waiting)
+{
+	static const struct {
+		unsigned members, ahead, neighbours;
+		uint32_t cap_milli;
+		uint64_t seed;
+	} groups[] = {{3, 4, 1, 20, 2}, {3, 16, 2, 100, 3}, {4, 4, 2, 100, 10}, {3, 4, 1, 100, 12}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+		test_random_restart(groups[i].seed);
+		given_group(groups[i].members, groups[i].ahead, groups[i].cap_milli,
+			    groups[i].neighbours);
+		run(SECONDS * 1000 * MS);
+		for (unsigned n = groups[i].members; n < m.programs; n++)
+			expect(m.program[n].gap_ns <= 500 * MS);
+		expect_eq(m.hung, 0);
+	}
 }
 
 /* It gets on meanwhile, and none of it is said to hang for ever. */

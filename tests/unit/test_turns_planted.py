@@ -125,10 +125,16 @@ PLANTED = [
      "a tenant whose turn begins while its work is held pays for none of what that had"),
     ("held", "now_ns - s->owing_ns >= t->turns->tuning.hang_ns", "false", "a tenant whose work was held and then hangs is not reported"),
     ("held", "\tif (stands)\n\t\twant(s, now_ns);\n", "", "a tenant whose thread comes to the gate while other work is held has no turn"),
+    ("line", "if (!d->slow_ns || !is_slow(best) ||", "if (true ||", "a tenant waits for the drains of two others, one after the other"),
+    ("await", "return !stands && (seen || helps) &&", "return !stands && seen &&", "a tenant that waits for one that owes for its cap is reported as hanging"),
+    ("moment", "most(took_ns / (s->device->beside + 1)", "most(took_ns", "what polls after a moment counts as if it had the device for itself"),
+    ("last", " || had_moments(t))", ")", "work that was ended by another tenant's moment is taken to last by itself"),
+    ("company", "\tif (t->laden && stays(leader))\n\t\ttake_staying(leader, now_ns);\n", "", "tenants whose work never leaves take half of each other's turns"),
+    ("drain", "\t\tturns_company_reopen(s, now_ns);\n", "", "a tenant that came along is not let in again with the other one"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
 ]
 
 planted.check("turns", PLANTED,
-              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_late"), seeds=("1", "2"),
+              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_late", "test_turns_moment"), seeds=("1", "2"),
               world=["replay/draw.c", "replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])
