@@ -102,14 +102,15 @@
  *     had `hang_ns` of the device by these turns, drains included, it has to pay for all before the
  *     next one. Of a drain that counts which the hardware gives to one of all that have work there,
  *     or what it took beyond twice `drain_ns`, whichever is more.
- * 16. a tenant that only waits for something outside of the device, as its guests say, is given up
- *at the check of its drain that finds it so: others run from then on, and if a thread of it stands
- *     at a gate it stands in line. It is neither reported nor suspended nor killed for that. The
- *     time up to the last check that found it so is not charged; all of what follows is, until it
- *     has drained or its next turn begins, as its work may have the device between others' turns;
- * 17. nobody's look changes anything: what is decided does not depend on how often turns_settle()
- *is called, or turns_tick() before turns_deadline(). (A machine that is late for its deadline
- *     decides later.)
+ * 16. a tenant that only waits for something outside of the device, as its guests say, is given
+ *     up at the check of its drain that finds it so: others run from then on, and if a thread of
+ *     it stands at a gate it stands in line. It is neither reported nor suspended nor killed for
+ *     that. The time up to the last check that found it so is not charged; all of what follows is,
+ *     until it has drained or its next turn begins, as its work may have the device between
+ *     others' turns;
+ * 17. nobody's look changes anything: what is decided does not depend on how often
+ *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late
+ *     for its deadline decides later.)
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, a turn of one
