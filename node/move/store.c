@@ -303,6 +303,8 @@ static bool begin(struct store *store)
 
 	if (!choose(store, &next))
 		return true;
+	/* Whoever heard that segments were cleared may have asked for more of this store. */
+	list_remove(&store->due);
 	if (store->at_work)
 		list_remove(&store->at_work->job);
 	r = store_workers_begin(&s->workers, &store->task, store->fd, &next);

@@ -72,7 +72,7 @@ TEST(bytes_behind_a_message_are_refused_in_whatever_piece_they_come)
 		struct grpc_frame frame = {.headed = 0};
 
 		expect_eq(grpc_frame_take(&frame, bytes("\0\0\0\0\5hello", 5 + first), 10), 0);
-		expect_eq(grpc_frame_take(&frame, bytes("hello" + first, 5 - first), 10), 0);
+		expect_eq(grpc_frame_take(&frame, bytes(&"hello"[first], 5 - first), 10), 0);
 		expect_eq(grpc_frame_take(&frame, bytes("x", 1), 10), GRPC_FRAME_SECOND);
 		grpc_frame_done(&frame);
 		expect_eq(grpc_frame_take(&frame, bytes("\0\0\0\0\5hello", 5 + first), 10), 0);
