@@ -322,6 +322,12 @@ static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
 	turns_seat_todo(turns_tenant_seat(t), TODO_AWAITS);
 }
 
+/* It did not come along because its work never leaves the device. */
+static bool was_let_in(const struct turns_seat *s)
+{
+	return s->tenant->stuck == 0;
+}
+
 /* The drain has ended since the last tenant was let in. The first proof decides when others are let
  * in next: if the latest one did, proofs of several tenants would put that off further and further.
  * A tenant that was let in before, and has not drained itself, may have waited for the last one,
@@ -335,7 +341,7 @@ static void prove(struct turns_tenant *t, uint64_t now_ns)
 		return;
 	list_for_each(link, &turns_tenant_seat(t)->along)
 	{
-		if (SEAT_ALONG(link)->tenant != t->let_in)
+		if (SEAT_ALONG(link)->tenant != t->let_in && was_let_in(SEAT_ALONG(link)))
 			prove_one(t, SEAT_ALONG(link)->tenant);
 	}
 }
@@ -351,7 +357,7 @@ void turns_await_stuck(struct turns_tenant *t)
 	{
 		const struct turns_seat *s = SEAT_ALONG(link);
 
-		if (s->gate != TURNS_CLOSING)
+		if (s->gate != TURNS_CLOSING || !was_let_in(s))
 			continue;
 		prove_one(t, s->tenant);
 		prove_one(s->tenant, t);

@@ -69,10 +69,11 @@ static bool is_looked_at(struct turns_tenant *t, uint64_t now_ns)
 	       now_ns - t->looked_ns >= ALONE_HANGS * t->turns->tuning.hang_ns;
 }
 
-/* Its work is on the device in others' turns, too, and takes as much of it as with an open gate. */
+/* Its work is on the device in others' turns, too, and takes as much of it as with an open gate.
+ * (`held` is over once its gate was opened.) */
 static bool stays(const struct turns_seat *s)
 {
-	return s->tenant->stuck >= STAYS && !s->held;
+	return s->tenant->stuck >= STAYS && !s->tenant->holds;
 }
 
 /* Its cap may have been used up while it stood in line. */

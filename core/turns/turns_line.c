@@ -113,8 +113,8 @@ static bool is_slow(const struct turns_seat *s)
 {
 	const struct turns_tenant *t = s->tenant;
 
-	return s->gate == TURNS_OWING || t->bond != TURNS_FREE || turns_tenant_awaits(t) ||
-	       t->overrun_ns >= s->device->turns->tuning.drain_ns;
+	return (s->gate == TURNS_OWING && !s->held) || t->bond != TURNS_FREE ||
+	       turns_tenant_awaits(t) || t->overrun_ns >= s->device->turns->tuning.drain_ns;
 }
 
 /* It has stood in line since a turn that was long in draining. It may not have more than its part

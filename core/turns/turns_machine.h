@@ -60,8 +60,9 @@ void turns_device_floors(struct turns_device *d, uint64_t now_ns);
 /* Its work went on beside others' until now. / It did not. */
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns);
 void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns);
-/* Likewise, before its gate opens; but work that may wait for its own threads takes little
- * meanwhile. What waits for something outside takes nothing, but that was seen some time ago. */
+/* Before its gate opens: what it had beside others is charged, unless it may wait for its own
+ * threads, as that takes little of the device. What waits for something outside takes nothing, but
+ * that was seen some time ago: it is charged. */
 void turns_seat_pay_before(struct turns_seat *s, uint64_t now_ns);
 /* From when it is behind its guarantee. */
 uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns);

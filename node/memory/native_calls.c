@@ -31,11 +31,14 @@ static void warn(const struct native *n, const struct native_call *call, int r, 
 		    log_text(strerror(-r)).text, what);
 }
 
-/* Once for each reason. A group that has gone with its container is none. */
+/* Once for each reason. That a limit cannot be taken back is none: its group, or its device, has
+ * gone. */
 static void complain(struct native *n, const struct native_call *call, int r)
 {
+	if (call->limits.hard_bytes == NATIVE_NONE)
+		return;
 	for (size_t i = 0; i < ARRAY_SIZE(n->warned); i++) {
-		if (n->warned[i] == r || (r == -ENOENT && call->limits.hard_bytes == NATIVE_NONE))
+		if (n->warned[i] == r)
 			return;
 		if (n->warned[i])
 			continue;

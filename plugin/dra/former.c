@@ -2,9 +2,10 @@
 /*
  * Whether a driver that still has its former name is needed under it (name.c). Three steps, each at
  * another look: when no claim of that name is prepared, its devices are published no more, so that
- * nobody gets one; when no slice is left, all claims are read, page by page, and each that has one
- * of those devices is waited for; when there is none, the driver takes its new name. Between the
- * second and the third step kube-scheduler has had the time of a look to write what it had decided.
+ * nobody gets one; when no slice is left, and none was at the look before, all claims are read,
+ * page by page, and each that has one of those devices is waited for; when there is none, the
+ * driver takes its new name. So kube-scheduler has had the time of a look to write what it had
+ * decided.
  *
  * All claims of a cluster are many, but this is once in its life.
  */
@@ -159,7 +160,11 @@ void former_look(struct dra *dra)
 	if (!dra->withdrawn) {
 		dra->withdrawn = true;
 		publish_consider(dra->publish);
-	} else if (publish_is_empty(dra->publish)) {
+	} else if (!publish_is_empty(dra->publish)) {
+		dra->emptied = false;
+	} else if (!dra->emptied) {
+		dra->emptied = true;
+	} else {
 		ask_page(dra, NULL);
 	}
 }

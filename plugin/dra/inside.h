@@ -19,6 +19,7 @@ struct dra {
 
 	char noted[80]; /* the driver's name, as it was written down; "": it was not */
 	bool withdrawn; /* the name is a former one, and nothing is published by it */
+	bool emptied;	/* and at the look before this one no slice was left */
 	char *needed;	/* "namespace/name" of a claim that has a device of it, as last logged */
 	bool untold_former;	  /* why nobody knows whether it is needed was logged */
 	struct api_asked *former; /* a page of all claims is being read; NULL: none */

@@ -138,7 +138,7 @@ void name_change(struct dra *dra)
 	register_close(dra);
 	publish_close(take(dra->publish));
 	put(dra, &name);
-	dra->withdrawn = false;
+	dra->withdrawn = dra->emptied = false;
 	if (dra->plugin->api && publish_open(dra, &dra->publish, &why) < 0)
 		log_warning("slices.unwritten", "reason=%s", log_text(why.text).text);
 	register_open(dra);
