@@ -74,7 +74,7 @@ PLANTED = [
      "a tenant that waits for a tenant that does not come is taken for one that hangs"),
     ("await", "least(t->proved_ns + tuning->drain_ns / 2, tuning->hang_ns / 2)", "tuning->drain_ns",
      "a tenant that has kernels of one length is taken for one that awaits another"),
-    ("await", "(t->bond != TURNS_FREE || t->proved_ns) &&", "false &&",
+    ("await", "(seen || helps) &&", "false &&",
      "a tenant that launches ahead of others, and waits for them, is reported as hanging"),
     ("await", "t->vain_drains < VAIN_DRAINS &&", "",
      "a tenant that waited once and then hangs is never reported"),
