@@ -204,7 +204,8 @@ enum turns_state {
 	TURNS_READY,   /* it has claimed all its devices, which are being drained for it */
 	TURNS_RUNNING, /* its gates are open */
 	TURNS_ENDING,  /* its gates are closing */
-	TURNS_ALONG,   /* its gate is open, or closing, in the turn of a tenant that waits for it */
+	TURNS_ALONG, /* its gate is open, or closing, in the turn of a tenant that waits for it, or
+			of one whose work never leaves the device, like its own */
 };
 
 enum { TURNS_AWAITED = 3 }; /* tenants that one tenant may wait for */

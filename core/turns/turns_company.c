@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tenants whose gates are open in another tenant's turn: it waits for their work, or may wait for
- * it. core/turns/turns_await.c finds these tenants. See decisions/0116.
+ * it, as core/turns/turns_await.c finds; or the work of both never leaves the device. See
+ * decisions/0116 and 0186.
  */
 #include "core/turns/turns_machine.h"
 

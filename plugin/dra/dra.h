@@ -10,7 +10,7 @@
  *	slices.c     ResourceSlices as trees             publish.c    written, watched and repaired
  *	counters.c   what parts take of their GPU, in them
  *	claim.c      what a claim's allocation amounts to    claim_config.c   its parameters
- *	name.c       the driver's name, which a new domain changes    former.c     when
+ *	name.c       the driver's name     former.c     whether claims need the former one
  *	register.c   the kubelet's sockets       standby.c   those that who serves hands over
  *	prepare.c    a claim's steps                     serve.c      the kubelet's calls
  *	journal.c    prepared claims, on disk            stale.c      those whose claim is gone

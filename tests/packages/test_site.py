@@ -88,6 +88,16 @@ def test_a_text_stays_what_it_is():
         assert "kubectl apply -f - &lt;&lt;'END'" in files["docs/kubernetes.html"]
 
 
+def test_a_folder_that_has_other_files_is_left_alone():
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/mine", "w"):
+            pass
+        done = subprocess.run([sys.executable, ROOT + "/tools/site", folder], text=True, capture_output=True)
+        if done.returncode and "cannot be had" in done.stderr:
+            raise Skipped(done.stderr.strip())
+        assert done.returncode == 1 and f"{folder} has other files" in done.stderr and os.listdir(folder) == ["mine"], done
+
+
 def test_a_link_that_leads_nowhere_is_named_and_nothing_is_written():
     require("pypi")
     texts = {"README.md": "# mete\n", "bench/RESULTS.md": "# Results\n", "docs/start.md": "# Start\n\n## Words\n\n## Words\n",
