@@ -111,7 +111,7 @@ static uint64_t hard_limit(uint64_t limit)
 /* The limit without its part of what the device keeps for itself, so that all tenants' together are
  * no more than there is. If their limits do not fit in the device then nothing is guaranteed:
  * memory that mete grants to one tenant, because another does not use its own, must not be kept
- * for that one. */
+ * for that one. Nor is it where a tenant has several groups, as each would have all of it. */
 static uint64_t soft_limit(const struct device *device, bool fits, uint64_t limit)
 {
 	uint64_t total = device->info->total_bytes, reserve = device->reserve_bytes;
@@ -124,6 +124,7 @@ static uint64_t soft_limit(const struct device *device, bool fits, uint64_t limi
 static uint32_t gather(const struct native *n, const struct tenant *t,
 		       struct native_want want[WIRE_DEVICES])
 {
+	bool alone = native_book_has_one(&n->book, t->id);
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; n->on && i < t->devices; i++) {
@@ -135,7 +136,7 @@ static uint32_t gather(const struct native *n, const struct tenant *t,
 		if (is_limited(t, device, sums.limit))
 			want[count++] = (struct native_want){
 				index,
-				{soft_limit(device, n->fits[index], sums.limit),
+				{soft_limit(device, n->fits[index] && alone, sums.limit),
 				 hard_limit(sums.limit)}};
 	}
 	return count;

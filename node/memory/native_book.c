@@ -90,6 +90,30 @@ static struct native_member *find_member(const struct native_group *group, uint3
 	return NULL;
 }
 
+static uint32_t groups_of(const struct native_book *book, uint32_t tenant)
+{
+	uint32_t groups = 0;
+
+	list_for_each(link, (struct list *)&book->tenants[tenant % NATIVE_HEADS])
+	{
+		groups += list_entry(link, struct native_member, same_tenant)->tenant == tenant;
+	}
+	return groups;
+}
+
+bool native_book_has_one(const struct native_book *book, uint32_t tenant)
+{
+	return groups_of(book, tenant) == 1;
+}
+
+/* A group of the tenant has come or gone: its only other one is no longer alone, or is from now on.
+ */
+static void mark_other(struct native_book *book, uint32_t tenant)
+{
+	if (groups_of(book, tenant) <= 2)
+		native_book_changed(book, tenant);
+}
+
 int native_book_join(struct native_book *book, const char *path, uint32_t tenant,
 		     struct native_member **ret_member)
 {
@@ -112,6 +136,7 @@ int native_book_join(struct native_book *book, const char *path, uint32_t tenant
 	list_append(&group->members, &member->link);
 	list_append(&book->tenants[tenant % NATIVE_HEADS], &member->same_tenant);
 	mark(book, group);
+	mark_other(book, tenant);
 	*ret_member = member;
 	return 0;
 }
@@ -123,6 +148,7 @@ void native_book_leave(struct native_book *book, struct native_member *member)
 	list_remove(&member->link);
 	list_remove(&member->same_tenant);
 	mark(book, member->group);
+	mark_other(book, member->tenant);
 	free(member);
 }
 

@@ -68,6 +68,9 @@ must_check int native_book_join(struct native_book *book, const char *path, uint
 void native_book_leave(struct native_book *book, struct native_member *member);
 /* Of the tenant something has changed that its limits depend on. */
 void native_book_changed(struct native_book *book, uint32_t tenant);
+/* All its processes are in one group. That this is so, or not any more, is a change of its groups.
+ */
+bool native_book_has_one(const struct native_book *book, uint32_t tenant);
 
 /* A group of which something has changed, each once; NULL: none. native_book_want() must follow. */
 struct native_group *native_book_stale(struct native_book *book);

@@ -196,6 +196,8 @@ TEST(an_event_concerns_the_groups_of_its_tenant_alone)
 		/* Tenant 1 has two groups. */
 		members[i] = joined(path, i ? i : 1);
 		expect_stale(path, i ? i : 1, &want, 1);
+		if (i == 1)
+			expect_stale("/0", 1, &want, 1);
 		expect_call(path, 0, want.limits, 0);
 	}
 	expect_quiet();
@@ -210,6 +212,31 @@ TEST(an_event_concerns_the_groups_of_its_tenant_alone)
 	expect_stale("/5", 0, NULL, 0);
 	expect_call("/5", 0, none, 0);
 	expect_quiet();
+	native_book_free(&book);
+}
+
+TEST(a_tenant_is_told_whether_its_group_is_its_only_one)
+{
+	const struct native_want want = {0, {MIB, 5 * MIB}};
+	struct native_member *a, *b, *c;
+
+	native_book_init(&book);
+	a = joined("/a", 7);
+	expect_stale("/a", 7, &want, 1);
+	expect(native_book_has_one(&book, 7));
+	b = joined("/b", 7);
+	expect(!native_book_has_one(&book, 7));
+	expect_stale("/b", 7, &want, 1);
+	expect_stale("/a", 7, &want, 1);
+	c = joined("/a", 8);
+	expect_stale("/a", 0, NULL, 0);
+	expect(!native_book_has_one(&book, 7) && native_book_has_one(&book, 8));
+	native_book_leave(&book, b);
+	expect(native_book_has_one(&book, 7));
+	expect_stale("/b", 0, NULL, 0);
+	expect_stale("/a", 0, NULL, 0);
+	native_book_leave(&book, a);
+	native_book_leave(&book, c);
 	native_book_free(&book);
 }
 
