@@ -59,7 +59,7 @@ int usual_pods_find(struct usual_pod *all, size_t size, unsigned percent,
 	size_t different = count_equals(all, size), covered = 0;
 	struct usual_pods it = {0};
 
-	it.request = calloc(different, sizeof(*it.request));
+	it.request = calloc(different + 1, sizeof(*it.request));
 	it.count = calloc(different, sizeof(*it.count));
 	if (!it.request || !it.count) {
 		usual_pods_done(&it);
