@@ -60,7 +60,7 @@ int usual_pods_find(struct usual_pod *all, size_t size, unsigned percent,
 	struct usual_pods it = {0};
 
 	it.request = calloc(different + 1, sizeof(*it.request));
-	it.count = calloc(different, sizeof(*it.count));
+	it.count = calloc(different + 1, sizeof(*it.count));
 	if (!it.request || !it.count) {
 		usual_pods_done(&it);
 		return -ENOMEM;

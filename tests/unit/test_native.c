@@ -98,6 +98,8 @@ static void expect_stale(const char *path, uint32_t tenant, const struct native_
 	uint32_t owner = 0;
 
 	assert_true(group != NULL);
+	if (!group)
+		return;
 	expect_str(group->path, path);
 	expect_eq(native_group_owner(group, &owner), tenant != 0);
 	expect_eq(owner, tenant);
