@@ -448,15 +448,12 @@ void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment
 
 void move_segments_forget(struct guest_device *at)
 {
-	struct move_guest *m = &at->move;
-
 	lacks(at, 0);
-	m->host_error = 0;
-	list_remove(&m->in_want);
-	while (!list_empty(&m->waits))
-		drop_wait(list_entry(m->waits.next, struct wait, own));
-	while (!list_empty(&m->segments))
-		release(list_entry(m->segments.next, struct store_segment, owned));
+	at->move.host_error = 0;
+	list_remove(&at->move.in_want);
+	move_segments_away(at);
+	while (!list_empty(&at->move.segments))
+		release(list_entry(at->move.segments.next, struct store_segment, owned));
 }
 
 static struct store_segment *first_unprepared(const struct move_guest *m)
