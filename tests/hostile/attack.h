@@ -44,6 +44,10 @@ void in_threads(unsigned threads, void (*work)(void));
 /* Calls work(thread) for each but the first of that process's threads. */
 void attack_each_thread(pid_t pid, void (*work)(pid_t thread));
 
+/* Calls work() for each mapping of this process; `name`: whose line in /proc/self/maps has that;
+ * NULL: of any name. */
+void attack_each_mapping(const char *name, void (*work)(char *from, size_t bytes));
+
 /* Until so much time has passed: while (until(&t, 300)) ... with t 0 at first. */
 bool until(uint64_t *start_ms, uint64_t ms);
 

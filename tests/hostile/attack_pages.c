@@ -21,27 +21,26 @@
 
 #include "tests/hostile/attack.h"
 
-enum { WHILE_MS = 1000, MANY_MAPPINGS = 66000, PAGE = 4096 };
+enum { WHILE_MS = 1000, MANY_MAPPINGS = 66000, PAGE = 4096, MAPPINGS = 2048, LINE = 512 };
 
 static void limit(int which, rlim_t most)
 {
 	setrlimit((__rlimit_resource_t)which, &(struct rlimit){most, most});
 }
 
-/* Calls work() for each of meted's pages in this process. */
-static void each_page(void (*work)(char *from, size_t bytes))
+void attack_each_mapping(const char *name, void (*work)(char *from, size_t bytes))
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	struct {
+	static struct {
 		uintptr_t from, to;
-	} found[32];
+	} found[MAPPINGS];
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[LINE];
 	int count = 0;
 
-	while (maps && count < 32 && fgets(line, sizeof(line), maps)) {
+	while (maps && count < MAPPINGS && fgets(line, sizeof(line), maps)) {
 		char *end;
 
-		if (!strstr(line, "mete-guest") && !strstr(line, "mete-tenant"))
+		if (name && !strstr(line, name))
 			continue;
 		found[count].from = strtoull(line, &end, 16);
 		found[count++].to = strtoull(end + 1, NULL, 16);
@@ -50,6 +49,13 @@ static void each_page(void (*work)(char *from, size_t bytes))
 		fclose(maps);
 	while (count-- > 0)
 		work((char *)found[count].from, found[count].to - found[count].from);
+}
+
+/* Calls work() for each of meted's pages in this process. */
+static void each_page(void (*work)(char *from, size_t bytes))
+{
+	attack_each_mapping("mete-guest", work);
+	attack_each_mapping("mete-tenant", work);
 }
 
 /* As a program that was saved and is brought back by one that knows nothing of meted. */

@@ -29,7 +29,7 @@
 #define PR_MDWE_REFUSE_EXEC_GAIN 1
 #endif
 
-enum { PAGE = 4096, MAPPINGS = 2048, ROWS = 64, LINE = 512 };
+enum { PAGE = 4096, ROWS = 64 };
 
 /* ---- what it was called with ----------------------------------------------------------------- */
 
@@ -85,30 +85,6 @@ void attack_arguments_forged(void)
 
 /* ---- its mappings ---------------------------------------------------------------------------- */
 
-/* Calls work() for each mapping; `name` NULL: of any name. */
-static void each_mapping(const char *name, void (*work)(char *from, size_t bytes))
-{
-	static struct {
-		uintptr_t from, to;
-	} found[MAPPINGS];
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[LINE];
-	int count = 0;
-
-	while (maps && count < MAPPINGS && fgets(line, sizeof(line), maps)) {
-		char *end;
-
-		if (name && !strstr(line, name))
-			continue;
-		found[count].from = strtoull(line, &end, 16);
-		found[count++].to = strtoull(end + 1, NULL, 16);
-	}
-	if (maps)
-		fclose(maps);
-	while (count-- > 0)
-		work((char *)found[count].from, found[count].to - found[count].from);
-}
-
 static void seal(char *from, size_t bytes)
 {
 	best_effort((int)syscall(SYS_mseal, from, bytes, 0));
@@ -122,7 +98,7 @@ void attack_both_sealed(void)
 	for (int i = 0; i < 8; i++)
 		if (g.cuMemAlloc_v2(&address[i], 32 * MIB) == CUDA_SUCCESS)
 			CALL(cuMemsetD8_v2)(address[i], 1, 32 * MIB);
-	each_mapping(NULL, seal);
+	attack_each_mapping(NULL, seal);
 	in_threads(2, take_and_free);
 	for (int i = 0; i < 2; i++)
 		child(start_and_take);
@@ -151,7 +127,7 @@ static void fill(void)
 void attack_both_page_withheld(void)
 {
 	fill();
-	each_mapping("mete-guest", keep_from_being_written);
+	attack_each_mapping("mete-guest", keep_from_being_written);
 }
 
 /* ---- where things lie ------------------------------------------------------------------------ */
