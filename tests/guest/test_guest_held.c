@@ -6,9 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "tests/guest/fake_meted.h"
-#include "tests/guest/gate_load.h"
-#include "tests/guest/guest_test.h"
+#include "tests/guest/turns_sim_fixture.h"
 
 enum {
 	DEADLOCK_MS = 60000, /* then the test has failed */
@@ -25,31 +23,18 @@ static const char text[] = ".version 6.5\n.target sm_70\n.address_size 64\n"
 			   "L: nanosleep.u32 20000; ld.volatile.u32 %x, [%a];\n"
 			   "setp.eq.u32 %q, %x, 0; @%q bra L; ret; }\n";
 
-static struct fake fake;
-static void *guest;
 static CUfunction poll;
 static uint32_t *words; /* in mapped memory of the host, ... */
 static CUdeviceptr at;	/* ... as the device sees it */
 
 #define guest_call(symbol, ...) check(guest_function(guest, symbol)(__VA_ARGS__) == CUDA_SUCCESS)
 
-static void load_guest(void)
+static void load_words(void)
 {
 	CUmodule module;
-	CUuuid uuid;
-	void *driver, *memory;
+	void *memory;
 
-	setenv("METE_DRIVER", getenv("METE_TEST_SIM"), 1);
-	setenv("METE_SIM_DIR", getenv("METE_TEST_FOLDER"), 1);
-	fake_start(&fake, 1, FAKE_GOOD);
-	driver = dlopen(getenv("METE_DRIVER"), RTLD_NOW);
-	check(driver != NULL && guest_function(driver, cuInit)(0) == CUDA_SUCCESS);
-	check(guest_function(driver, cuDeviceGetUuid)(&uuid, 0) == CUDA_SUCCESS);
-	memcpy(fake.page->device[0].uuid, &uuid, sizeof(uuid));
-	fake_pace(&fake, 0, &turns);
-	guest = dlopen(getenv("METE_TEST_GUEST"), RTLD_NOW | RTLD_LOCAL);
-	check(guest != NULL);
-	load_find(guest);
+	load_guest(&turns);
 	guest_call(cuModuleLoadData, &module, text);
 	guest_call(cuModuleGetFunction, &poll, module, "poll");
 	guest_call(cuMemHostAlloc, &memory, 4096, CU_MEMHOSTALLOC_DEVICEMAP);
@@ -113,7 +98,7 @@ static void kernel_in_a_destroyed_stream(void)
 {
 	CUstream waits, runs;
 
-	load_guest();
+	load_words();
 	waits = new_stream();
 	runs = new_stream();
 	wait_for_word(waits);
@@ -137,7 +122,7 @@ static void destroyed_stream_that_waits(void)
 {
 	CUstream stream;
 
-	load_guest();
+	load_words();
 	for (int i = 0; i < 3; i++) {
 		words[0] = 0;
 		guest_call(cuStreamCreate, &stream,
@@ -164,7 +149,7 @@ static void stream_behind(void)
 	CUstream first, second;
 	CUevent event;
 
-	load_guest();
+	load_words();
 	first = new_stream();
 	second = new_stream();
 	guest_call(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
@@ -230,7 +215,7 @@ static void own_streams(void)
 	CUcontext context;
 	pthread_t thread;
 
-	load_guest();
+	load_words();
 	guest_call(cuCtxGetCurrent, &context);
 	check(pthread_barrier_init(&both, NULL, 2) == 0);
 	check(pthread_create(&thread, NULL, another_thread, context) == 0);

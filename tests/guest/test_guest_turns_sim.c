@@ -7,9 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "tests/guest/fake_meted.h"
-#include "tests/guest/gate_load.h"
-#include "tests/guest/guest_test.h"
+#include "tests/guest/turns_sim_fixture.h"
 
 enum {
 	DEADLOCK_MS = 240000, /* then the test has failed */
@@ -17,27 +15,6 @@ enum {
 };
 
 static const struct wire_tenant_turns turns = {.reports = 1, .contended = 1, .flight_ns = 1000000};
-
-static struct fake fake;
-static void *guest;
-
-static void load_guest(void)
-{
-	CUuuid uuid;
-	void *driver;
-
-	setenv("METE_DRIVER", getenv("METE_TEST_SIM"), 1);
-	setenv("METE_SIM_DIR", getenv("METE_TEST_FOLDER"), 1);
-	fake_start(&fake, 1, FAKE_GOOD);
-	driver = dlopen(getenv("METE_DRIVER"), RTLD_NOW);
-	check(driver != NULL && guest_function(driver, cuInit)(0) == CUDA_SUCCESS);
-	check(guest_function(driver, cuDeviceGetUuid)(&uuid, 0) == CUDA_SUCCESS);
-	memcpy(fake.page->device[0].uuid, &uuid, sizeof(uuid));
-	fake_pace(&fake, 0, &turns);
-	guest = dlopen(getenv("METE_TEST_GUEST"), RTLD_NOW | RTLD_LOCAL);
-	check(guest != NULL);
-	load_find(guest);
-}
 
 /* Whether the close was acknowledged; otherwise it was given up, as threads waited. */
 static int close_once(CUresult (*is_done)(void))
@@ -99,7 +76,7 @@ static void per_thread(void)
 	pthread_t thread[4];
 	CUcontext context;
 
-	load_guest();
+	load_guest(&turns);
 	find_function();
 	check(guest_function(guest, cuCtxGetCurrent)(&context) == CUDA_SUCCESS);
 	for (int i = 0; i < 4; i++)
@@ -165,7 +142,7 @@ static void coupled(void)
 	CUcontext context;
 	pthread_t thread;
 
-	load_guest();
+	load_guest(&turns);
 	check(guest_function(guest, cuCtxGetCurrent)(&context) == CUDA_SUCCESS);
 	check(pthread_create(&thread, NULL, host_waits, context) == 0);
 	while (!stop) {
@@ -212,7 +189,7 @@ static void primary_contexts(void)
 {
 	pthread_t thread;
 
-	load_guest();
+	load_guest(&turns);
 	check(pthread_create(&thread, NULL, resets, NULL) == 0);
 	while (!stop) {
 		close_once(legacy_is_done);
