@@ -128,6 +128,12 @@ void traps_share_word(int fd);
 
 /* The path at which programs that wait for each other meet. */
 const char *traps_meeting_place(void);
+/* A page of the host's memory that all have who meet there, as the device sees it. */
+CUdeviceptr traps_map_words(void **ret_memory);
+/* A kernel of so long, on the first device. */
+void traps_launch_in(CUstream stream, uint32_t ns);
+/* The word has the round in so many ms; returns when the context has ended its work. */
+void traps_finish_after(unsigned ms);
 
 /* Of programs that wait for each other: one that ends keeps the other one waiting no more. */
 void traps_part(void);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What frameworks do: collectives with proxy threads, loaders, allocators, captures, servers. */
-#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,13 +12,6 @@ static CUevent new_event(void)
 
 	ok(g.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	return event;
-}
-
-static void spend_in(CUstream stream, uint32_t ns)
-{
-	void *only[] = {&ns};
-
-	ok(g.cuLaunchKernel(g.device[0].spend, 1, 1, 1, 1, 1, 1, 0, stream, only, NULL));
 }
 
 /* ---- a ring of two tenants: kernels poll flags, and threads copy what they have and set them ----
@@ -55,17 +47,10 @@ static void *proxy(void *nothing)
 
 static void begin_ring(unsigned own)
 {
-	int fd = open(traps_meeting_place(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	pthread_t thread;
 	void *memory;
 
-	if (fd < 0 || ftruncate(fd, 4096) != 0)
-		fail("cannot make %s", traps_meeting_place());
-	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (memory == MAP_FAILED)
-		fail("no shared memory");
-	ok(g.cuMemHostRegister_v2(memory, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
-	ok(g.cuMemHostGetDevicePointer_v2(&ring.at, memory, 0));
+	ring.at = traps_map_words(&memory);
 	ok(g.cuMemAlloc_v2(&ring.bytes, 1 << 16));
 	ok(g.cuMemHostAlloc(&ring.host, 1 << 16, 0));
 	ring.copied = new_event();
@@ -83,7 +68,7 @@ static void go_around(unsigned own)
 		CUdeviceptr word = ring.at + 4 * own;
 		void *arguments[] = {&word, &chunk};
 
-		spend_in(g.device[0].stream[0], 100000);
+		traps_launch_in(g.device[0].stream[0], 100000);
 		ok(g.cuLaunchKernel(g.device[0].wait, 1, 1, 1, 1, 1, 1, 0, g.device[0].stream[0],
 				    arguments, NULL));
 		ring.wanted = chunk;
@@ -128,11 +113,11 @@ static void *pass_on(void *place)
 	traps_use_device();
 	for (int i = 0; i < PASSES; i++) {
 		ok(g.cuMemAllocAsync(&hands.at[own], 2 << 20, hands.stream[own]));
-		spend_in(hands.stream[own], 100000);
+		traps_launch_in(hands.stream[own], 100000);
 		ok(g.cuEventRecord(hands.ready[own], hands.stream[own]));
 		pthread_barrier_wait(&hands.all);
 		ok(g.cuStreamWaitEvent(hands.stream[own], hands.ready[before], 0));
-		spend_in(hands.stream[own], 100000);
+		traps_launch_in(hands.stream[own], 100000);
 		ok(g.cuMemFreeAsync(hands.at[before], hands.stream[own]));
 		pthread_barrier_wait(&hands.all);
 	}
@@ -183,7 +168,7 @@ void trap_recaptures(void)
 	for (int i = 0; i < 4; i++) {
 		ok(g.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 		for (int k = 0; k < 8; k++)
-			spend_in(stream, 50000);
+			traps_launch_in(stream, 50000);
 		ok(g.cuStreamEndCapture(stream, &graph));
 		ok(g.cuGraphInstantiateWithFlags(&ready, graph, 0));
 		ok(g.cuGraphDestroy(graph));
@@ -217,7 +202,7 @@ static CUgraphExec capture_one(CUstream stream)
 
 	ok(g.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	for (int i = 0; i < 4; i++)
-		spend_in(stream, 100000);
+		traps_launch_in(stream, 100000);
 	ok(g.cuStreamEndCapture(stream, &graph));
 	ok(g.cuGraphInstantiateWithFlags(&ready, graph, 0));
 	ok(g.cuGraphDestroy(graph));

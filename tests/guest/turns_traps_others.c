@@ -95,33 +95,32 @@ void trap_borrows(void)
 }
 
 /* Likewise in memory of the host, of which nobody but the two programs knows that they share it. */
-static CUdeviceptr map_words(void)
+CUdeviceptr traps_map_words(void **ret_memory)
 {
 	int fd = open(traps_meeting_place(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	CUdeviceptr words;
-	void *memory;
 
 	if (fd < 0 || ftruncate(fd, 4096) != 0)
 		fail("cannot make %s", traps_meeting_place());
-	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (memory == MAP_FAILED)
+	*ret_memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (*ret_memory == MAP_FAILED)
 		fail("no shared memory");
-	ok(g.cuMemHostRegister_v2(memory, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
-	ok(g.cuMemHostGetDevicePointer_v2(&words, memory, 0));
+	ok(g.cuMemHostRegister_v2(*ret_memory, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+	ok(g.cuMemHostGetDevicePointer_v2(&words, *ret_memory, 0));
 	return words;
 }
 
 void trap_meets_here(void)
 {
 	if (!met)
-		met = map_words();
+		met = traps_map_words(&(void *){NULL});
 	meet(met, met_as, g.round);
 }
 
 void trap_meets_there(void)
 {
 	if (!met)
-		met = map_words();
+		met = traps_map_words(&(void *){NULL});
 	met_as = 4;
 	meet(met, met_as, g.round);
 }
@@ -141,7 +140,7 @@ static void hand(unsigned rounds)
 void trap_value_here(void)
 {
 	if (!met)
-		met = map_words();
+		met = traps_map_words(&(void *){NULL});
 	hand(1);
 }
 
@@ -154,7 +153,7 @@ void trap_value_there(void)
 void trap_ahead_here(void)
 {
 	if (!met)
-		met = map_words();
+		met = traps_map_words(&(void *){NULL});
 	hand(AHEAD);
 }
 

@@ -41,14 +41,14 @@ static void await_word(CUstream stream)
 	ok(g.cuStreamWaitValue32_v2(stream, g.address, g.round, CU_STREAM_WAIT_VALUE_GEQ));
 }
 
-static void launch_in(CUstream stream, uint32_t ns)
+void traps_launch_in(CUstream stream, uint32_t ns)
 {
 	void *only[] = {&ns};
 
 	ok(g.cuLaunchKernel(g.device[0].spend, 1, 1, 1, 1, 1, 1, 0, stream, only, NULL));
 }
 
-static void finish_after(unsigned ms)
+void traps_finish_after(unsigned ms)
 {
 	pthread_t thread;
 
@@ -65,7 +65,7 @@ void trap_far(void)
 {
 	await_word(g.device[0].stream[0]);
 	traps_launch(0, 0, g.device[0].spend, 500000);
-	finish_after(far_ms());
+	traps_finish_after(far_ms());
 }
 
 /* ---- the same in the default stream, and in one that orders itself with it ----------------------
@@ -78,9 +78,9 @@ void trap_far_default(void)
 	if (!blocking)
 		ok(g.cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
 	await_word(g.round % 2 ? blocking : NULL);
-	launch_in(blocking, 200000);
-	launch_in(NULL, 200000);
-	finish_after(far_ms());
+	traps_launch_in(blocking, 200000);
+	traps_launch_in(NULL, 200000);
+	traps_finish_after(far_ms());
 }
 
 /* ---- a host function that waits for a process without the driver --------------------------------
@@ -169,9 +169,9 @@ void trap_released(void)
 		if (!stream[i])
 			ok(g.cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
 		await_word(stream[i]);
-		launch_in(stream[i], 40000000);
+		traps_launch_in(stream[i], 40000000);
 	}
-	finish_after(30);
+	traps_finish_after(30);
 }
 
 /* ---- a stream waits for the event of one that waits --------------------------------------------
@@ -187,7 +187,7 @@ void trap_behind(void)
 	ok(g.cuEventRecord(event, g.device[0].stream[0]));
 	ok(g.cuStreamWaitEvent(g.device[0].stream[1], event, 0));
 	traps_launch(0, 1, g.device[0].spend, 200000);
-	finish_after(NEAR_MS);
+	traps_finish_after(NEAR_MS);
 }
 
 /* ---- a graph whose host node waits for the peer ------------------------------------------------

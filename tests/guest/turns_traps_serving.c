@@ -24,30 +24,6 @@ static void await_word(CUstream stream, uint32_t value)
 	ok(g.cuStreamWaitValue32_v2(stream, g.address, value, CU_STREAM_WAIT_VALUE_GEQ));
 }
 
-static void spend_in(CUstream stream, uint32_t ns)
-{
-	void *only[] = {&ns};
-
-	ok(g.cuLaunchKernel(g.device[0].spend, 1, 1, 1, 1, 1, 1, 0, stream, only, NULL));
-}
-
-static void *write_word_later(void *ms)
-{
-	rest_us(1000 * (uint64_t)(uintptr_t)ms);
-	atomic_store(g.word, g.round);
-	return NULL;
-}
-
-static void finish_after(unsigned ms)
-{
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, write_word_later, (void *)(uintptr_t)ms) != 0)
-		fail("no thread");
-	ok(g.cuCtxSynchronize());
-	pthread_join(thread, NULL);
-}
-
 /* ---- clients ask a server, which puts what it has after 2 ms into one batch ---------------------
  */
 
@@ -147,7 +123,7 @@ void trap_worker(void)
 		while (atomic_load(&g.word[own]) == seen)
 			rest_us(100);
 		seen = atomic_load(&g.word[own]);
-		spend_in(g.device[0].stream[0], 300000);
+		traps_launch_in(g.device[0].stream[0], 300000);
 		ok(g.cuStreamSynchronize(g.device[0].stream[0]));
 		atomic_fetch_add(&g.word[0], 1);
 	}
@@ -176,7 +152,7 @@ void trap_workers(void)
 		start_workers();
 	begun = true;
 	await_word(g.device[0].stream[0], WORKERS * g.round);
-	spend_in(g.device[0].stream[0], 300000);
+	traps_launch_in(g.device[0].stream[0], 300000);
 	for (int i = 1; i <= WORKERS; i++)
 		atomic_store(&g.word[i], g.round);
 	ok(g.cuStreamSynchronize(g.device[0].stream[0]));
@@ -253,9 +229,9 @@ void trap_discarded(void)
 
 	ok(g.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	await_word(stream, g.round);
-	spend_in(stream, 200000);
+	traps_launch_in(stream, 200000);
 	ok(g.cuStreamDestroy_v2(stream));
-	finish_after(300);
+	traps_finish_after(300);
 }
 
 /* While one stream waits, kernels of 40 ms run in streams that are destroyed at once. */
@@ -266,10 +242,10 @@ void trap_shield(void)
 	await_word(g.device[0].stream[0], g.round);
 	for (int i = 0; i < 4; i++) {
 		ok(g.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-		spend_in(stream, 40000000);
+		traps_launch_in(stream, 40000000);
 		ok(g.cuStreamDestroy_v2(stream));
 	}
-	finish_after(200);
+	traps_finish_after(200);
 }
 
 /* ---- threads' own default streams: one waits for a host function, and others are at rest --------
