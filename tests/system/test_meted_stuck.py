@@ -64,14 +64,20 @@ def test_a_guest_that_was_refused_a_segment_goes_on_when_others_gave_some_back()
         meted.ends()
 
 
+def keeper_beside_idle(meted):
+    """A guest that has segments for all its memory and gives none back, beside an idle one."""
+    keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
+    for block in keeper.blocks:
+        answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
+        block.segment = answer.offset, answer.bytes, keeper.store_fd
+    keeper.obeys = False
+    a.idle()
+    return keeper, a
+
+
 def test_a_guest_that_does_not_give_back_segments_is_not_counted_on():
     with Node(store="512MiB") as meted:
-        keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
-        for block in keeper.blocks:
-            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
-            block.segment = answer.offset, answer.bytes, keeper.store_fd
-        keeper.obeys = False
-        a.idle()
+        keeper, a = keeper_beside_idle(meted)
         # The neighbour's segments would not fit.
         b = meted.mover("b")
         for _ in range(3):
@@ -90,12 +96,7 @@ def test_a_guest_that_does_not_give_back_segments_is_not_counted_on():
 
 def test_a_tenant_that_finds_the_store_full_is_not_stuck_and_its_filler_is_named():
     with Node(store="640MiB") as meted:
-        keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
-        for block in keeper.blocks:
-            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
-            block.segment = answer.offset, answer.bytes, keeper.store_fd
-        keeper.obeys = False
-        a.idle()
+        keeper, a = keeper_beside_idle(meted)
         # Of six chunks that are to leave, the store has room for four.
         b = meted.mover("b")
         b.allocate(7 * CHUNK)
@@ -383,12 +384,7 @@ def test_a_meted_that_did_not_run_blames_and_refuses_nobody():
 
 def test_segments_are_not_called_kept_for_the_time_in_which_meted_did_not_run():
     with Node(store="512MiB") as meted:
-        keeper, a = meted.mover("keeper", 6 * CHUNK), meted.mover("a", SET)
-        for block in keeper.blocks:
-            answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
-            block.segment = answer.offset, answer.bytes, keeper.store_fd
-        keeper.obeys = False
-        a.idle()
+        keeper, a = keeper_beside_idle(meted)
         meted.mover("b")
         for _ in range(3):
             a.send("segment_ask", device=0, bytes=CHUNK)
