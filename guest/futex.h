@@ -7,12 +7,15 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/macros.h"
 
 /* Sleeps while *word == value, at most `wait_ms` (-1: for ever), with spurious wakeups. `flags`:
  * FUTEX_PRIVATE_FLAG, or 0 for a word in shared memory. */
@@ -46,6 +49,13 @@ __attribute__((__noinline__, __cold__, __unused__)) static void
 futex_lock_wake(struct futex_lock *lock)
 {
 	futex_wake_all(&lock->word);
+}
+
+must_check static inline bool futex_lock_try(struct futex_lock *lock)
+{
+	uint32_t was = 0;
+
+	return atomic_compare_exchange_strong(&lock->word, &was, 1);
 }
 
 static inline void futex_lock_take(struct futex_lock *lock)

@@ -13,6 +13,7 @@
 #include "guest/signals.h"
 #include "guest/time/capture.h"
 #include "guest/time/gate.h"
+#include "guest/time/held.h"
 #include "guest/time/marks.h"
 #include "guest/time/want.h"
 
@@ -257,12 +258,23 @@ static bool marks_fit(struct marks *m, uint64_t depth_)
 	return marks_reached(m, 2) && (depth_ > 2 || marks_reached(m, 1));
 }
 
+/* All marks that have to be reached first are in streams that wait for something outside of the
+ * device. That may be this thread, and nothing of those streams runs until it comes. */
+static bool marks_stand(struct marks *m, uint64_t depth_)
+{
+	for (uint64_t n = depth_ > 2 ? 2 : 1; n <= 2; n++)
+		if (!marks_reached(m, n) && !held_stands(m->context, marks_stream(m, n)))
+			return false;
+	return true;
+}
+
 /* If a single call exceeds the bound, its stream has to be empty; other streams' work may run
  * beside it. */
 static bool stream_fits(const struct presence_slot *slot, uint64_t depth_, CUstream stream)
 {
 	return depth_ > 1 || slot->vain.until_ns > now_ns() ||
-	       real(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY;
+	       real(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY ||
+	       held_stands(flight_context(stream), stream);
 }
 
 /* The time until the next check. With a depth of 1 the device would be idle until then, so it gets
@@ -291,6 +303,11 @@ static enum sample waits_for(struct marks *m, struct presence_slot *slot, int de
 	*ret_marks = marks;
 	if (m->vain.until_ns && m->vain.until_ns > now_ns())
 		return GOES_ON;
+	/* Then they say nothing of this stream's work. */
+	if (!marks && marks_stand(m, depth_)) {
+		marks = true;
+		depth_ = 1;
+	}
 	if (marks && stream_fits(slot, depth_, stream)) {
 		if (slot->waits_since_ns)
 			*(slot->waits_for_stream ? &slot->vain : &m->vain) =
@@ -337,7 +354,6 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 {
 	CUcontext context = flight_context(stream);
 	enum sample result = GOES_ON;
-	uint32_t was = 0;
 	struct marks *m;
 	struct signals before;
 
@@ -347,7 +363,7 @@ static enum sample sample(struct presence_slot *slot, int device, CUstream strea
 	 * may be in the driver, which may wait for this thread: so the wait for the lock is
 	 * bounded. */
 	signals_block(&before);
-	if (atomic_compare_exchange_strong(&flight.lock.word, &was, 1)) {
+	if (futex_lock_try(&flight.lock)) {
 		m = marks_of(context);
 		slot->locked_since_ns = 0;
 		if (m)

@@ -286,6 +286,23 @@ static bool stand_all(CUcontext context)
 	return own_streams_rest(context, own_stands, &any) && any && !atomic_load(&held.unlisted);
 }
 
+/* The lock's holder may be in the driver. */
+bool held_stands(CUcontext context, CUstream stream)
+{
+	struct signals before;
+	bool stand = false;
+
+	if (!held_any())
+		return false;
+	signals_block(&before);
+	if (futex_lock_try(&held.lock)) {
+		stand = stands(context, stream);
+		futex_lock_give(&held.lock);
+	}
+	signals_restore(&before);
+	return stand;
+}
+
 static bool holds(CUcontext context, CUstream stream)
 {
 	struct signals before;

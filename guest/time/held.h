@@ -20,6 +20,9 @@ void held_begin(void);
 /* Has any such call been made that was not seen to be over? */
 bool held_any(void);
 
+/* Does the stream stand at such a call? False if that cannot be told without a wait. */
+bool held_stands(CUcontext context, CUstream stream);
+
 /* Is all that is in flight on the device held? By the agent, while no capture is open. */
 bool held_all(int device);
 

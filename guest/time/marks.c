@@ -40,6 +40,11 @@ bool marks_reached(struct marks *m, uint64_t n)
 	return mark->reached;
 }
 
+CUstream marks_stream(const struct marks *m, uint64_t n)
+{
+	return mark_at(m, m->count - n)->stream;
+}
+
 uint64_t marks_left_ns(const struct marks *m)
 {
 	return m->count ? mark_at(m, m->count - 1)->left_ns : 0;
@@ -53,6 +58,7 @@ void marks_leave(struct marks *m, CUstream stream, uint32_t calls, bool waited, 
 	mark->calls = calls ? calls : 1;
 	if (real(cuEventRecord)(mark->event, stream) != CUDA_SUCCESS)
 		return;
+	mark->stream = stream;
 	mark->reached = false;
 	mark->timed = false;
 	mark->left_ns = now_ns();

@@ -16,11 +16,12 @@
 enum { MARKS = 4 /* two that may not be reached yet, and two whose times are known */ };
 
 struct mark {
-	CUevent event;	/* dies with the context */
-	uint32_t calls; /* of the thread that left it, before it */
-	bool dry;	/* nothing may have been under way just before it */
-	bool reached;	/* the device was seen to have reached it, */
-	bool timed;	/* and `apart_ns` after the mark before it. The driver is asked once. */
+	CUevent event;	 /* dies with the context */
+	CUstream stream; /* in which it was left; it may be gone */
+	uint32_t calls;	 /* of the thread that left it, before it */
+	bool dry;	 /* nothing may have been under way just before it */
+	bool reached;	 /* the device was seen to have reached it, */
+	bool timed;	 /* and `apart_ns` after the mark before it. The driver is asked once. */
 	uint64_t left_ns, apart_ns;
 };
 
@@ -46,6 +47,9 @@ void marks_leave(struct marks *m, CUstream stream, uint32_t calls, bool waited, 
 
 /* Has the device reached the last mark but n - 1? */
 must_check bool marks_reached(struct marks *m, uint64_t n);
+
+/* The stream of the last mark but n - 1. */
+must_check CUstream marks_stream(const struct marks *m, uint64_t n);
 
 /* When the last one was left; 0: none was. */
 must_check uint64_t marks_left_ns(const struct marks *m);

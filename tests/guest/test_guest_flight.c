@@ -269,7 +269,7 @@ static void work_waits_for_thread(void)
 
 	load_guest(&bounded);
 	stream = load_stream(CU_STREAM_NON_BLOCKING);
-	stream_waits_for_word(stream);
+	stream_waits_unseen(stream);
 	for (int i = 0; i < 3000; i++)
 		check(load_launch(stream) == CUDA_SUCCESS);
 	write_word();
@@ -306,7 +306,7 @@ static void waits_of_both_kinds(void)
 		check(load_launch(stream) == CUDA_SUCCESS);
 		load_synchronize(stream);
 		__atomic_store_n(&word, 0, __ATOMIC_RELEASE);
-		stream_waits_for_word(stream);
+		stream_waits_unseen(stream);
 		polls = 0;
 		for (int call = 0; call < 3; call++)
 			check(load_launch(stream) == CUDA_SUCCESS);
@@ -321,6 +321,37 @@ static void waits_of_both_kinds(void)
 TEST(a_thread_that_waits_in_vain_stops_waiting_though_other_work_ends_by_itself)
 {
 	expect_eq(in_child(waits_of_both_kinds, NULL, 0), 0);
+}
+
+/* What is marked waits for this thread's work in another stream. */
+static void waits_for_another_stream(void)
+{
+	CUstream waits, runs;
+	int waited = 0;
+
+	load_guest(&bounded);
+	law->unready = counts_polls;
+	waits = load_stream(CU_STREAM_NON_BLOCKING);
+	runs = load_stream(CU_STREAM_NON_BLOCKING);
+	for (int i = 0; i < CYCLES; i++) {
+		__atomic_store_n(&word, 0, __ATOMIC_RELEASE);
+		stream_waits_for_word(waits);
+		for (int call = 0; call < 3; call++)
+			check(load_launch(waits) == CUDA_SUCCESS);
+		polls = 0;
+		check(load_launch(runs) == CUDA_SUCCESS);
+		waited += polls > 3 * POLLS;
+		write_word();
+		load_synchronize(waits);
+		load_synchronize(runs);
+	}
+	fprintf(stderr, "waited in %d of %d cycles\n", waited, CYCLES);
+	check(waited == 0);
+}
+
+TEST(a_launch_does_not_wait_for_a_mark_behind_a_value_that_its_thread_will_write)
+{
+	expect_eq(in_child(waits_for_another_stream, NULL, 0), 0);
 }
 
 /* Longer than a submission. */

@@ -23,12 +23,10 @@ static const struct wire_tenant_turns bounded = {
 
 static struct fake fake;
 static struct law *law;
-static void *guest;
+static void *guest, *driver;
 
 static void load_guest(const struct wire_tenant_turns *turns)
 {
-	void *driver;
-
 	fake_start(&fake, 1, FAKE_GOOD);
 	fake_pace(&fake, 0, turns);
 	guest = guest_load("law");
@@ -40,10 +38,21 @@ static void load_guest(const struct wire_tenant_turns *turns)
 
 static uint32_t word;
 
+static void wait_for_word(void *library, CUstream stream)
+{
+	check(guest_function(library, cuStreamWaitValue32_v2)(stream, (CUdeviceptr)(uintptr_t)&word,
+							      1, 0) == CUDA_SUCCESS);
+}
+
 static void stream_waits_for_word(CUstream stream)
 {
-	check(guest_function(guest, cuStreamWaitValue32_v2)(stream, (CUdeviceptr)(uintptr_t)&word,
-							    1, 0) == CUDA_SUCCESS);
+	wait_for_word(guest, stream);
+}
+
+/* As a kernel does that reads it again and again: the guest does not know of it. */
+__attribute__((__unused__)) static void stream_waits_unseen(CUstream stream)
+{
+	wait_for_word(driver, stream);
 }
 
 static void write_word(void)

@@ -115,6 +115,28 @@ TEST(a_tenant_with_a_thread_at_the_gate_keeps_nobody_waiting_for_what_comes_from
 	expect(had(p, 20000 * MS) >= 100.0 / 3 - 5 && had(p, 20000 * MS) <= 100.0 / 3 + 5);
 }
 
+/* It gave its turn up with each value, and had 0.3 of its part. */
+TEST(a_tenant_whose_thread_writes_what_its_stream_waits_for_has_half_of_its_part)
+{
+	uint64_t alone = 0;
+
+	for (int bare = 1; bare >= 0; bare--) {
+		struct program *p;
+
+		given(bare);
+		p = add(WRITES, 100, 100 * US);
+		p->wait_ns = 5 * MS;
+		for (int i = 0; i < 2 && !bare; i++)
+			add(GREEDY, 100, 1 * MS);
+		begin();
+		run(5000 * MS);
+		if (bare)
+			alone = p->done;
+		else
+			expect(p->done * 6 >= alone);
+	}
+}
+
 /* Its thread, in whose turn that comes which its other work waits for, keeps it in its part. */
 TEST(a_tenant_with_a_thread_at_the_gate_pays_for_what_is_held_no_more)
 {

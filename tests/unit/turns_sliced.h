@@ -27,6 +27,8 @@ enum kind {
 	FED,   /* one kernel for ever, which works once for each copy that it is sent */
 	OUTSIDE, /* one at a time, behind something that comes from outside after up to `wait_ns` */
 	HALF,	 /* one at a time, while another stream waits for that long */
+	WRITES,	 /* two, of which the first waits for a value that its thread writes as it launches
+		    the second, after a pause of up to `wait_ns` */
 };
 
 struct program {
@@ -46,6 +48,7 @@ struct program {
 	uint64_t followed;    /* kernels that the second program had ended then */
 	uint64_t free_at;     /* its next launch */
 	uint64_t wait_ns, comes_at;
+	bool unwritten; /* the value */
 	uint64_t had_ns;
 	uint64_t last_end_ns, gap_ns;
 };
@@ -73,7 +76,7 @@ static inline struct program *add(enum kind kind, uint32_t weight, uint64_t kern
 
 	*p = (struct program){
 		.kind = kind, .weight = weight, .cap_milli = 1000, .kernel_ns = kernel_ns};
-	p->ahead = kind == GREEDY ? 4 : 1;
+	p->ahead = kind == GREEDY ? 4 : kind == WRITES ? 2 : 1;
 	return p;
 }
 
@@ -126,10 +129,16 @@ static inline void launch(struct program *p)
 	}
 	if (p->free_at > m.now || (p->queued == p->ahead && !stands_early(p)))
 		return;
+	if (p->kind == WRITES && p->queued && !p->unwritten)
+		return;
 	if (stands_at_gate(p))
 		return;
 	p->queued++;
 	submitted(p);
+	if (p->kind == WRITES) {
+		p->unwritten = !p->unwritten;
+		p->free_at = m.now + (p->unwritten ? test_random_below(p->wait_ns) : 0);
+	}
 	if (p->kind == OUTSIDE || (p->kind == HALF && m.now >= p->comes_at))
 		p->comes_at = m.now + p->wait_ns / 8 + test_random_below(p->wait_ns / 8 * 7 + 1);
 	if (p->kind == MEETS && p->ahead == 1)
@@ -188,6 +197,8 @@ static inline void compute(struct program *p)
 
 static inline bool is_held(const struct program *p)
 {
+	if (p->kind == WRITES)
+		return p->unwritten;
 	if (m.now >= p->comes_at)
 		return false;
 	return p->kind == OUTSIDE ? p->queued : p->kind == HALF && !p->queued;
