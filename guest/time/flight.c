@@ -270,11 +270,12 @@ static bool marks_stand(struct marks *m, uint64_t depth_)
 
 /* If a single call exceeds the bound, its stream has to be empty; other streams' work may run
  * beside it. */
-static bool stream_fits(const struct presence_slot *slot, uint64_t depth_, CUstream stream)
+static bool stream_fits(const struct marks *m, const struct presence_slot *slot, uint64_t depth_,
+			CUstream stream)
 {
 	return depth_ > 1 || slot->vain.until_ns > now_ns() ||
 	       real(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY ||
-	       held_stands(flight_context(stream), stream);
+	       held_stands(m->context, stream);
 }
 
 /* The time until the next check. With a depth of 1 the device would be idle until then, so it gets
@@ -308,7 +309,7 @@ static enum sample waits_for(struct marks *m, struct presence_slot *slot, int de
 		marks = true;
 		depth_ = 1;
 	}
-	if (marks && stream_fits(slot, depth_, stream)) {
+	if (marks && stream_fits(m, slot, depth_, stream)) {
 		if (slot->waits_since_ns)
 			*(slot->waits_for_stream ? &slot->vain : &m->vain) =
 				(struct presence_vain){.count = 0};
