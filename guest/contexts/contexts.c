@@ -470,3 +470,12 @@ void contexts_forget(void)
 {
 	memset(&contexts, 0, sizeof(contexts));
 }
+
+CUcontext contexts_of_stream(CUstream stream)
+{
+	CUcontext context = NULL;
+	bool own = !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+	CUresult r = own ? real(cuCtxGetCurrent)(&context) : real(cuStreamGetCtx)(stream, &context);
+
+	return r == CUDA_SUCCESS ? context : NULL;
+}

@@ -26,6 +26,9 @@ void contexts_gone(void);
 /* The device of a context, or -2 if it is not known. */
 int contexts_device(CUcontext context);
 
+/* The context of a stream; NULL: none. */
+CUcontext contexts_of_stream(CUstream stream);
+
 /* Has the process no other context, as far as is known? Takes no lock. */
 bool contexts_only(CUcontext context);
 

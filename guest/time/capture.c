@@ -425,3 +425,17 @@ void capture_forget(void)
 		munmap(captures.more, captures.room * sizeof(*captures.more));
 	memset(&captures, 0, sizeof(captures));
 }
+
+CUstreamCaptureMode capture_relax(void)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	if (real(cuThreadExchangeStreamCaptureMode)(&mode) != CUDA_SUCCESS)
+		mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	return mode;
+}
+
+void capture_restore(CUstreamCaptureMode mode)
+{
+	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
+}

@@ -46,5 +46,10 @@ must_check enum capture_hold capture_hold(void);
  */
 bool capture_is_known(CUstream stream);
 
+/* Around our own calls, which must not disturb captures of other threads: the thread's mode, which
+ * is to be restored. */
+CUstreamCaptureMode capture_relax(void);
+void capture_restore(CUstreamCaptureMode mode);
+
 /* A stream is about to be destroyed. */
 void capture_forget_stream(CUstream stream);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "guest/clock.h"
+#include "guest/contexts/contexts.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/process/parts.h"
@@ -45,7 +46,6 @@ static struct {
 	struct marks marks[CONTEXTS];
 	_Atomic uint32_t period[STATE_DEVICES];
 	_Atomic uint32_t dither;
-	_Atomic uint64_t passed_ns; /* when a thread last went on to submit, after a sample */
 } flight;
 
 static uint64_t bound_ns(int device)
@@ -101,29 +101,6 @@ void flight_complete(int device)
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
-
-CUstreamCaptureMode flight_relax(void)
-{
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-
-	if (real(cuThreadExchangeStreamCaptureMode)(&mode) != CUDA_SUCCESS)
-		mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	return mode;
-}
-
-void flight_restore(CUstreamCaptureMode mode)
-{
-	best_effort(real(cuThreadExchangeStreamCaptureMode)(&mode));
-}
-
-CUcontext flight_context(CUstream stream)
-{
-	CUcontext context = NULL;
-	bool own = !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-	CUresult r = own ? real(cuCtxGetCurrent)(&context) : real(cuStreamGetCtx)(stream, &context);
-
-	return r == CUDA_SUCCESS ? context : NULL;
-}
 
 /* With the lock held. NULL: there is no room for this context. */
 static struct marks *marks_of(CUcontext context)
@@ -335,7 +312,7 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 
 	/* If some calls are no samples, it is not known who submitted what. */
 	if (__atomic_load_n(&slot->period, __ATOMIC_RELAXED) <= 1 && presence_all_sampled())
-		marks_judge(m, atomic_load(&flight.passed_ns));
+		marks_judge(m, presence_passed_ns());
 	else
 		m->judged = m->count; /* nor will it be known */
 	depth_ = depth(m, device);
@@ -353,7 +330,7 @@ static enum sample take_sample(struct marks *m, struct presence_slot *slot, int 
 static enum sample sample(struct presence_slot *slot, int device, CUstream stream,
 			  uint64_t *ret_pause_us)
 {
-	CUcontext context = flight_context(stream);
+	CUcontext context = contexts_of_stream(stream);
 	enum sample result = GOES_ON;
 	struct marks *m;
 	struct signals before;
@@ -400,19 +377,14 @@ bool flight_wait(struct presence_slot *slot, int device, CUstream stream)
 		slot->waits_since_ns = 0;
 		return false;
 	}
-	mode = flight_relax();
+	mode = capture_relax();
 	result = sample(slot, device, stream, &us);
-	flight_restore(mode);
+	capture_restore(mode);
 	if (result == WAITS)
 		nap(slot, us);
 	else
 		slot->waits_since_ns = 0;
 	return result == WAITS;
-}
-
-void flight_passes(void)
-{
-	atomic_store(&flight.passed_ns, now_ns());
 }
 
 void flight_context_leaves(CUcontext context)

@@ -27,22 +27,11 @@ must_check uint32_t flight_period(int device);
  * meanwhile; check the gate and call it again. */
 must_check bool flight_wait(struct presence_slot *slot, int device, CUstream stream);
 
-/* The slow path ends: the call is about to submit. Or others may have, until now. */
-void flight_passes(void);
-
 /* The bound has changed. */
 void flight_bound(int device, uint64_t before_ns, uint64_t now_ns);
 
 /* No work is under way. */
 void flight_complete(int device);
-
-/* Around our own calls, which must not disturb captures of other threads: the thread's mode, which
- * is to be restored. */
-CUstreamCaptureMode flight_relax(void);
-void flight_restore(CUstreamCaptureMode mode);
-
-/* The context of a stream; NULL: none. */
-CUcontext flight_context(CUstream stream);
 
 /* A context is about to be destroyed. */
 void flight_context_leaves(CUcontext context);

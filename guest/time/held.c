@@ -11,7 +11,6 @@
 #include "guest/process/parts.h"
 #include "guest/signals.h"
 #include "guest/time/capture.h"
-#include "guest/time/flight.h"
 #include "guest/time/own_streams.h"
 #include "guest/time/presence.h"
 
@@ -163,12 +162,12 @@ struct held_call *held_call_begin(CUstream stream, const void *caller)
 	if (real_is_driver(caller) ||
 	    real_is_driver((const void *)(uintptr_t)guest_slot->return_address) || capture_open())
 		return NULL;
-	context = flight_context(stream);
+	context = contexts_of_stream(stream);
 	if (!context)
 		return NULL;
 	if (stream == CU_STREAM_PER_THREAD)
 		own_streams_used(context);
-	mode = flight_relax();
+	mode = capture_relax();
 	call = take_call(context);
 	if (call && stream == CU_STREAM_PER_THREAD)
 		call->thread = own_streams_thread();
@@ -177,7 +176,7 @@ struct held_call *held_call_begin(CUstream stream, const void *caller)
 		set(call, NULL, OVER);
 		call = NULL;
 	}
-	flight_restore(mode);
+	capture_restore(mode);
 	return call;
 }
 
@@ -403,7 +402,7 @@ static struct ended *take_ended(CUcontext context)
  * held any more as long as this process lives. */
 static struct ended *note_ended(CUstream stream)
 {
-	CUcontext context = flight_context(stream);
+	CUcontext context = contexts_of_stream(stream);
 	struct ended *e = context ? take_ended(context) : NULL;
 	unsigned flags = 0;
 
@@ -436,9 +435,9 @@ void held_stream_ends(CUstream stream)
 	if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
 		return;
 	if (atomic_load(&held.begun)) {
-		mode = flight_relax();
+		mode = capture_relax();
 		e = has_work(stream) ? note_ended(stream) : NULL;
-		flight_restore(mode);
+		capture_restore(mode);
 	}
 	lock(&before);
 	for (uint32_t i = 0; i < STREAMS; i++)

@@ -6,6 +6,7 @@
 
 #define TABLE_STREAMS
 #define TABLE_KINDS
+#include "guest/contexts/contexts.h"
 #include "guest/contexts/devices.h"
 #include "guest/driver/real.h"
 #include "guest/process/state.h"
@@ -81,7 +82,7 @@ static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint
 		slot->sampled = __atomic_load_n(&slot->period, __ATOMIC_RELAXED);
 		presence_refill(slot, flight_period(device));
 		if (has_stream && stream == CU_STREAM_PER_THREAD)
-			own_streams_used(flight_context(stream));
+			own_streams_used(contexts_of_stream(stream));
 	}
 	do {
 		while (!gate_is_open(device)) {
@@ -96,7 +97,7 @@ static uint32_t pass_gate(struct presence_slot *slot, unsigned index, const uint
 	} while (due && has_stream && flight_wait(slot, device, stream));
 	/* Where its next calls are no samples, it is not known when it submits. */
 	if (__atomic_load_n(&slot->period, __ATOMIC_RELAXED) <= 1)
-		flight_passes();
+		presence_passes();
 	want_stir(device);
 	return 0;
 }

@@ -10,10 +10,10 @@
 #include <linux/membarrier.h>
 #include <sys/mman.h>
 
+#include "guest/clock.h"
 #include "guest/driver/real.h"
 #include "guest/futex.h"
 #include "guest/process/parts.h"
-#include "guest/time/flight.h"
 #include "guest/time/jumps.h"
 
 enum {
@@ -44,6 +44,7 @@ static struct {
 	pthread_key_t key;
 	_Atomic uint64_t submissions; /* those of finished countdowns */
 	_Atomic uint64_t refills;
+	_Atomic uint64_t passed_ns; /* when a thread last went on to submit */
 	int has_membarrier;
 	struct futex_lock barrier_lock;
 	void *barrier_page;
@@ -114,11 +115,21 @@ static struct presence_slot *take_slot(void)
 	}
 }
 
+void presence_passes(void)
+{
+	atomic_store(&presence.passed_ns, now_ns());
+}
+
+uint64_t presence_passed_ns(void)
+{
+	return atomic_load(&presence.passed_ns);
+}
+
 /* Its calls until now were no samples: it may have submitted just before. */
 static void tell_unseen(const struct presence_slot *slot)
 {
 	if (__atomic_load_n(&slot->period, __ATOMIC_RELAXED) > 1)
-		flight_passes();
+		presence_passes();
 }
 
 /* A thread ends, perhaps inside a call: its slots are emptied in any case. */

@@ -86,6 +86,11 @@ struct presence_snapshot {
 };
 void presence_snapshot(struct presence_snapshot *ret_snapshot);
 
+/* A thread is about to submit, at the end of the slow path; or others may have, until now. / When
+ * that was last. */
+void presence_passes(void);
+uint64_t presence_passed_ns(void);
+
 /* Does each call of each thread take the slow path, as it has since the thread's last one? */
 bool presence_all_sampled(void);
 

@@ -47,7 +47,7 @@ static bool has_submitted(struct watch *w)
 static void sample_soon(void)
 {
 	presence_sample_soon();
-	flight_passes();
+	presence_passes();
 }
 
 static bool is_busy(int device)
