@@ -35,10 +35,10 @@ struct movable_done {
 
 struct movable_stock {
 	_Atomic uint32_t count;	    /* read without the lock for a guess */
+	_Atomic uint32_t going;	    /* areas that were taken from it, and are not credit yet */
 	_Atomic uint32_t recall_id; /* of a recall that the mover answers; 0: none */
 	struct movable_area *newest;
-	uint64_t recall_bytes;
-	uint32_t connection;
+	uint64_t recall_bytes, recall_ns;
 };
 
 struct movable_object {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "guest/movable/movable_object.h"
+#include "guest/movable/movable_stock.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/time/presence.h"
@@ -64,6 +65,7 @@ void movable_down(void)
 {
 	futex_lock_take(&movable_.lock);
 	nothing_ordered();
+	movable_stock_down();
 	movable_.up = movable_.stated = false;
 	futex_lock_give(&movable_.lock);
 }

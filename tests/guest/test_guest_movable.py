@@ -197,6 +197,32 @@ def test_memory_that_is_made_after_a_recall_was_answered_is_told_of():
         assert load.moves("resident") == 16 * MIB
 
 
+def test_freed_memory_that_a_thread_unmaps_is_returned_to_a_daemon_that_recalls_it_meanwhile():
+    """The daemon takes what it gets for all that there is, and refuses others the rest."""
+    with Machine(unmap_cost="200ms") as machine, Load(machine) as load:
+        assert load.ask("alloc", 0, 8 * MIB) == "0" and load.ask("free", 0) == "0"
+        load.tell("alloc", 1, 4 * MIB)
+        until(load.guest.changing)
+        load.guest.say("credit_recall", device=0, bytes=2 * MIB)
+        machine.fake.wait(lambda: load.guest.returned, "the recall is not answered")
+        assert load.guest.returned == [2 * MIB], load.guest.returned
+        assert load.hear() == "0"
+
+
+def test_freed_memory_is_returned_to_a_daemon_that_recalls_it_before_it_has_answered_the_inventory():
+    with Machine() as machine, Load(machine) as load:
+        assert load.ask("alloc", 0, 8 * MIB) == "0" and load.ask("free", 0) == "0"
+        machine.fake.kill()
+        machine.fake.recalls_early, machine.fake.mute = 8 * MIB, True
+        machine.fake.start()
+        machine.fake.wait(lambda: any(guest.stated for guest in machine.fake.guests))
+        load.guest = machine.fake.guests[-1]
+        until(lambda: load.guest.credit() == 8 * MIB)
+        load.guest.say("done", load.guest.end)
+        machine.fake.wait(lambda: load.guest.returned, "the recall is not answered")
+        assert load.guest.returned == [8 * MIB], load.guest.returned
+
+
 def test_segments_are_had_before_there_is_pressure_and_given_back_when_they_are_wanted():
     with Machine() as machine, Load(machine) as load:
         load.take(8 * MIB, 1000)
