@@ -140,6 +140,10 @@ class FakeMeted:
         if kind is None:
             assert not self.wrong, self.wrong
 
+    def pages_what_does_not_fit(self):
+        """oversize=managed."""
+        struct.pack_into("<Q", self.page, 56, 1)
+
     def show(self, used):
         """In the tenant's page: so much of a limit of 1 GiB."""
         with self.changed:

@@ -223,6 +223,18 @@ def test_freed_memory_is_returned_to_a_daemon_that_recalls_it_before_it_has_answ
         assert load.guest.returned == [8 * MIB], load.guest.returned
 
 
+def test_memory_that_the_driver_pages_is_not_refused_for_room_that_is_promised_to_others():
+    """The daemon's page shows room, and the daemon refuses all that is asked."""
+    with Machine() as machine:
+        machine.fake.pages_what_does_not_fit()
+        with Load(machine) as load:
+            machine.fake.limit = 0
+            assert load.ask("alloc", 0, 8 * MIB) == "0"
+            load.ask("fill", 0, 1)
+            load.check(0, 1)
+            assert load.guest.allocated() == 0, load.guest.allocated()
+
+
 def test_segments_are_had_before_there_is_pressure_and_given_back_when_they_are_wanted():
     with Machine() as machine, Load(machine) as load:
         load.take(8 * MIB, 1000)
