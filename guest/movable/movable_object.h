@@ -70,9 +70,11 @@ struct movable_object {
 	struct movable_order order;
 	struct movable_done done; /* of `generation` */
 	uint32_t generation;
+	uint32_t heard;	   /* orders, as a count */
 	bool up;	   /* the daemon has the inventory: orders are obeyed, reports sent */
 	bool stated;	   /* a daemon has been sent the inventory */
 	bool ask_again;	   /* ask a new daemon for its store */
+	bool refused;	   /* it gave none: it is asked again when it orders something */
 	bool stuck;	   /* no segment is available, until a message arrives */
 	bool report_due;   /* MOVED must be sent */
 	uint32_t flying;   /* blocks whose copy is in progress */

@@ -21,6 +21,9 @@ static void ordered(const struct wire_move *order)
 	movable_.order = (struct movable_order){order->generation, order->leave, order->enter,
 						order->drop, order->prepare};
 	movable_.stuck = false;
+	movable_.heard++;
+	/* The share may have another `swap` since. */
+	movable_.ask_again |= movable_.refused;
 	futex_lock_give(&movable_.lock);
 	movable_kick();
 }

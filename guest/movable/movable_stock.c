@@ -12,8 +12,8 @@
 #include "guest/time/capture.h"
 
 enum {
-	STOCK_MOST = 64, /* areas */
-	STOCK_MS = 5000, /* an area that was not wanted for so long is released */
+	STOCK_MOST = 64,  /* areas */
+	STOCK_MS = 5000,  /* an area that was not wanted for so long is released */
 	ANSWER_MS = 5000, /* for which a recall waits for what other threads unmap */
 };
 

@@ -43,7 +43,7 @@ class FakeGuest:
         self.own_fd = sealed(PAGE)
         self.own = mmap.mmap(self.own_fd, PAGE)
         self.granted = self.stated_movable = self.stated_out = 0
-        self.stated, self.stores = False, 0
+        self.stated, self.store_asks, self.stores = False, 0, 0
         self.asked, self.words = None, 0  # an ask that waits for a recall's answer; MOVED, so far
         self.returned = []  # bytes, in answers to recalls
         self.drained = -1
@@ -244,6 +244,7 @@ class FakeMeted:
         guest.drained = m.epoch
 
     def on_store_ask(self, guest, m):
+        guest.store_asks += 1
         if not self.swap:
             guest.say("refused", m.id, code=6, reason="swap=off")
             return

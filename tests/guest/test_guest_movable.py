@@ -355,6 +355,23 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is(
             load.check(0, 1, 2)
 
 
+def test_a_daemon_that_refuses_its_store_is_asked_again_when_it_orders_something():
+    """The share had swap=off when the guest came back, and has swap=auto since."""
+    with Machine() as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(8 * MIB)
+        fake.kill()
+        fake.swap = False
+        fake.start()
+        fake.wait(lambda: any(g.store_asks for g in fake.guests), "it does not ask")
+        fake.swap, load.guest = True, fake.guests[0]
+        fake.close()
+        assert fake.away(load.guest) == 8 * MIB
+        fake.back(load.guest)
+        fake.gate(True)
+        load.check(0)
+
+
 def test_what_a_daemon_orders_before_it_has_answered_the_inventory_is_done():
     with Machine() as machine, Load(machine) as load:
         fake = machine.fake
