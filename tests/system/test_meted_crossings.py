@@ -138,6 +138,18 @@ def test_memory_whose_credit_was_returned_does_not_count_any_more():
         meted.ends()
 
 
+def test_unused_credit_needs_no_room_in_the_store():
+    with Node(store="576MiB") as meted:
+        a = meted.mover("a", SET)
+        for _ in range(4):
+            a.unused += a.blocks.pop().bytes
+        a.show()
+        suspend(meted, a)
+        meted.play(lambda: not a.here() and not a.unused)
+        assert a.out() == 5 * CHUNK == meted.row(a).out, meted.row(a)
+        meted.ends()
+
+
 def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
     """They are the only place of their memory then."""
     with Node(store="832MiB") as meted:
