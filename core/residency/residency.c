@@ -310,10 +310,12 @@ void residency_idle(struct residency_member *m, uint64_t now_ns)
 		r->dirty = true; /* the timer */
 }
 
-int residency_suspend(struct residency_member *m, bool suspended, uint64_t now_ns)
+int residency_suspend(struct residency_member *m, bool suspended, uint64_t unused_bytes,
+		      uint64_t now_ns)
 {
 	struct residency *r = m->residency;
-	uint64_t all = member_need(m), spare = residency_spare(&r->tuning);
+	uint64_t own = beyond(member_need(m), unused_bytes), all = own;
+	uint64_t spare = residency_spare(&r->tuning);
 
 	if (m->suspended == suspended)
 		return 0;
@@ -322,7 +324,7 @@ int residency_suspend(struct residency_member *m, bool suspended, uint64_t now_n
 		if (MEMBER_OF_DEVICE(link)->suspended)
 			all += member_need(MEMBER_OF_DEVICE(link));
 	}
-	if (suspended && (member_need(m) > m->quota_bytes || all + spare > r->budget_bytes))
+	if (suspended && (own > m->quota_bytes || all + spare > r->budget_bytes))
 		return RESIDENCY_STORE;
 	m->suspended = suspended;
 	m->wanted_ns = now_ns;

@@ -26,9 +26,10 @@
 
 enum {
 	WINDOW = 8, /* the part of the limit that is kept for managed pages: an eighth */
-	TRIES = 16, /* at charging what there is room for */
-	UNIT = 64
-	       << 10, /* the unit of the host's part: small requests are not whole blocks there */
+	TRIES = 16, /* at charging what there is room for, ... */
+	WHOLE = 4,  /* ... and so many of them at all of it */
+	/* The unit of the host's part: small requests are not whole blocks there. */
+	UNIT = 64 << 10,
 };
 
 /* Bytes in the host's memory, for all devices; and whether a device's driver pages on faults. */
@@ -148,19 +149,22 @@ static CUresult call(const struct memory_place *place, struct memory_request *q)
 	return r;
 }
 
-/* Charges as much as there is room for. Others may take the room first, so this tries again. If the
- * daemon refuses the request for another reason than room, it is refused here as well. A daemon
- * that does not answer is asked only once more. */
+/* Charges as much as there is room for. Others may take the room first, so this tries again. The
+ * daemon may have promised it to them, which the page does not show: then this asks for less and
+ * less, in the end for nothing. A daemon that does not answer is asked only once more. */
 static int charge(int device, uint64_t bytes, uint64_t *ret_charged)
 {
 	int r = CREDIT_FULL;
 
 	for (int i = 0; i < TRIES && r != 0; i++) {
-		uint64_t room = view_free_seen(device) & ~(BLOCKS_BYTES - 1);
+		uint64_t room = view_free_seen(device);
 
+		room = bytes < room ? bytes : room;
 		if (r == CREDIT_AWAY)
 			i = TRIES - 1;
-		*ret_charged = bytes < room ? bytes : room;
+		else if (i >= WHOLE)
+			room >>= 2 * (i + 1 - WHOLE);
+		*ret_charged = room & ~(BLOCKS_BYTES - 1);
 		/* Only the last refusal is explained. */
 		r = memory_charge_outcome(device, *ret_charged,
 					  i + 1 < TRIES ? CREDIT_SPARE : CREDIT_ASK);

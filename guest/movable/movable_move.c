@@ -296,17 +296,21 @@ static bool prepare_step(void)
 /* Asks for the store of a daemon that is new, or may be. */
 static void ask_again(void)
 {
+	uint32_t heard;
 	bool again;
 	int r;
 
 	futex_lock_take(&movable_.lock);
 	again = movable_.ask_again;
 	movable_.ask_again = false;
+	heard = movable_.heard;
 	futex_lock_give(&movable_.lock);
 	if (!again)
 		return;
 	r = movable_ask_store(LINK_HERE);
 	futex_lock_take(&movable_.lock);
+	movable_.refused = r > 0;
+	movable_.ask_again |= movable_.refused && movable_.heard != heard;
 	/* A new connection sets it again. */
 	movable_.ask_again |= r < 0 && r != -ENOTCONN;
 	futex_lock_give(&movable_.lock);

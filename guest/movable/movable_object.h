@@ -35,10 +35,10 @@ struct movable_done {
 
 struct movable_stock {
 	_Atomic uint32_t count;	    /* read without the lock for a guess */
+	_Atomic uint32_t going;	    /* areas that were taken from it, and are not credit yet */
 	_Atomic uint32_t recall_id; /* of a recall that the mover answers; 0: none */
 	struct movable_area *newest;
-	uint64_t recall_bytes;
-	uint32_t connection;
+	uint64_t recall_bytes, recall_ns;
 };
 
 struct movable_object {
@@ -70,9 +70,11 @@ struct movable_object {
 	struct movable_order order;
 	struct movable_done done; /* of `generation` */
 	uint32_t generation;
+	uint32_t heard;	   /* orders, as a count */
 	bool up;	   /* the daemon has the inventory: orders are obeyed, reports sent */
 	bool stated;	   /* a daemon has been sent the inventory */
 	bool ask_again;	   /* ask a new daemon for its store */
+	bool refused;	   /* it gave none: it is asked again when it orders something */
 	bool stuck;	   /* no segment is available, until a message arrives */
 	bool report_due;   /* MOVED must be sent */
 	uint32_t flying;   /* blocks whose copy is in progress */

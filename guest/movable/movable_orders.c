@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "guest/movable/movable_object.h"
+#include "guest/movable/movable_stock.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/time/presence.h"
@@ -20,6 +21,9 @@ static void ordered(const struct wire_move *order)
 	movable_.order = (struct movable_order){order->generation, order->leave, order->enter,
 						order->drop, order->prepare};
 	movable_.stuck = false;
+	movable_.heard++;
+	/* The share may have another `swap` since. */
+	movable_.ask_again |= movable_.refused;
 	futex_lock_give(&movable_.lock);
 	movable_kick();
 }
@@ -64,6 +68,7 @@ void movable_down(void)
 {
 	futex_lock_take(&movable_.lock);
 	nothing_ordered();
+	movable_stock_down();
 	movable_.up = movable_.stated = false;
 	futex_lock_give(&movable_.lock);
 }

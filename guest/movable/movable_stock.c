@@ -12,8 +12,9 @@
 #include "guest/time/capture.h"
 
 enum {
-	STOCK_MOST = 64, /* areas */
-	STOCK_MS = 5000, /* an area that was not wanted for so long is released */
+	STOCK_MOST = 64,  /* areas */
+	STOCK_MS = 5000,  /* an area that was not wanted for so long is released */
+	ANSWER_MS = 5000, /* for which a recall waits for what other threads unmap */
 };
 
 static struct movable_stock *stock(void)
@@ -82,7 +83,7 @@ struct movable_area *movable_stock_take(uint64_t bytes, bool slab)
 	return area;
 }
 
-/* The oldest area, if it was freed before that time. */
+/* The oldest area, if it was freed before that time: for let_go(). */
 static struct movable_area *oldest(uint64_t before_ns)
 {
 	struct movable_area **place = &stock()->newest, *area = NULL;
@@ -90,8 +91,10 @@ static struct movable_area *oldest(uint64_t before_ns)
 	futex_lock_take(&movable_.lock);
 	while (*place && (*place)->next)
 		place = &(*place)->next;
-	if (*place && (*place)->freed_ns < before_ns)
+	if (*place && (*place)->freed_ns < before_ns) {
 		area = unlink_(place);
+		stock()->going++;
+	}
 	futex_lock_give(&movable_.lock);
 	return area;
 }
@@ -105,6 +108,9 @@ static void let_go(struct movable_area *area)
 	movable_give_back(area);
 	credit_unstocked(movable_.device, bytes, false);
 	changes_end();
+	stock()->going--;
+	if (movable_stock_pending())
+		movable_kick();
 }
 
 void movable_stock_release(int device, uint64_t bytes)
@@ -120,6 +126,12 @@ void movable_stock_release(int device, uint64_t bytes)
 
 /* ---- recalls --------------------------------------------------------------------------------- */
 
+/* Other threads have taken it from the stock, and it is not credit yet. */
+static bool some_is_going(void)
+{
+	return stock()->going != 0;
+}
+
 /* The agent passes the recall to the mover: it must not call the driver, as it has gates to close.
  * A recall that comes while another one is being answered replaces it, as with the agent. */
 bool movable_stock_recalled(uint32_t wire_device, uint32_t id, uint64_t bytes)
@@ -127,16 +139,16 @@ bool movable_stock_recalled(uint32_t wire_device, uint32_t id, uint64_t bytes)
 	int device = movable_.device;
 	bool takes;
 
-	if (!atomic_load(&stock()->count) ||
+	if ((!atomic_load(&stock()->count) && !some_is_going()) ||
 	    wire_device != atomic_load(&state.device[device].wire_index) ||
 	    credit_unused(device) >= bytes)
 		return false;
 	futex_lock_take(&movable_.lock);
-	takes = stock()->newest != NULL;
+	takes = stock()->newest || some_is_going();
 	if (takes) {
 		stock()->recall_id = id;
 		stock()->recall_bytes = bytes;
-		stock()->connection = link_connection();
+		stock()->recall_ns = now_ns();
 	}
 	futex_lock_give(&movable_.lock);
 	if (takes)
@@ -149,21 +161,34 @@ bool movable_stock_pending(void)
 	return atomic_load(&stock()->recall_id) != 0;
 }
 
+/* With the lock held. */
+void movable_stock_down(void)
+{
+	stock()->recall_id = 0;
+}
+
 static bool answer(void)
 {
-	uint32_t id, connection, wire = atomic_load(&state.device[movable_.device].wire_index);
-	uint64_t bytes;
+	uint32_t id, wire = atomic_load(&state.device[movable_.device].wire_index);
+	uint64_t bytes, since;
+	int r;
 
 	futex_lock_take(&movable_.lock);
 	id = stock()->recall_id;
 	bytes = stock()->recall_bytes;
-	connection = stock()->connection;
+	since = stock()->recall_ns;
 	futex_lock_give(&movable_.lock);
 	if (!id)
 		return false;
 	movable_stock_release(movable_.device, bytes);
-	/* A new daemon has got all of it with the inventory, and has not recalled anything yet. */
-	if (connection == link_connection() && credit_recall(wire, bytes, id) == -EAGAIN)
+	/* meted takes an answer for all that there is, and refuses others what is about to be
+	 * credit. A thread that left by longjmp() is not waited for. */
+	if (credit_unused(movable_.device) < bytes && some_is_going() &&
+	    now_ns() - since < ANSWER_MS * 1000000ull)
+		return false;
+	r = credit_recall(wire, bytes, id);
+	/* meted may recall credit before it has answered the whole inventory. */
+	if (r == -EAGAIN || r == -ENOTCONN)
 		return false;
 	futex_lock_take(&movable_.lock);
 	if (stock()->recall_id == id)

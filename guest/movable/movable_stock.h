@@ -39,3 +39,7 @@ bool movable_stock_step(void);
 
 /* Is an answer to be tried again? */
 must_check bool movable_stock_pending(void);
+
+/* The connection is lost, and with it the recall that came on it. With the lock of struct
+ * movable_object held. */
+void movable_stock_down(void);

@@ -131,8 +131,9 @@ static bool may_settle(struct ask *ask)
 	struct tenant_device *of = of_tenant(ask->at);
 	const struct device *device = device_under(ask->at);
 	bool first = ask->state != ASK_SETTLES;
-	/* This reads all guests' pages, which alone may increase the capacity. */
-	uint64_t capacity = move_unsettled(device, first);
+	/* This reads all guests' pages, which alone may increase the capacity. What they free while
+	 * the ask waits is credit, of which they do not report. */
+	uint64_t capacity = move_unsettled(device);
 
 	capacity += move_capacity(of->tenant->daemon, of->index);
 	if (!ask->request.may_wait ||

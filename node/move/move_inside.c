@@ -102,3 +102,8 @@ uint64_t move_surplus(const struct move_guest *m)
 
 	return beyond(m->segment_bytes + m->foreign_bytes, needed);
 }
+
+uint64_t move_told_drop(const struct move_guest *m)
+{
+	return least(beyond(m->drop, m->dropped), m->given_bytes + move_surplus(m));
+}

@@ -71,6 +71,9 @@ bool move_show_capacity(struct daemon *d, uint32_t index, uint64_t now);
 uint64_t move_above(const struct daemon *d, uint32_t index);
 /* The bytes of its part of the store that a guest does not need. */
 uint64_t move_surplus(const struct move_guest *m);
+/* What it was told to drop of that and still can: copies may have become the only place of their
+ * memory since. */
+uint64_t move_told_drop(const struct move_guest *m);
 /* The device's part of the store, without the bytes that are lost or kept, perhaps for ever. */
 uint64_t move_budget(const struct daemon *d, uint32_t index);
 /* The most of that for one tenant. */

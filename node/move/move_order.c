@@ -28,12 +28,6 @@ static uint64_t open_drop(const struct move_guest *m)
 	return beyond(m->drop, m->dropped);
 }
 
-/* What it can still drop of that: copies may have become the only place of their memory since. */
-static uint64_t told_drop(const struct move_guest *m)
-{
-	return least(open_drop(m), m->given_bytes + move_surplus(m));
-}
-
 /* ---- telling --------------------------------------------------------------------------------- */
 
 static void tell(struct guest_device *at)
@@ -115,7 +109,7 @@ static struct sums sum_up(const struct tenant_device *of, uint32_t device)
 
 		sums.order += move_open_order(m);
 		sums.credit += move_open_credit(m);
-		sums.drop += told_drop(m);
+		sums.drop += move_told_drop(m);
 		sums.stopping |= m->stopping;
 	}
 	return sums;

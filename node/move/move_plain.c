@@ -158,8 +158,7 @@ static bool end_wait(struct ask *ask, uint64_t now_ns)
 		make_room(ask);
 		doubted = false;
 	}
-	if (!late &&
-	    (!doubted || is_bearable(at, request.bytes, move_unsettled(device_under(at), false))))
+	if (!late && (!doubted || is_bearable(at, request.bytes, move_unsettled(device_under(at)))))
 		return false;
 	move_ask_drop(ask);
 	if (doubted)
@@ -235,7 +234,7 @@ bool move_ask_plain(struct guest_device *at, const struct ledger_request *reques
 		       residency_could_leave(&device->residency, device->plain_bytes + bytes)))
 		return false;
 	if (!is_bearable(at, bytes, 0)) {
-		if (!request->may_wait || !is_bearable(at, bytes, move_unsettled(device, true))) {
+		if (!request->may_wait || !is_bearable(at, bytes, move_unsettled(device))) {
 			refuse_plain(at, request);
 			return true;
 		}

@@ -238,7 +238,7 @@ static bool reclaim_from(struct guest_device *at, uint64_t *bytes)
 	uint64_t more = least(beyond(move_surplus(m), open), *bytes);
 
 	if (!m->can || m->stopping || !more)
-		return open > 0;
+		return move_told_drop(m) > 0;
 	*bytes -= more;
 	m->drop += more;
 	m->telling = true;

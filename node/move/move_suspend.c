@@ -8,6 +8,7 @@
 #include "node/memory/book.h"
 #include "node/move/move.h"
 #include "node/move/move_inside.h"
+#include "node/move/move_unsettled.h"
 #include "node/peers/peer.h"
 #include "node/state/recorder.h"
 #include "node/time/schedule_now.h"
@@ -17,7 +18,7 @@ static void bring_back(struct tenant *t, uint32_t devices, uint64_t now)
 {
 	for (uint32_t i = 0; i < devices; i++)
 		if (t->device[i].joined)
-			best_effort(residency_suspend(&t->device[i].member, false, now));
+			best_effort(residency_suspend(&t->device[i].member, false, 0, now));
 }
 
 /* Memory that stays was most often allocated while the share had swap=off. */
@@ -70,7 +71,11 @@ static int suspend(struct tenant *t, uint64_t now, struct fault *why)
 	if (!t->daemon->move.stores.budget_bytes)
 		return fault_set(why, -EINVAL, "this meted has no store (--store 0)");
 	for (uint32_t i = 0; i < t->devices; i++) {
-		if (!t->device[i].joined || residency_suspend(&t->device[i].member, true, now) == 0)
+		struct tenant_device *at = &t->device[i];
+
+		/* What it holds unused is recalled as its memory leaves. */
+		if (!at->joined ||
+		    residency_suspend(&at->member, true, move_idle_credit_of(at), now) == 0)
 			continue;
 		bring_back(t, i, now);
 		return fault_set(why, -ENOSPC,

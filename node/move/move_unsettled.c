@@ -66,7 +66,7 @@ uint64_t move_idle_credit_on(const struct device *device)
 	return all;
 }
 
-uint64_t move_unsettled(const struct device *device, bool recalls)
+uint64_t move_unsettled(const struct device *device)
 {
 	uint64_t all = 0, spare;
 
@@ -84,7 +84,7 @@ uint64_t move_unsettled(const struct device *device, bool recalls)
 			spare += idle_credit(at);
 			/* A guest that does not answer, or is stopped, is not told again and
 			 * again. */
-			if (recalls && spare > at->move.recalled_bytes)
+			if (spare > at->move.recalled_bytes)
 				move_recall(at, spare);
 		}
 	}
@@ -98,7 +98,7 @@ void move_recall_if_short(struct daemon *d, uint32_t index)
 
 	if (!device->members || residency_bears(r, r->capacity_bytes, r->above_bytes))
 		return;
-	move_unsettled(device, true);
+	move_unsettled(device);
 	/* A guest may have credit to spare later, and does not report that. */
 	move_check_later(d);
 }

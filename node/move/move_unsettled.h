@@ -9,8 +9,8 @@
 bool move_is_expecting(const struct daemon *d, uint32_t index);
 
 /* The bytes of the whole device that count as unmovable, but may turn out to be movable or not
- * there at all. Reads all guests' pages; with `recalls`, also recalls guests' unused credit. */
-uint64_t move_unsettled(const struct device *device, bool recalls);
+ * there at all. Reads all guests' pages, and recalls guests' unused credit: somebody waits. */
+uint64_t move_unsettled(const struct device *device);
 /* Bytes that count as movable, but are credit that guests do not use: of a tenant, of all. */
 uint64_t move_idle_credit_of(const struct tenant_device *of);
 uint64_t move_idle_credit_on(const struct device *device);

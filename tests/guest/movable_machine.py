@@ -16,10 +16,10 @@ from movable_meted import *
 class Machine:
     """A simulated machine of its own, with the test's daemon."""
 
-    def __init__(self, memory="512M", swap=True, chunk=4 * MIB, **settings):
+    def __init__(self, memory="512M", swap=True, chunk=4 * MIB, unmap_cost="0", **settings):
         self.folder = tempfile.mkdtemp(prefix="mete-movable-")
         self.environment = dict(os.environ, METE_SIM_DIR=self.folder, METE_SIM_MEMORY=memory, METE_SIM_CONTEXT_COST="0",
-                                METE_SIM_CREATE_COST="0", METE_SIM_MAP_COST="0", METE_SIM_UNMAP_COST="0",
+                                METE_SIM_CREATE_COST="0", METE_SIM_MAP_COST="0", METE_SIM_UNMAP_COST=unmap_cost,
                                 METE_SIM_RATE="1000", ASAN_OPTIONS="protect_shadow_gap=0:detect_leaks=0",
                                 TSAN_OPTIONS="die_after_fork=0", METE_SIM_PATTERN="on", **settings)
         self.fake = FakeMeted(self.folder, uuid_of(SIM, self.environment), swap=swap, chunk=chunk)

@@ -43,8 +43,9 @@ class FakeGuest:
         self.own_fd = sealed(PAGE)
         self.own = mmap.mmap(self.own_fd, PAGE)
         self.granted = self.stated_movable = self.stated_out = 0
-        self.stated, self.stores = False, 0
+        self.stated, self.store_asks, self.stores = False, 0, 0
         self.asked, self.words = None, 0  # an ask that waits for a recall's answer; MOVED, so far
+        self.returned = []  # bytes, in answers to recalls
         self.drained = -1
         self.generation, self.order = 0, dict(leave=0, enter=0, drop=0, prepare=0)
         self.moved = dict(left=0, copied=0, entered=0, returned=0, dropped=0, failed=0)
@@ -73,6 +74,14 @@ class FakeGuest:
         """Threads that wait at a gate, or for memory."""
         return struct.unpack_from("<Q", self.own, 24)[0]
 
+    def changing(self):
+        """A call that changes what it holds is under way."""
+        begun, ended = struct.unpack_from("<QQ", self.own, 32)
+        return begun != ended
+
+    def credit(self):
+        return struct.unpack_from("<Q", self.own, OWN_DEVICE_AT + 8)[0]
+
     def allocated(self):
         return struct.unpack_from("<Q", self.own, OWN_DEVICE_AT)[0]
 
@@ -86,6 +95,7 @@ class FakeMeted:
         self.refuse_segments = False
         self.forgets = False  # evicted memory by the guests' reports
         self.recalls = False  # before each grant
+        self.recalls_early = 0  # bytes, before it has answered the whole inventory
         self.holds_returns, self.held = False, []  # answers to segments that are given back
         self.mute = False  # it does not answer an inventory
         self.hasty = False  # it orders what is out to come back before it has answered the whole inventory
@@ -129,6 +139,10 @@ class FakeMeted:
         self.kill()
         if kind is None:
             assert not self.wrong, self.wrong
+
+    def pages_what_does_not_fit(self):
+        """oversize=managed."""
+        struct.pack_into("<Q", self.page, 56, 1)
 
     def show(self, used):
         """In the tenant's page: so much of a limit of 1 GiB."""
@@ -183,7 +197,9 @@ class FakeMeted:
         guest.say("done", m.id)
 
     def on_inventory_end(self, guest, m):
-        guest.stated = True
+        guest.stated, guest.end = True, m.id
+        if self.recalls_early:
+            guest.say("credit_recall", device=0, bytes=self.recalls_early)
         if self.mute:
             return
         if self.hasty:
@@ -205,6 +221,8 @@ class FakeMeted:
     def on_credit_return(self, guest, m):
         self.limit += m.bytes
         guest.granted -= m.bytes
+        if m.recall:
+            guest.returned.append(m.bytes)
         if m.recall and guest.asked:
             self.on_credit_ask(guest, guest.asked)
             guest.asked = None
@@ -226,6 +244,7 @@ class FakeMeted:
         guest.drained = m.epoch
 
     def on_store_ask(self, guest, m):
+        guest.store_asks += 1
         if not self.swap:
             guest.say("refused", m.id, code=6, reason="swap=off")
             return

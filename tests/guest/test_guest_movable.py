@@ -197,6 +197,44 @@ def test_memory_that_is_made_after_a_recall_was_answered_is_told_of():
         assert load.moves("resident") == 16 * MIB
 
 
+def test_freed_memory_that_a_thread_unmaps_is_returned_to_a_daemon_that_recalls_it_meanwhile():
+    """The daemon takes what it gets for all that there is, and refuses others the rest."""
+    with Machine(unmap_cost="200ms") as machine, Load(machine) as load:
+        assert load.ask("alloc", 0, 8 * MIB) == "0" and load.ask("free", 0) == "0"
+        load.tell("alloc", 1, 4 * MIB)
+        until(load.guest.changing)
+        load.guest.say("credit_recall", device=0, bytes=2 * MIB)
+        machine.fake.wait(lambda: load.guest.returned, "the recall is not answered")
+        assert load.guest.returned == [2 * MIB], load.guest.returned
+        assert load.hear() == "0"
+
+
+def test_freed_memory_is_returned_to_a_daemon_that_recalls_it_before_it_has_answered_the_inventory():
+    with Machine() as machine, Load(machine) as load:
+        assert load.ask("alloc", 0, 8 * MIB) == "0" and load.ask("free", 0) == "0"
+        machine.fake.kill()
+        machine.fake.recalls_early, machine.fake.mute = 8 * MIB, True
+        machine.fake.start()
+        machine.fake.wait(lambda: any(guest.stated for guest in machine.fake.guests))
+        load.guest = machine.fake.guests[-1]
+        until(lambda: load.guest.credit() == 8 * MIB)
+        load.guest.say("done", load.guest.end)
+        machine.fake.wait(lambda: load.guest.returned, "the recall is not answered")
+        assert load.guest.returned == [8 * MIB], load.guest.returned
+
+
+def test_memory_that_the_driver_pages_is_not_refused_for_room_that_is_promised_to_others():
+    """The daemon's page shows room, and the daemon refuses all that is asked."""
+    with Machine() as machine:
+        machine.fake.pages_what_does_not_fit()
+        with Load(machine) as load:
+            machine.fake.limit = 0
+            assert load.ask("alloc", 0, 8 * MIB) == "0"
+            load.ask("fill", 0, 1)
+            load.check(0, 1)
+            assert load.guest.allocated() == 0, load.guest.allocated()
+
+
 def test_segments_are_had_before_there_is_pressure_and_given_back_when_they_are_wanted():
     with Machine() as machine, Load(machine) as load:
         load.take(8 * MIB, 1000)
@@ -315,6 +353,23 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is(
             load.check(0, 1, 2)
             fake.round(guest)
             load.check(0, 1, 2)
+
+
+def test_a_daemon_that_refuses_its_store_is_asked_again_when_it_orders_something():
+    """The share had swap=off when the guest came back, and has swap=auto since."""
+    with Machine() as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(8 * MIB)
+        fake.kill()
+        fake.swap = False
+        fake.start()
+        fake.wait(lambda: any(g.store_asks for g in fake.guests), "it does not ask")
+        fake.swap, load.guest = True, fake.guests[0]
+        fake.close()
+        assert fake.away(load.guest) == 8 * MIB
+        fake.back(load.guest)
+        fake.gate(True)
+        load.check(0)
 
 
 def test_what_a_daemon_orders_before_it_has_answered_the_inventory_is_done():

@@ -360,6 +360,10 @@ class Guest(Connection):
         """Likewise; how many captures are open."""
         struct.pack_into("<Q", self.own, 56, count)
 
+    def changing(self):
+        """A call that changes what it holds has begun."""
+        struct.pack_into("<QQ", self.own, 32, 1, 0)
+
     def waits(self, threads, device=0):
         """Likewise; how many threads stand at a closed gate."""
         struct.pack_into("<Q", self.own, 24, threads)

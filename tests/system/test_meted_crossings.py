@@ -138,6 +138,18 @@ def test_memory_whose_credit_was_returned_does_not_count_any_more():
         meted.ends()
 
 
+def test_unused_credit_needs_no_room_in_the_store():
+    with Node(store="576MiB") as meted:
+        a = meted.mover("a", SET)
+        for _ in range(4):
+            a.unused += a.blocks.pop().bytes
+        a.show()
+        suspend(meted, a)
+        meted.play(lambda: not a.here() and not a.unused)
+        assert a.out() == 5 * CHUNK == meted.row(a).out, meted.row(a)
+        meted.ends()
+
+
 def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
     """They are the only place of their memory then."""
     with Node(store="832MiB") as meted:
@@ -163,6 +175,39 @@ def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
         assert a.done["dropped"] < a.order["drop"] and is_calm(meted, a), meted.log()
         suspend(meted, a, 0)
         meted.play(lambda: a.is_whole())
+        meted.ends()
+
+
+def test_copies_that_have_become_the_only_place_of_their_memory_are_no_room_in_the_store():
+    """Nobody waits for them. They were to be dropped before."""
+    with Node(store="832MiB") as meted:
+        a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
+        suspend(meted, a)
+        meted.play(lambda: not a.here())
+        suspend(meted, a, 0)
+        meted.play(lambda: a.is_whole())
+        a.obeys = b.obeys = False
+        b.idle()
+        c = meted.mover("c")
+        c.allocate(6 * CHUNK)
+        meted.play(lambda: a.order["drop"])
+        meted.movers.remove(b)
+        b.close()
+        meted.play(lambda: not c.asked)
+        suspend(meted, a)
+        meted.play(lambda: a.order["leave"] - a.done["left"] == SET)
+        a.obeys = True
+        meted.play(lambda: not a.here())
+        assert a.done["dropped"] < a.order["drop"] and a.out() == SET, (a.order, a.done)
+        for _ in range(4):
+            c.ask("segment_ask", device=0, bytes=CHUNK)
+        refused = c.send("segment_ask", device=0, bytes=CHUNK)
+        c.send("processes_ask", device=0)
+        answers = []
+        while "end" not in answers:
+            message = c.receive_any()
+            answers.append("refused" if message.id == refused else message.kind)
+        assert answers[0] == "refused", answers
         meted.ends()
 
 

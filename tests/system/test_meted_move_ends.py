@@ -330,6 +330,31 @@ def test_credit_that_nobody_uses_refuses_nobody():
             meted.ends()
 
 
+def test_credit_that_is_freed_while_an_ask_waits_is_recalled_for_it():
+    """It waits for a guest that is changing what it holds. That goes on; but then the asker's own program, or another one, frees something."""
+    for movable in 1, 0:
+        with Node() as meted:
+            a, other = meted.mover("a", 10 * CHUNK), Guest(meted.admin.tenant("100%").socket)
+            assert other.credit(5 * CHUNK) == 5 * CHUNK
+            other.allocated(5 * CHUNK)
+            other.changing()
+            asker = a if movable else meted.mover("b")
+            asker.allocate(2 * CHUNK, movable=movable)
+            meted.play(lambda: meted.row(asker).waiting or not asker.asked)
+            assert asker.asked, asker.refusal
+            if movable:
+                for _ in range(2):
+                    a.unused += a.blocks.pop().bytes
+                a.show()
+            else:
+                other.allocated(3 * CHUNK, 2 * CHUNK)
+                recall = other.hear("credit_recall")
+                other.give_back(2 * CHUNK, recall=recall.id)
+            meted.play(lambda: not asker.asked)
+            assert asker.refusal is None and len(asker.blocks) == (10 if movable else 2), (movable, asker.refusal)
+            other.close()
+
+
 def test_an_ask_that_a_guess_kept_from_its_limit_makes_others_move():
     """More was reserved for a context than it takes, which is measured while the ask waits. Then the device has no room for it."""
     for movable in 1, 0:

@@ -7,13 +7,13 @@ TEST(suspended_it_leaves_and_stays_out_until_it_is_resumed)
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
 	wants(0);
-	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
 	pump();
 	move_all();
 	expect_eq(w.m[0].out_bytes, 5 * GIB);
 	pass(100000 * MS);
 	expect_eq(w.m[0].place, RESIDENCY_OUT);
-	expect_eq(residency_suspend(&w.m[0], false, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], false, 0, w.now), 0);
 	pump();
 	move_all();
 	expect_eq(w.m[0].place, RESIDENCY_IN);
@@ -39,13 +39,13 @@ TEST(suspended_it_is_entitled_to_no_time)
 	wants(0);
 	wants(1);
 	pass(1000 * MS);
-	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
 	pump();
 	move_all();
 	before = entitled();
 	pass(1000 * MS);
 	expect_eq(entitled(), before);
-	expect_eq(residency_suspend(&w.m[0], false, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], false, 0, w.now), 0);
 	/* Its memory is still to come back. */
 	pump();
 	pass(1000 * MS);
@@ -89,9 +89,9 @@ TEST(a_tenant_whose_quota_is_smaller_than_its_memory_is_not_suspended)
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 3 * GIB), 0);
 	residency_quota(&w.m[0], 2 * GIB, w.now);
-	expect_eq(residency_suspend(&w.m[0], true, w.now), RESIDENCY_STORE);
+	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), RESIDENCY_STORE);
 	residency_quota(&w.m[0], 3 * GIB, w.now);
-	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
 }
 
 TEST(suspended_while_it_was_parked_it_leaves_at_each_suspend)
@@ -103,11 +103,11 @@ TEST(suspended_while_it_was_parked_it_leaves_at_each_suspend)
 	pass(60000 * MS);
 	move_all();
 	for (int i = 0; i < 2; i++) {
-		expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+		expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
 		wants(0);
 		move_all();
 		expect_eq(w.m[0].out_bytes, 5 * GIB);
-		expect_eq(residency_suspend(&w.m[0], false, w.now), 0);
+		expect_eq(residency_suspend(&w.m[0], false, 0, w.now), 0);
 		pump();
 		move_all();
 		expect_eq(w.m[0].place, RESIDENCY_IN);
