@@ -8,8 +8,8 @@
 #include "core/turns/turns_machine.h"
 
 enum {
-	OWED_TURNS = 2, /* who owes less has its turn soon */
-	LENGTHS = 7,
+	OWED_TURNS = 2,	 /* who owes less has its turn soon */
+	PARTS = 7,	 /* of `step_ns` */
 	FRUITLESS = 3,	 /* drains of one tenant in a row that were given up */
 	LONG_DRAINS = 2, /* times `drain_ns`: what lasts for longer than that counts as a whole */
 };
@@ -156,15 +156,18 @@ bool turns_moment_begin(struct turns_device *d, uint64_t now_ns)
 	return true;
 }
 
-/* They are of different lengths, in no order that a group could fall into step with. If each let in
- * as many launches as the last one, a group that launches ahead would never have launched equally
- * many, and drained. */
+/* Most let in as few launches as can be: members of a group that launches ahead differ in how many
+ * they have launched by no more than one moment lets in, and the fewer that is, the sooner they
+ * have all launched equally many, and drain. Others are longer, in no order that a group could fall
+ * into step with: a thread may need longer than the shortest one in order to come through the gate.
+ */
 uint64_t turns_moment_ns(const struct turns_tenant *t)
 {
+	static const uint8_t parts[] = {1, 1, 1, 1, 2, 3, 5, 7};
 	const struct turns_seat *s = turns_tenant_seat(t);
-	uint32_t part = s ? s->device->moments * spread >> 16 : 0;
+	uint32_t n = s ? s->device->moments * spread >> 16 : 0;
 
-	return t->turns->tuning.step_ns * (part % LENGTHS + 1) / LENGTHS;
+	return t->turns->tuning.step_ns * parts[n % ARRAY_SIZE(parts)] / PARTS;
 }
 
 /* The hardware divides the device among all that have work on it. What lasts for long may have more

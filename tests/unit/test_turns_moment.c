@@ -63,25 +63,16 @@ TEST(a_group_of_two_or_three_that_launches_ahead_keeps_its_caps)
 	}
 }
 
-/* Of four, more seldom are all even by chance. */
-TEST(a_group_of_four_that_launches_ahead_keeps_its_caps_for_the_most_part)
+/* They exceeded caps of 2 % by 21 points beside one neighbour, and of 10 % by 13: most moments let
+ * in so many launches that four members hardly ever came to equally many. */
+TEST(a_group_of_four_that_launches_ahead_keeps_its_caps)
 {
-	double all = 0;
-	unsigned runs = 0;
-
-	for (unsigned ahead = 4; ahead <= 16; ahead *= 4) {
-		for (uint32_t cap = 20; cap <= 100; cap += 80) {
-			for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-				test_random_restart(seed);
-				given_group(4, ahead, cap, 2);
-				run(SECONDS * 1000 * MS);
-				all += exceeded(4);
-				expect_eq(m.hung, 0);
-				runs++;
-			}
+	for (unsigned neighbours = 1; neighbours <= 2; neighbours++) {
+		for (unsigned ahead = 4; ahead <= 16; ahead *= 4) {
+			for (uint32_t cap = 20; cap <= 100; cap += 80)
+				expect_caps_kept(4, ahead, cap, neighbours);
 		}
 	}
-	expect(all / runs <= 2.5);
 }
 
 /* With these seeds a neighbour waited for 0.8 and 0.9 s, as one was waited for until it was

@@ -64,7 +64,7 @@ PLANTED = [
      "somebody is let in before what ran on the open device has drained"),
     ("company", "\t\t} else if (!next) {\n", "\t\t} else if (false) {\n",
      "a tenant that came along and has not drained is forgotten"),
-    ("moment", "(part % LENGTHS + 1) / LENGTHS", "100 * (part % LENGTHS + 1) / LENGTHS",
+    ("moment", "parts[n % ARRAY_SIZE(parts)] / PARTS", "100 * parts[n % ARRAY_SIZE(parts)] / PARTS",
      "a tenant that owes for its cap is let in for more than a moment"),
     ("await", "if (++it->proofs < PROOFS)", "if (true)",
      "a tenant that waits for another tenant is never found"),
