@@ -242,6 +242,7 @@ struct turns_device {
 	uint32_t beside;    /* seats whose drain is no longer waited for */
 	uint32_t moments;   /* turns of a moment that began */
 	uint64_t moment_ns; /* none begins before */
+	bool moment_due;    /* a seat is to have one: the holder's turn ends */
 	uint64_t slow_ns;   /* when the last turn ended that was long in draining; 0: all who
 			       waited then have had a turn */
 	uint64_t turn_ns;

@@ -82,6 +82,7 @@ void turns_moment_await_all(struct turns_device *d, uint64_t now_ns)
 {
 	bool needed = is_needed(d);
 
+	d->moment_due = false;
 	list_for_each(link, &d->seats)
 	{
 		SEAT_OF_DEVICE(link)->moment_due = false;
@@ -96,12 +97,11 @@ void turns_moment_come(struct turns_seat *s, uint64_t now_ns)
 
 	if (!is_concerned(s, now_ns) || now_ns < due_ns(s))
 		return;
-	s->moment_due = true;
+	s->moment_due = s->device->moment_due = true;
 	if (!holder) {
 		turns_device_serve(s->device, now_ns);
 		return;
 	}
-	/* If it is draining, it may be let in again for that: that is no turn then. */
 	holder->tenant->forced = true;
 	turns_tenant_judge(holder->tenant, now_ns);
 }
@@ -134,20 +134,23 @@ static struct turns_seat *next(struct turns_device *d, uint64_t now_ns)
 
 bool turns_moment_begin(struct turns_device *d, uint64_t now_ns)
 {
-	struct turns_seat *s = NULL;
+	struct turns_seat *s;
 	struct turns_tenant *t;
 
-	if (is_needed(d) && now_ns >= d->moment_ns && (d->capped || d->equal))
-		s = next(d, now_ns);
-	if (!s)
+	if (!d->moment_due || now_ns < d->moment_ns)
 		return false;
+	s = is_needed(d) ? next(d, now_ns) : NULL;
+	if (!s) {
+		turns_moment_await_all(d, now_ns);
+		return false;
+	}
 	t = s->tenant;
 	t->idle = t->paused = t->forced = t->laden = t->alone = false;
 	t->steps = t->trials = 0;
 	t->let_in = NULL;
 	t->ending_ns = t->company_ns = now_ns;
 	t->moment = true;
-	s->moment_due = false;
+	s->moment_due = d->moment_due = false;
 	d->moments++;
 	d->holder = s;
 	turns_seat_open(s, now_ns);

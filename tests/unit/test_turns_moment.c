@@ -75,6 +75,25 @@ TEST(a_group_of_four_that_launches_ahead_keeps_its_caps)
 	}
 }
 
+/* With these seeds the neighbour was let in for its own drain when a moment was due, as a thread of
+ * it stood at its gate. That became a turn without end, as nobody stood in line, and the pair's
+ * work polled beside it for seconds. */
+TEST(a_moment_that_is_due_is_not_forgotten_in_the_drain_of_another_tenant)
+{
+	static const struct {
+		unsigned members;
+		uint32_t cap_milli;
+		uint64_t seed;
+	} groups[] = {{2, 100, 17}, {2, 100, 185}, {3, 100, 186}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+		test_random_restart(groups[i].seed);
+		given_group(groups[i].members, 4, groups[i].cap_milli, 1);
+		run(SECONDS * 1000 * MS);
+		expect(exceeded(groups[i].members) <= 5);
+	}
+}
+
 /* With these seeds a neighbour waited for 0.8 and 0.9 s, as one was waited for until it was
  * reported as hanging, or for 0.5 s, as its work had ended by another one's moment, and was taken
  * to last that long by itself. */

@@ -66,6 +66,8 @@ PLANTED = [
      "a tenant that came along and has not drained is forgotten"),
     ("moment", "parts[n % ARRAY_SIZE(parts)] / PARTS", "100 * parts[n % ARRAY_SIZE(parts)] / PARTS",
      "a tenant that owes for its cap is let in for more than a moment"),
+    ("judge", "s->device->claimed || s->device->moment_due", "s->device->claimed",
+     "a moment that is due is forgotten as the holder is let in for its drain"),
     ("await", "if (++it->proofs < PROOFS)", "if (true)",
      "a tenant that waits for another tenant is never found"),
     ("await", "\t\tif (++t->lone == LONE_TURNS)\n\t\t\tawait_nobody(t);\n", "\t\tt->lone++;\n",
