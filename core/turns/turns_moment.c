@@ -10,6 +10,7 @@
 enum {
 	OWED_TURNS = 2,	 /* who owes less has its turn soon */
 	PARTS = 7,	 /* of `step_ns` */
+	SHORTENS = 8,	 /* one of so many moments makes the next ones of its tenant shorter */
 	FRUITLESS = 3,	 /* drains of one tenant in a row that were given up */
 	LONG_DRAINS = 2, /* times `drain_ns`: what lasts for longer than that counts as a whole */
 };
@@ -162,15 +163,25 @@ bool turns_moment_begin(struct turns_device *d, uint64_t now_ns)
 /* Most let in as few launches as can be: members of a group that launches ahead differ in how many
  * they have launched by no more than one moment lets in, and the fewer that is, the sooner they
  * have all launched equally many, and drain. Others are longer, in no order that a group could fall
- * into step with: a thread may need longer than the shortest one in order to come through the gate.
- */
+ * into step with. */
 uint64_t turns_moment_ns(const struct turns_tenant *t)
 {
 	static const uint8_t parts[] = {1, 1, 1, 1, 2, 3, 5, 7};
 	const struct turns_seat *s = turns_tenant_seat(t);
 	uint32_t n = s ? s->device->moments * spread >> 16 : 0;
+	uint32_t all = s ? parts[n % ARRAY_SIZE(parts)] + s->moment_longer : 1;
 
-	return t->turns->tuning.step_ns * parts[n % ARRAY_SIZE(parts)] / PARTS;
+	return t->turns->tuning.step_ns * least(all, PARTS) / PARTS;
+}
+
+/* Others' work takes slices of the device before its own can end. So if it has drained at once, its
+ * thread was not through the gate yet when that closed, and gets longer. */
+static void learn_length(struct turns_seat *s)
+{
+	if (s->gate == TURNS_CLOSED)
+		s->moment_longer += s->moment_longer < PARTS - 1;
+	else if (s->device->moments % SHORTENS == 0)
+		s->moment_longer -= s->moment_longer > 0;
 }
 
 /* The hardware divides the device among all that have work on it. What lasts for long may have more
@@ -191,6 +202,7 @@ void turns_moment_end(struct turns_tenant *t, uint64_t now_ns)
 	t->moment = false;
 	if (!s)
 		return;
+	learn_length(s);
 	s->moment_ns = now_ns + (now_ns - s->opened_ns) * MILLI / turns_cap_milli(s);
 	s->device->moment_ns = now_ns + s->device->turn_ns;
 	turns_moment_await_all(s->device, now_ns);
