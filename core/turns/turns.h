@@ -242,6 +242,7 @@ struct turns_device {
 	uint32_t beside;    /* seats whose drain is no longer waited for */
 	uint32_t moments;   /* turns of a moment that began */
 	uint64_t moment_ns; /* none begins before */
+	bool moment_due;    /* a seat is to have one: the holder's turn ends */
 	uint64_t slow_ns;   /* when the last turn ended that was long in draining; 0: all who
 			       waited then have had a turn */
 	uint64_t turn_ns;
@@ -337,7 +338,8 @@ struct turns_seat {
 	bool held;	   /* its drain was given up as its work waited for something outside */
 	bool opened_owing; /* its cap owed something when its gate was opened */
 	unsigned todo;
-	uint32_t tries; /* how often it was let in, in the drain of `tried_ns` */
+	uint32_t moment_longer; /* parts of a step that its moments are longer than others' */
+	uint32_t tries;		/* how often it was let in, in the drain of `tried_ns` */
 	struct list of_tenant, of_device, todo_link;
 	struct turns_seat *skipped;
 	struct turns_seat *leader;     /* in whose turn its gate is open; NULL: in its own */

@@ -19,7 +19,8 @@ static bool is_contested(const struct turns_tenant *t)
 	{
 		const struct turns_seat *s = SEAT_OF_TENANT(link);
 
-		if (!is_free(s) && (s->device->waiting || s->device->claimed))
+		if (!is_free(s) &&
+		    (s->device->waiting || s->device->claimed || s->device->moment_due))
 			return true;
 	}
 	return t->forced;

@@ -8,8 +8,9 @@
 #include "core/turns/turns_machine.h"
 
 enum {
-	OWED_TURNS = 2, /* who owes less has its turn soon */
-	LENGTHS = 7,
+	OWED_TURNS = 2,	 /* who owes less has its turn soon */
+	PARTS = 7,	 /* of `step_ns` */
+	SHORTENS = 8,	 /* one of so many moments makes the next ones of its tenant shorter */
 	FRUITLESS = 3,	 /* drains of one tenant in a row that were given up */
 	LONG_DRAINS = 2, /* times `drain_ns`: what lasts for longer than that counts as a whole */
 };
@@ -82,6 +83,7 @@ void turns_moment_await_all(struct turns_device *d, uint64_t now_ns)
 {
 	bool needed = is_needed(d);
 
+	d->moment_due = false;
 	list_for_each(link, &d->seats)
 	{
 		SEAT_OF_DEVICE(link)->moment_due = false;
@@ -96,12 +98,11 @@ void turns_moment_come(struct turns_seat *s, uint64_t now_ns)
 
 	if (!is_concerned(s, now_ns) || now_ns < due_ns(s))
 		return;
-	s->moment_due = true;
+	s->moment_due = s->device->moment_due = true;
 	if (!holder) {
 		turns_device_serve(s->device, now_ns);
 		return;
 	}
-	/* If it is draining, it may be let in again for that: that is no turn then. */
 	holder->tenant->forced = true;
 	turns_tenant_judge(holder->tenant, now_ns);
 }
@@ -134,20 +135,23 @@ static struct turns_seat *next(struct turns_device *d, uint64_t now_ns)
 
 bool turns_moment_begin(struct turns_device *d, uint64_t now_ns)
 {
-	struct turns_seat *s = NULL;
+	struct turns_seat *s;
 	struct turns_tenant *t;
 
-	if (is_needed(d) && now_ns >= d->moment_ns && (d->capped || d->equal))
-		s = next(d, now_ns);
-	if (!s)
+	if (!d->moment_due || now_ns < d->moment_ns)
 		return false;
+	s = is_needed(d) ? next(d, now_ns) : NULL;
+	if (!s) {
+		turns_moment_await_all(d, now_ns);
+		return false;
+	}
 	t = s->tenant;
 	t->idle = t->paused = t->forced = t->laden = t->alone = false;
 	t->steps = t->trials = 0;
 	t->let_in = NULL;
 	t->ending_ns = t->company_ns = now_ns;
 	t->moment = true;
-	s->moment_due = false;
+	s->moment_due = d->moment_due = false;
 	d->moments++;
 	d->holder = s;
 	turns_seat_open(s, now_ns);
@@ -156,15 +160,28 @@ bool turns_moment_begin(struct turns_device *d, uint64_t now_ns)
 	return true;
 }
 
-/* They are of different lengths, in no order that a group could fall into step with. If each let in
- * as many launches as the last one, a group that launches ahead would never have launched equally
- * many, and drained. */
+/* Most let in as few launches as can be: members of a group that launches ahead differ in how many
+ * they have launched by no more than one moment lets in, and the fewer that is, the sooner they
+ * have all launched equally many, and drain. Others are longer, in no order that a group could fall
+ * into step with. */
 uint64_t turns_moment_ns(const struct turns_tenant *t)
 {
+	static const uint8_t parts[] = {1, 1, 1, 1, 2, 3, 5, 7};
 	const struct turns_seat *s = turns_tenant_seat(t);
-	uint32_t part = s ? s->device->moments * spread >> 16 : 0;
+	uint32_t n = s ? s->device->moments * spread >> 16 : 0;
+	uint32_t all = s ? parts[n % ARRAY_SIZE(parts)] + s->moment_longer : 1;
 
-	return t->turns->tuning.step_ns * (part % LENGTHS + 1) / LENGTHS;
+	return t->turns->tuning.step_ns * least(all, PARTS) / PARTS;
+}
+
+/* Others' work takes slices of the device before its own can end. So if it has drained at once, its
+ * thread was not through the gate yet when that closed, and gets longer. */
+static void learn_length(struct turns_seat *s)
+{
+	if (s->gate == TURNS_CLOSED)
+		s->moment_longer += s->moment_longer < PARTS - 1;
+	else if (s->device->moments % SHORTENS == 0)
+		s->moment_longer -= s->moment_longer > 0;
 }
 
 /* The hardware divides the device among all that have work on it. What lasts for long may have more
@@ -185,6 +202,7 @@ void turns_moment_end(struct turns_tenant *t, uint64_t now_ns)
 	t->moment = false;
 	if (!s)
 		return;
+	learn_length(s);
 	s->moment_ns = now_ns + (now_ns - s->opened_ns) * MILLI / turns_cap_milli(s);
 	s->device->moment_ns = now_ns + s->device->turn_ns;
 	turns_moment_await_all(s->device, now_ns);

@@ -63,25 +63,51 @@ TEST(a_group_of_two_or_three_that_launches_ahead_keeps_its_caps)
 	}
 }
 
-/* Of four, more seldom are all even by chance. */
-TEST(a_group_of_four_that_launches_ahead_keeps_its_caps_for_the_most_part)
+/* They exceeded caps of 2 % by 21 points beside one neighbour, and of 10 % by 13: most moments let
+ * in so many launches that four members hardly ever came to equally many. */
+TEST(a_group_of_four_that_launches_ahead_keeps_its_caps)
 {
-	double all = 0;
-	unsigned runs = 0;
-
-	for (unsigned ahead = 4; ahead <= 16; ahead *= 4) {
-		for (uint32_t cap = 20; cap <= 100; cap += 80) {
-			for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-				test_random_restart(seed);
-				given_group(4, ahead, cap, 2);
-				run(SECONDS * 1000 * MS);
-				all += exceeded(4);
-				expect_eq(m.hung, 0);
-				runs++;
-			}
+	for (unsigned neighbours = 1; neighbours <= 2; neighbours++) {
+		for (unsigned ahead = 4; ahead <= 16; ahead *= 4) {
+			for (uint32_t cap = 20; cap <= 100; cap += 80)
+				expect_caps_kept(4, ahead, cap, neighbours);
 		}
 	}
-	expect(all / runs <= 2.5);
+}
+
+/* Threads that stand at a gate need up to 0.15 ms until they are through: most moments were over
+ * before. */
+TEST(a_group_whose_threads_are_slow_at_the_gate_keeps_its_caps)
+{
+	for (uint64_t wakes = 60 * US; wakes <= 110 * US; wakes += 50 * US) {
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			test_random_restart(seed);
+			given_group(4, 16, 20, 1);
+			for (unsigned i = 0; i < 4; i++)
+				m.program[i].wakes_ns = wakes;
+			run(SECONDS * 1000 * MS);
+			expect(exceeded(4) <= 5);
+		}
+	}
+}
+
+/* With these seeds the neighbour was let in for its own drain when a moment was due, as a thread of
+ * it stood at its gate. That became a turn without end, as nobody stood in line, and the pair's
+ * work polled beside it for seconds. */
+TEST(a_moment_that_is_due_is_not_forgotten_in_the_drain_of_another_tenant)
+{
+	static const struct {
+		unsigned members;
+		uint32_t cap_milli;
+		uint64_t seed;
+	} groups[] = {{2, 100, 17}, {2, 100, 185}, {3, 100, 186}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+		test_random_restart(groups[i].seed);
+		given_group(groups[i].members, 4, groups[i].cap_milli, 1);
+		run(SECONDS * 1000 * MS);
+		expect(exceeded(groups[i].members) <= 5);
+	}
 }
 
 /* With these seeds a neighbour waited for 0.8 and 0.9 s, as one was waited for until it was

@@ -48,7 +48,8 @@ struct program {
 	uint64_t followed;    /* kernels that the second program had ended then */
 	uint64_t free_at;     /* its next launch */
 	uint64_t wait_ns, comes_at;
-	bool unwritten; /* the value */
+	bool unwritten;		      /* the value */
+	uint64_t wakes_ns, opened_at; /* how long after an opening its thread is through the gate */
 	uint64_t had_ns;
 	uint64_t last_end_ns, gap_ns;
 };
@@ -131,7 +132,7 @@ static inline void launch(struct program *p)
 		return;
 	if (p->kind == WRITES && p->queued && !p->unwritten)
 		return;
-	if (stands_at_gate(p))
+	if (stands_at_gate(p) || m.now - p->opened_at < p->wakes_ns)
 		return;
 	p->queued++;
 	submitted(p);
@@ -248,6 +249,7 @@ static inline void act(const struct turns_action *action)
 	switch (action->verb) {
 	case TURNS_OPEN:
 		p->open = true;
+		p->opened_at = m.now;
 		p->drained = false;
 		if (!p->stands && !p->queued)
 			turns_idle(p->at, m.now);
