@@ -219,3 +219,23 @@ TEST(copies_of_memory_that_came_back_make_room_in_the_store)
 	expect_eq(w.m[0].place, RESIDENCY_IN);
 	expect(w.r.used_bytes <= 6 * GIB);
 }
+
+/* Two have copies in the store: a third one's memory has its room only once they drop some. */
+TEST(a_tenant_that_is_stuck_is_not_waited_for_to_drop_its_copies)
+{
+	given(8 * GIB, 8 * GIB);
+	for (int i = 0; i < 3; i++)
+		expect_eq(given_member(i, 2 * GIB), 0);
+	for (int i = 0; i < 2; i++) {
+		w.m[i].store_bytes = 2 * GIB;
+		w.r.used_bytes += 2 * GIB;
+	}
+	w.m[0].stuck = true;
+	residency_budget(&w.r, 4 * GIB + 64 * MIB, w.now);
+	wants(0);
+	wants(1);
+	w.m[0].stuck = true;
+	expect_eq(given_member(3, 3 * GIB), RESIDENCY_WAITS);
+	expect_eq(w.drop[0], 0);
+	expect(w.drop[1] > 0);
+}
