@@ -236,14 +236,14 @@ TEST(a_set_stays_until_each_of_its_tenants_has_had_a_turn)
 	uint64_t sets = 0, turns[2] = {0};
 
 	given(8 * GIB, 32 * GIB);
-	w.turns.tuning.turn_ns = 100 * MS;
+	w.turns.tuning.turn_ns = 1000 * MS;
 	for (int i = 0; i < 2; i++) {
 		expect_eq(given_member(i, 3 * GIB), 0);
 		wants(i);
 	}
 	expect_eq(given_member(2, 7 * GIB), RESIDENCY_WAITS);
 	wants(2);
-	for (int k = 0; k < 2000; k++) {
+	for (int k = 0; k < 20000; k++) {
 		bool were_in = w.m[0].place == RESIDENCY_IN && w.m[1].place == RESIDENCY_IN;
 
 		pass(5 * MS);
