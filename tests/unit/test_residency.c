@@ -236,7 +236,8 @@ TEST(a_set_stays_until_each_of_its_tenants_has_had_a_turn)
 	uint64_t sets = 0, turns[2] = {0};
 
 	given(8 * GIB, 32 * GIB);
-	w.turns.tuning.turn_ns = 1000 * MS;
+	turns_govern(&w.device, true, w.now);
+	w.device.turn_ns = 100 * MS;
 	for (int i = 0; i < 2; i++) {
 		expect_eq(given_member(i, 3 * GIB), 0);
 		wants(i);
