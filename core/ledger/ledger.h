@@ -310,4 +310,5 @@ uint64_t ledger_credit_of(const struct ledger_account *account);
 
 void ledger_device_sums(const struct ledger *l, uint32_t index, struct ledger_sums *ret_sums);
 void ledger_account_sums(const struct ledger_account *account, struct ledger_sums *ret_sums);
+/* Only the first four. */
 void ledger_holder_sums(const struct ledger_holder *holder, struct ledger_sums *ret_sums);

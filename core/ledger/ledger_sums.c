@@ -84,9 +84,6 @@ void ledger_account_sums(const struct ledger_account *account, struct ledger_sum
 void ledger_holder_sums(const struct ledger_holder *holder, struct ledger_sums *ret_sums)
 {
 	*ret_sums = sums_of(&holder->has);
-	ret_sums->limit = holder->account->limit;
-	ret_sums->waiting = holder->ask_count;
-	ret_sums->holders = 1;
 }
 
 int ledger_first_ask(const struct ledger_account *account, uint64_t *ret_bytes,

@@ -128,7 +128,8 @@ static bool is_anybody_unserved(struct residency *r, const struct residency_memb
 	{
 		const struct residency_member *m = MEMBER_OF_DEVICE(link);
 
-		if (is_unserved(m) && (!leader || rank_class(leader) >= rank_class(m)))
+		if (is_unserved(m) &&
+		    (!leader || rank_class(leader) >= m->seat->tenant->share.class))
 			return true;
 	}
 	return false;

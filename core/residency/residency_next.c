@@ -7,6 +7,20 @@ enum { CHOICES = 8 };
 
 /* ---- idle members, whose memory may leave although no other needs the room ------------------- */
 
+/* The bytes of the store that members which are to be out still need. */
+static uint64_t promised(const struct residency *r)
+{
+	uint64_t bytes = 0;
+
+	list_for_each(link, (struct list *)&r->members)
+	{
+		const struct residency_member *m = MEMBER_OF_DEVICE(link);
+
+		bytes += is_to_be_out(m) && !m->stuck ? beyond(member_bytes(m), m->store_bytes) : 0;
+	}
+	return bytes;
+}
+
 /* When its memory leaves because it is idle. UINT64_MAX: it stays. It leaves only if the store has
  * room for all of it, so that no other member's memory has to wait for that room. */
 static uint64_t park_at(const struct residency_member *m)
@@ -16,7 +30,8 @@ static uint64_t park_at(const struct residency_member *m)
 	if (!m->park_ns || m->wants || m->asked_bytes || is_to_be_out(m) || m->stuck ||
 	    !m->resident_bytes || list_linked(&m->of_coming))
 		return UINT64_MAX;
-	if (member_bytes(m) > least(m->quota_bytes, beyond(r->budget_bytes, r->used_bytes)))
+	if (member_bytes(m) >
+	    least(m->quota_bytes, beyond(r->budget_bytes, r->used_bytes + promised(r))))
 		return UINT64_MAX;
 	return m->idle_ns + m->park_ns;
 }

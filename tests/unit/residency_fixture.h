@@ -86,7 +86,7 @@ static inline void given(uint64_t capacity, uint64_t budget)
 	residency_init(&w.r, &residency_usual, capacity, budget);
 }
 
-static inline int given_member(int i, uint64_t bytes)
+static inline int given_member_of(enum share_class class, int i, uint64_t bytes)
 {
 	struct turns_share share;
 	struct share usual;
@@ -94,6 +94,7 @@ static inline int given_member(int i, uint64_t bytes)
 
 	share_init(&usual);
 	turns_share_of(&usual, &share);
+	share.class = class;
 	turns_tenant_init(&w.turns, &w.tenants[i], &share);
 	turns_join(&w.seats[i], &w.tenants[i], &w.device, NULL, false, w.now);
 	residency_join(&w.r, &w.m[i], &w.seats[i], NULL, UINT64_MAX, w.now);
@@ -101,6 +102,11 @@ static inline int given_member(int i, uint64_t bytes)
 	r = residency_ask(&w.m[i], bytes, w.now);
 	pump();
 	return r;
+}
+
+static inline int given_member(int i, uint64_t bytes)
+{
+	return given_member_of(SHARE_STANDARD, i, bytes);
 }
 
 static inline void wants(int i)

@@ -338,3 +338,61 @@ TEST(a_device_that_comes_later_is_served_like_the_others)
 	expect_action(0, LEDGER_REFUSE, a, 1);
 	expect_eq(action.reason, LEDGER_OVER);
 }
+
+TEST(an_ask_that_waits_on_one_device_holds_up_none_on_another)
+{
+	const struct ledger_limits limits = {
+		.devices = 2, .accounts = 2, .holders = 4, .asks = 8, .asks_per_holder = 3};
+
+	l = ledger_init(room, &limits);
+	ledger_set_device(l, 0, 1000, 0);
+	ledger_set_device(l, 1, 1000, 0);
+	one = ledger_open(l, 0, 1000, 1000 * ms);
+	two = ledger_open(l, 1, 1000, 1000 * ms);
+	ledger_outside(l, 0, 900);
+	a = ledger_join(l, one, NULL);
+	c = ledger_join(l, two, NULL);
+	ask(a, 1, 500, 0);
+	ask(c, 2, 500, 0);
+	expect_action(0, LEDGER_GRANT, c, 500);
+	expect_quiet(0);
+}
+
+TEST(an_account_that_is_closed_over_its_limit_is_forgotten)
+{
+	given(500, 900, 0);
+	granted(a, 400);
+	ledger_set_limit(l, one, 100, 0);
+	ledger_leave(l, a);
+	ledger_leave(l, b);
+	ledger_close(l, one);
+	one = ledger_open(l, 0, 500, 0);
+	a = ledger_join(l, one, NULL);
+	granted(a, 400);
+	expect_quiet(0);
+}
+
+TEST(nothing_fits_while_guests_are_expected)
+{
+	given(500, 900, 0);
+	expect(ledger_fits(l, a, 100));
+	ledger_expect(l, one, 1, 0);
+	expect(!ledger_fits(l, a, 100));
+	ledger_expect(l, one, 0, 0);
+	expect(ledger_fits(l, a, 100));
+}
+
+/* Its own unused credit would not be in the way once others have left. */
+TEST(an_ask_waits_where_all_but_unused_credit_is_others)
+{
+	given(1100, 900, 1000 * ms);
+	granted(a, 400);
+	granted(c, 450);
+	ledger_report(l, c, 450);
+	ask(b, 1, 600, 0);
+	expect_quiet(0);
+	expect_eq(ledger_return(l, c, 450, 0), 0);
+	expect_action(0, LEDGER_RECALL, a, 100);
+	expect_eq(ledger_return(l, a, 100, 1), 0);
+	expect_action(0, LEDGER_GRANT, b, 600);
+}

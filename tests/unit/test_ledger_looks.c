@@ -93,6 +93,22 @@ TEST(a_guest_that_gave_back_less_than_it_was_asked_for_has_no_more)
 	expect_action(0, LEDGER_REFUSE, b, 30);
 }
 
+TEST(a_guest_that_has_no_more_for_one_ask_is_asked_for_another_and_not_for_that_one_again)
+{
+	given(1000, 1000, 1000 * ms);
+	granted(a, 500);
+	granted(c, 300);
+	ledger_report(l, c, 300);
+	ask(b, 1, 300, 0);
+	expect_action(0, LEDGER_RECALL, a, 200);
+	expect_eq(ledger_return(l, a, 90, 1), 0);
+	expect_quiet(0);
+	ask(c, 2, 250, 0);
+	expect_action(0, LEDGER_RECALL, a, 60);
+	expect_eq(ledger_return(l, a, 60, 1), 0);
+	expect_quiet(0);
+}
+
 TEST(a_guest_that_gave_back_too_late_is_asked_for_more_all_the_same)
 {
 	given(100, 900, 0);

@@ -148,6 +148,7 @@ TEST(unused_credit_of_a_sibling_is_recalled)
 	ledger_report(l, a, 100);
 	ask(b, 2, 300, 1);
 	expect_action(1, LEDGER_RECALL, a, 200);
+	expect_eq(next_action(1), 0);
 	expect_eq(ledger_return(l, a, 250, 1), 0);
 	expect_action(1, LEDGER_GRANT, b, 300);
 }

@@ -188,6 +188,125 @@ TEST(tenants_that_fit_together_are_in_together)
 		expect(w.m[i].waits > 1);
 }
 
+TEST(of_tenants_that_wait_one_of_a_better_class_comes_first)
+{
+	static const enum share_class class[] = {SHARE_STANDARD, SHARE_INTERACTIVE, SHARE_STANDARD};
+
+	given(8 * GIB, 32 * GIB);
+	for (int i = 0; i < 3; i++) {
+		expect_eq(given_member_of(class[i], i, 7 * GIB), i ? RESIDENCY_WAITS : 0);
+		pass(10000 * MS);
+		move_all();
+	}
+	wants(2);
+	/* The two have had the same of it, and want it in the same moment. */
+	w.m[0].virtual_ns = w.m[1].virtual_ns = w.r.clock;
+	residency_wants(&w.m[0], w.now);
+	wants(1);
+	pass(w.r.cost_ns);
+	expect_eq(w.m[1].place, RESIDENCY_COMING);
+	expect_eq(w.m[0].place, RESIDENCY_OUT);
+}
+
+/* Each wants the device all the time, and fills it. */
+TEST(a_tenant_of_a_better_class_comes_first_only_until_it_has_had_its_part)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member_of(SHARE_INTERACTIVE, 0, 7 * GIB), 0);
+	wants(0);
+	for (int i = 1; i < 3; i++) {
+		expect_eq(given_member(i, 7 * GIB), RESIDENCY_WAITS);
+		wants(i);
+	}
+	for (int k = 0; k < 10000; k++) {
+		pass(20 * MS);
+		for (int i = 0; i < 3; i++)
+			best_effort(move_chunk(i));
+		pump();
+	}
+	for (int i = 1; i < 3; i++) {
+		expect(w.m[i].waits + 2 >= w.m[0].waits);
+		expect(w.m[i].longest_ns < w.r.tuning.longest_ns);
+	}
+}
+
+/* Two are in together, whose turns are longer than a set whose movement took no time. */
+TEST(a_set_stays_until_each_of_its_tenants_has_had_a_turn)
+{
+	uint64_t sets = 0, turns[2] = {0};
+
+	given(8 * GIB, 32 * GIB);
+	turns_govern(&w.device, true, w.now);
+	w.device.turn_ns = 100 * MS;
+	for (int i = 0; i < 2; i++) {
+		expect_eq(given_member(i, 3 * GIB), 0);
+		wants(i);
+	}
+	expect_eq(given_member(2, 7 * GIB), RESIDENCY_WAITS);
+	wants(2);
+	for (int k = 0; k < 20000; k++) {
+		bool were_in = w.m[0].place == RESIDENCY_IN && w.m[1].place == RESIDENCY_IN;
+
+		pass(5 * MS);
+		if (were_in && w.m[0].place != RESIDENCY_IN) {
+			for (int i = 0; i < 2; i++) {
+				expect(!sets || w.seats[i].turns > turns[i]);
+				turns[i] = w.seats[i].turns;
+			}
+			sets++;
+		}
+		while (move_chunk(0) | move_chunk(1) | move_chunk(2))
+			pump();
+	}
+	expect(sets > 3);
+}
+
+/* The first one's memory comes so slowly that two others wait for too long meanwhile. */
+TEST(of_tenants_that_have_waited_for_too_long_the_first_comes_first)
+{
+	given(8 * GIB, 32 * GIB);
+	for (int i = 0; i < MEMBERS; i++)
+		expect_eq(given_member(i, 0), 0);
+	expect_eq(residency_ask(&w.m[0], 7 * GIB, w.now), 0);
+	wants(0);
+	for (int i = 1; i < MEMBERS; i++) {
+		int late = i == 1 ? 1 : MEMBERS + 1 - i;
+
+		expect_eq(residency_ask(&w.m[late], 7 * GIB, w.now), RESIDENCY_WAITS);
+		pump();
+		pass(1000 * MS);
+	}
+	idles(0);
+	while (!w.granted[1]) {
+		pass(500 * MS);
+		expect(move_chunk(0));
+		pump();
+	}
+	expect(w.now - w.m[2].wanted_ns > w.r.tuning.longest_ns);
+	while (!w.granted[2] && !w.granted[3]) {
+		pass(500 * MS);
+		best_effort(move_chunk(1));
+		pump();
+	}
+	expect_eq(w.granted[3], 7 * GIB);
+	expect_eq(w.granted[2], 0);
+}
+
+/* Both want it, and neither fits beside the one that comes. */
+TEST(of_tenants_that_want_the_device_the_one_that_had_most_of_it_leaves_first)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 3 * GIB), 0);
+	expect_eq(given_member(1, 3 * GIB), 0);
+	wants(0);
+	wants(1);
+	w.m[1].virtual_ns += 1000 * MS;
+	expect_eq(given_member(2, 5 * GIB + 512 * MIB), RESIDENCY_WAITS);
+	pass(100 * MS);
+	expect_eq(w.evict[1], 3 * GIB);
+	expect_eq(w.evict[0], 512 * MIB);
+}
+
 TEST(a_tenant_larger_than_the_device_is_told_so)
 {
 	given(8 * GIB, 64 * GIB);

@@ -84,6 +84,37 @@ TEST(an_idle_tenant_is_parked_only_where_the_store_has_room_for_all_of_it)
 	expect_eq(w.m[0].resident_bytes, 0);
 }
 
+/* Two are idle since the same moment, or one after the other. */
+TEST(an_idle_tenant_is_not_parked_into_room_that_another_one_needs)
+{
+	for (int apart = 0; apart < 2; apart++) {
+		given(8 * GIB, 3 * GIB);
+		for (int i = 0; i < 2; i++) {
+			expect_eq(given_member(i, 2 * GIB), 0);
+			residency_park(&w.m[i], (1000 + 4000 * i * apart) * MS, w.now);
+		}
+		pump();
+		pass(1000 * MS);
+		move_all();
+		pass(5000 * MS);
+		expect_eq(w.m[0].out_bytes, 2 * GIB);
+		expect(!w.m[1].parked);
+	}
+}
+
+TEST(all_that_are_suspended_fit_in_the_store_together)
+{
+	uint64_t spare = residency_spare(&residency_usual);
+
+	given(8 * GIB, 4 * GIB + spare);
+	expect_eq(given_member(0, 2 * GIB), 0);
+	expect_eq(given_member(1, 2 * GIB + 1), 0);
+	expect_eq(given_member(2, 2 * GIB), 0);
+	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
+	expect_eq(residency_suspend(&w.m[1], true, w.now), RESIDENCY_STORE);
+	expect_eq(residency_suspend(&w.m[2], true, w.now), 0);
+}
+
 TEST(a_tenant_whose_quota_is_smaller_than_its_memory_is_not_suspended)
 {
 	given(8 * GIB, 32 * GIB);

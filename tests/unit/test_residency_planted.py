@@ -32,6 +32,13 @@ PLANTED = [
     ("yield", "set(m, need_of(m) > room);", "set(m, false);", "a member that is parked comes back and is parked again, for ever"),
     ("yield", "if (!m->yields && now_ns < at) {", "if (false) {", "a member that has just come leaves at once"),
     ("yield", "\t\t\tset(m, false);\n\t\telse if", "\t\t\t;\n\t\telse if", "a member that yielded is forgotten"),
+    ("choose", "m->virtual_ns <= m->residency->clock ?", "m->virtual_ns < m->residency->clock ?", "no class comes first"),
+    ("choose", "return a->wanted_ns < b->wanted_ns;", "return a->wanted_ns > b->wanted_ns;", "who has waited for too long waits for longer"),
+    ("choose", "rank_class(leader) >= m->seat", "rank_class(leader) > m->seat", "a member comes in vain"),
+    ("move", "\t\tm->came_turns = m->seat->turns;\n", "", "a member that has come again comes in vain"),
+    ("move", "\t\tm->in_ns = now_ns;\n", "", "batch that has come back leaves at once"),
+    ("move", "return a->virtual_ns > b->virtual_ns;", "return a->virtual_ns < b->virtual_ns;", "the one that had least leaves first"),
+    ("next", "r->used_bytes + promised(r)", "r->used_bytes", "idle members are parked where there is no room"),
 ]
 
 planted.check("residency", PLANTED, tests=("test_residency", "test_residency_patience", "test_residency_store", "test_residency_pause",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A store that is full, and copies and credit that take room. */
+#include "core/residency/residency_machine.h"
 #include "tests/unit/residency_fixture.h"
 
 /* Member 3, which has nothing on the device, keeps all of the store but 512 MiB, and member 0 has
@@ -218,4 +219,37 @@ TEST(copies_of_memory_that_came_back_make_room_in_the_store)
 	}
 	expect_eq(w.m[0].place, RESIDENCY_IN);
 	expect(w.r.used_bytes <= 6 * GIB);
+}
+
+/* Two have copies in the store: a third one's memory has its room only once they drop some. */
+TEST(a_tenant_that_is_stuck_is_not_waited_for_to_drop_its_copies)
+{
+	given(8 * GIB, 8 * GIB);
+	for (int i = 0; i < 3; i++)
+		expect_eq(given_member(i, 2 * GIB), 0);
+	for (int i = 0; i < 2; i++) {
+		w.m[i].store_bytes = 2 * GIB;
+		w.r.used_bytes += 2 * GIB;
+	}
+	w.m[0].stuck = true;
+	residency_budget(&w.r, 4 * GIB + 64 * MIB, w.now);
+	wants(0);
+	wants(1);
+	w.m[0].stuck = true;
+	expect_eq(given_member(3, 3 * GIB), RESIDENCY_WAITS);
+	expect_eq(w.drop[0], 0);
+	expect(w.drop[1] > 0);
+}
+
+TEST(copies_that_were_dropped_unasked_are_not_ordered_to_be_dropped)
+{
+	given(8 * GIB, 8 * GIB);
+	expect_eq(given_member(0, 2 * GIB), 0);
+	w.m[0].store_bytes = w.m[0].dropping_bytes = w.m[0].drop_todo = 64 * MIB;
+	w.r.used_bytes = 64 * MIB;
+	residency_todo(&w.m[0], 0);
+	residency_dropped(&w.m[0], 64 * MIB, w.now);
+	pump();
+	expect_eq(w.drop[0], 0);
+	expect_eq(w.r.used_bytes, 0);
 }

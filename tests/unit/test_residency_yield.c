@@ -231,6 +231,39 @@ TEST(a_higher_class_waits_for_a_moment_before_batch_is_parked)
 	expect_eq(w.r.left_bytes, 0);
 }
 
+TEST(batch_that_has_come_back_runs_for_a_while_again)
+{
+	given_batch(800);
+	expect_eq(given_member(1, SHARE_STANDARD, 600), RESIDENCY_WAITS);
+	pass(DELAY_MS + 600);
+	wants(1);
+	pass(2 * RUN_MS);
+	expect(!runs(0));
+	idles(1);
+	while (!runs(0))
+		pass(1);
+	wants(1);
+	pass(RUN_MS - 2);
+	expect(runs(0));
+	pass(2 + DELAY_MS);
+	expect(!runs(0));
+}
+
+TEST(of_two_batch_tenants_the_one_that_had_less_stays_beside_a_higher_class)
+{
+	for (size_t less = 0; less < 2; less++) {
+		given_batch(400);
+		expect_eq(given_member(1, SHARE_BATCH, 400), 0);
+		wants(1);
+		pass(RUN_MS + 1);
+		w.m[1 - less].virtual_ns += 1000000 * MS;
+		expect_eq(given_member(2, SHARE_INTERACTIVE, 600), RESIDENCY_WAITS);
+		pass(DELAY_MS + 1);
+		expect(w.m[1 - less].place != RESIDENCY_IN);
+		expect_eq(w.m[less].place, RESIDENCY_IN);
+	}
+}
+
 TEST(a_batch_tenant_that_fits_beside_a_higher_class_is_not_parked)
 {
 	given_batch(300);

@@ -119,6 +119,14 @@ TEST(doubts_that_stay_are_how_it_is)
 	expect(!(todo & RESIDUAL_LATER));
 	/* Only where somebody would be refused. */
 	expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
+	expect(!(measured(150) & RESIDUAL_LATER));
+	/* News are worth as many attempts as the first time. */
+	expect_eq(reserve_and_settle(10), RESIDUAL_MEASURE);
+	expect(measured(160) & RESIDUAL_LATER);
+	page.adrift = 0;
+	expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
+	expect(!(measured(160) & RESIDUAL_LATER));
+	expect(!residual_open(&r));
 }
 
 TEST(memory_that_a_pool_let_go_hides_no_context_however_often_it_is_measured)

@@ -106,6 +106,9 @@ TEST(text_that_is_no_amount_is_refused_with_its_reason)
 		{"100.1%", SHARE_LARGE},
 		{"99999999999999999999B", SHARE_LARGE},
 		{"16777216TiB", SHARE_LARGE},
+		{"18446744073709551616B", SHARE_LARGE},
+		/* Its thousandfold, without the bits that are too many, is 384. */
+		{"18446744073709552/1", SHARE_LARGE},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -138,7 +141,12 @@ TEST(durations_have_a_unit_and_an_upper_bound)
 	expect_eq(share_parse_duration("0", &ns), 0);
 	expect_eq(ns, 0);
 	expect_eq(share_parse_duration("10", &ns), SHARE_UNIT);
+	expect_eq(share_parse_duration("1h", &ns), 0);
+	expect_eq(ns, 3600000000000ull);
 	expect_eq(share_parse_duration("2h", &ns), SHARE_LARGE);
+	expect_eq(share_parse_duration("1.000000001h", &ns), SHARE_LARGE);
+	/* 0.5 s beyond what 64 bits hold is not 0.4 s. */
+	expect_eq(share_parse_duration("18446744073.8s", &ns), SHARE_LARGE);
 	expect_eq(share_parse_duration("-1s", &ns), SHARE_NEGATIVE);
 	expect_eq(share_parse_duration("5124095576030431h", &ns), SHARE_LARGE);
 }
@@ -284,6 +292,36 @@ TEST(each_field_is_set_by_its_name_and_nothing_changes_on_bad_input)
 	expect_eq(share.class, SHARE_STANDARD);
 }
 
+TEST(a_field_takes_its_largest_value_and_a_guarantee_that_is_the_cap)
+{
+	struct share share;
+
+	share_init(&share);
+	expect_eq(share_set(&share, "weight", "10000"), 0);
+	expect_eq(share.weight, 10000);
+	expect_eq(share_set(&share, "cap", "50%"), 0);
+	expect_eq(share_set(&share, "guarantee", "50%"), 0);
+	expect_eq(share_set(&share, "cap", "50%"), 0);
+	expect_eq(share_set(&share, "mode", "fixed:1000/1000"), 0);
+	expect_eq(share_set(&share, "mode", "fixed:1/1001"), SHARE_LARGE);
+}
+
+TEST(an_idle_tenant_is_parked_after_a_while_that_is_not_zero)
+{
+	struct share share;
+
+	share_init(&share);
+	expect_eq(share.park_ns, 0);
+	expect_eq(share_set(&share, "idle", "park"), 0);
+	expect_eq(share.park_ns, 300 * 1000000000ull);
+	expect_eq(share_set(&share, "idle", "park:10m"), 0);
+	expect_eq(share_set(&share, "idle", "park:0s"), SHARE_ZERO);
+	expect_eq(share_set(&share, "idle", "parked"), SHARE_NONSENSE);
+	expect_eq(share.park_ns, 600 * 1000000000ull);
+	expect_eq(share_set(&share, "idle", "keep"), 0);
+	expect_eq(share.park_ns, 0);
+}
+
 TEST(modes_are_spellings_of_weight_guarantee_and_cap)
 {
 	struct share share;
@@ -343,4 +381,15 @@ TEST(every_field_names_its_accepted_values_and_every_outcome_has_words)
 	expect(share_accepts("nothing") == NULL);
 	for (int outcome = SHARE_EMPTY; outcome <= SHARE_MILLI; outcome++)
 		expect(strcmp(share_problem(outcome), share_problem(999)) != 0);
+}
+
+TEST(the_list_of_all_fields_ends_where_its_room_does)
+{
+	char whole[200], small[8] = "1234567";
+
+	share_keys(whole, sizeof(whole));
+	expect(strncmp(whole, "memory, ", 8) == 0 && whole[strlen(whole) - 1] != ' ');
+	share_keys(small, 5);
+	expect_str(small, "memo");
+	expect_str(small + 5, "67");
 }
