@@ -135,6 +135,20 @@ def test_slices_are_repaired_where_the_cluster_is_restored_from_a_backup():
         until(lambda: [len(found["spec"]["devices"]) for found in slices(node)] == [4], lambda: f"{slices(node)}\n{node.log()[-2000:]}")
 
 
+def test_generations_begin_anew_behind_the_highest_that_somebody_can_write():
+    """One more than that would be none that Kubernetes reads, and each look would write again."""
+    def generations():
+        return {slice["spec"]["pool"]["generation"] for slice in slices(node)}
+    with divided(version="v1.37.0") as node:
+        for slice in await_slices(node, 2):
+            slice["spec"]["pool"].update(generation=999999999999999, resourceSliceCount=1)
+            node.api.put("resourceslices", slice)
+        until(lambda: generations() == {1}, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+        await_slices(node, 2)
+        cordon(node, 0, 1)
+        until(lambda: generations() == {2}, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
 def test_a_slice_that_is_gone_before_its_write_is_answered_is_made_anew():
     def gone():
         """And meted has heard it: it asks then whether its node is another one."""
