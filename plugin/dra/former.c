@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a driver that still has its former name is needed under it (name.c). Three steps, each at
- * another look: when no claim of that name is prepared, its devices are published no more, so that
- * nobody gets one; when no slice is left, and none was at the look before, all claims are read,
- * page by page, and each that has one of those devices is waited for; when there is none, the
- * driver takes its new name. So kube-scheduler has had the time of a look to write what it had
- * decided.
+ * Whether a driver that still has its former name is needed under it (name.c). Its devices are
+ * published no more, so that nobody gets one. When no claim of that name is prepared and no slice
+ * is left, and none was at the look before, all claims are read, page by page; when none has one of
+ * those devices, the driver takes its new name. So kube-scheduler has had the time of a look to
+ * write what it had decided.
  *
- * All claims of a cluster are many, but this is once in its life.
+ * All claims of a cluster are many. So the first one that has such a device is remembered, and it
+ * alone is read at each look; all are read again when it needs the name no more.
  */
 #include <string.h>
 
@@ -98,6 +98,11 @@ static void tell_needed(struct dra *dra, const cJSON *claim)
 	dra->needed = take(needed);
 }
 
+static void forget_needed(struct dra *dra)
+{
+	free(take(dra->needed));
+}
+
 /* What is none proves nothing. An empty one may be as Go writes it. */
 static bool is_list(const cJSON *object)
 {
@@ -123,6 +128,7 @@ static void on_page(void *owner, int status, const char *problem, const cJSON *o
 		tell_unknown(dra, problem);
 		return;
 	}
+	dra->untold_former = false;
 	user = find_user(dra, object);
 	if (user)
 		tell_needed(dra, user);
@@ -147,8 +153,50 @@ static void ask_page(struct dra *dra, const char *next)
 		best_effort(api_ask(dra->plugin->api, &request, on_page, dra, &dra->former));
 }
 
+/* Only a list proves that nobody needs the name. */
+static void on_needed(void *owner, int status, const char *problem, const cJSON *object)
+{
+	struct dra *dra = owner;
+
+	dra->former = NULL;
+	if (problem && status != 404) {
+		tell_unknown(dra, problem);
+		return;
+	}
+	dra->untold_former = false;
+	if (!problem && has_device(dra, object))
+		return;
+	forget_needed(dra);
+	ask_page(dra, NULL);
+}
+
+static void ask_needed(struct dra *dra)
+{
+	const char *name = strchr(dra->needed, '/') + 1;
+	owned(free) char *path = NULL;
+	struct api_request request = {.verb = "GET"};
+
+	if (asprintf(&path, "/apis/resource.k8s.io/v1/namespaces/%.*s/resourceclaims/%s",
+		     (int)(name - 1 - dra->needed), dra->needed, name) < 0)
+		path = NULL;
+	request.path = path;
+	/* Likewise. */
+	if (path)
+		best_effort(api_ask(dra->plugin->api, &request, on_needed, dra, &dra->former));
+}
+
+/* Nobody is to be given another device by a name that is about to go. */
+static void withdraw(struct dra *dra)
+{
+	if (dra->withdrawn)
+		return;
+	dra->withdrawn = true;
+	publish_consider(dra->publish);
+}
+
 void former_look(struct dra *dra)
 {
+	withdraw(dra);
 	/* Calls that wait are answered first. */
 	if (is_prepared(dra) || !list_empty(&dra->asking) || dra->former)
 		return;
@@ -157,21 +205,25 @@ void former_look(struct dra *dra)
 		name_change(dra);
 		return;
 	}
-	if (!dra->withdrawn) {
-		dra->withdrawn = true;
-		publish_consider(dra->publish);
-	} else if (!publish_is_empty(dra->publish)) {
+	if (!publish_is_empty(dra->publish))
 		dra->emptied = false;
-	} else if (!dra->emptied) {
+	else if (!dra->emptied)
 		dra->emptied = true;
-	} else {
+	else if (dra->needed)
+		ask_needed(dra);
+	else
 		ask_page(dra, NULL);
-	}
+}
+
+void former_forget(struct dra *dra)
+{
+	forget_needed(dra);
+	dra->withdrawn = dra->emptied = dra->untold_former = false;
 }
 
 void former_close(struct dra *dra)
 {
 	if (dra->former)
 		api_forget(take(dra->former));
-	free(take(dra->needed));
+	forget_needed(dra);
 }

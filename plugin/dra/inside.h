@@ -18,9 +18,10 @@ struct dra {
 	char driver[80], pool[SLICES_POOL], kind[80];
 
 	char noted[80]; /* the driver's name, as it was written down; "": it was not */
+	bool unnoted;	/* and that it cannot be was logged */
 	bool withdrawn; /* the name is a former one, and nothing is published by it */
 	bool emptied;	/* and at the look before this one no slice was left */
-	char *needed;	/* "namespace/name" of a claim that has a device of it, as last logged */
+	char *needed; /* "namespace/name" of a claim that has a device of it; NULL: none is known */
 	bool untold_former;	  /* why nobody knows whether it is needed was logged */
 	struct api_asked *former; /* a page of all claims is being read; NULL: none */
 
@@ -67,6 +68,8 @@ bool name_is_driver(const char *name);
 
 /* former.c */
 void former_look(struct dra *dra);
+/* The driver has its new name. */
+void former_forget(struct dra *dra);
 void former_close(struct dra *dra);
 
 /* register.c */

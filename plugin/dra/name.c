@@ -62,17 +62,29 @@ static bool read_noted(const struct dra *dra, struct name *name)
 	return true;
 }
 
-void name_note(struct dra *dra)
+/* False: it cannot be written, on a disk that is full, say. It is tried again at the next look. */
+static bool note(struct dra *dra, const char *driver)
 {
 	char path[PATH_MAX], line[90];
+	int r;
 
-	if (strcmp(dra->noted, dra->driver) == 0)
-		return;
+	if (strcmp(dra->noted, driver) == 0)
+		return true;
 	path_of(dra, path);
-	snprintf(line, sizeof(line), "%s\n", dra->driver);
-	/* It is tried again at the next look. */
-	if (file_replace(path, line, strlen(line), 0644) == 0)
-		snprintf(dra->noted, sizeof(dra->noted), "%s", dra->driver);
+	snprintf(line, sizeof(line), "%s\n", driver);
+	r = file_replace(path, line, strlen(line), 0644);
+	if (r == 0)
+		snprintf(dra->noted, sizeof(dra->noted), "%s", driver);
+	else if (!dra->unnoted)
+		log_warning("dra.name_unnoted", "driver=%s path=%s reason=%s", driver, path,
+			    log_text(strerror(-r)).text);
+	dra->unnoted = r < 0;
+	return r == 0;
+}
+
+void name_note(struct dra *dra)
+{
+	(void)note(dra, dra->driver);
 }
 
 static int find_own(const struct dra *dra, struct name *ret_name, struct fault *why)
@@ -122,8 +134,8 @@ void name_keep(struct dra *dra)
 		    "called %s when they have ended\"",
 		    name.driver, dra->driver);
 	put(dra, &name);
-	/* Without a claim that is prepared, all that it still does is for pods that are there. */
-	dra->withdrawn = !former;
+	/* All that it still does is for claims that are there. */
+	dra->withdrawn = true;
 }
 
 /* As the configuration says, from now on. */
@@ -132,13 +144,15 @@ void name_change(struct dra *dra)
 	struct name name;
 	struct fault why;
 
-	if (dra->finishing || find_own(dra, &name, &why) < 0)
+	/* A note of the former name would bring that back after a restart of the machine, when all
+	 * claims are of the new one. */
+	if (dra->finishing || find_own(dra, &name, &why) < 0 || !note(dra, name.driver))
 		return;
 	log_info("dra.renamed", "driver=%s former=%s", name.driver, dra->driver);
 	register_close(dra);
 	publish_close(take(dra->publish));
 	put(dra, &name);
-	dra->withdrawn = dra->emptied = false;
+	former_forget(dra);
 	if (dra->plugin->api && publish_open(dra, &dra->publish, &why) < 0)
 		log_warning("slices.unwritten", "reason=%s", log_text(why.text).text);
 	register_open(dra);

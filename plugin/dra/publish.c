@@ -186,12 +186,21 @@ static bool may_repair(struct publish *u)
 	return true;
 }
 
+/* Behind the last one, which somebody else has written, comes the first: the slices that have it
+ * are written, too. */
+static int64_t next_generation(const struct publish *u)
+{
+	int64_t next = known_newest(u) + 1;
+
+	return next < PUBLISH_GENERATIONS ? next : 1;
+}
+
 /* A new round, if its time has come. */
 static bool begin(struct publish *u)
 {
 	if (!is_news(u) && !may_repair(u))
 		return false;
-	u->generation = known_newest(u) + 1;
+	u->generation = next_generation(u);
 	u->in_round = true;
 	log_info("slices.differ", "pool=%s generation=%" PRId64, u->dra->pool, u->generation);
 	return true;

@@ -6,6 +6,9 @@
 #include "plugin/dra/inside.h"
 #include "plugin/dra/pcie.h"
 
+/* A pool's generation is less: JSON has it as a number with all its digits. */
+#define PUBLISH_GENERATIONS INT64_C(1000000000000000)
+
 /* A slice of ours, as the API server has it. */
 struct publish_known {
 	struct list link;

@@ -104,7 +104,8 @@ static int64_t generation_of(const cJSON *object)
 	const cJSON *pool = cJSON_GetObjectItemCaseSensitive(spec, "pool");
 	const cJSON *number = cJSON_GetObjectItemCaseSensitive(pool, "generation");
 
-	return cJSON_IsNumber(number) && number->valuedouble > 0 && number->valuedouble < 1e15
+	return cJSON_IsNumber(number) && number->valuedouble > 0 &&
+			       number->valuedouble < (double)PUBLISH_GENERATIONS
 		       ? (int64_t)number->valuedouble
 		       : 0;
 }

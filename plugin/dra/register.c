@@ -137,6 +137,16 @@ struct registration *registration_new(const char *driver, struct dra *dra)
 	return reg;
 }
 
+/* Two that replace each other's socket would do so for ever. The other one may be about to end: it
+ * is tried again at the next look. */
+static int open_one(struct loop *loop, const char *path, const struct grpc_method *methods,
+		    size_t count, void *owner, struct grpc_server **ret_server, struct fault *why)
+{
+	if (socket_answers(path) == 0)
+		return fault_set(why, -EADDRINUSE, "%s: another meted is serving there", path);
+	return grpc_server_open(loop, path, 0600, methods, count, owner, ret_server, why);
+}
+
 static int make(struct dra *dra, struct registration **ret_registration, struct fault *why)
 {
 	owned(registration_free) struct registration *reg = registration_new(dra->driver, dra);
@@ -149,11 +159,11 @@ static int make(struct dra *dra, struct registration **ret_registration, struct 
 	r = find_paths(reg->driver, p->config->kubelet_folder, &paths, why);
 	/* The socket that the other one tells of is there first. */
 	if (r == 0)
-		r = grpc_server_open(p->host->loop, paths.driver, 0600, serve_methods,
-				     serve_method_count, dra, &reg->server, why);
+		r = open_one(p->host->loop, paths.driver, serve_methods, serve_method_count, dra,
+			     &reg->server, why);
 	if (r == 0)
-		r = grpc_server_open(p->host->loop, paths.registration, 0600, registration_methods,
-				     REGISTRATION_METHODS, reg, &reg->registry, why);
+		r = open_one(p->host->loop, paths.registration, registration_methods,
+			     REGISTRATION_METHODS, reg, &reg->registry, why);
 	if (r == 0)
 		*ret_registration = take(reg);
 	return r;

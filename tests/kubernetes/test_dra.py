@@ -185,6 +185,22 @@ def test_shares_of_different_devices_are_asked_for_by_an_attribute():
         here.pod("three", claim="three").await_event("cannot allocate all claims|insufficient|Insufficient")
 
 
+def test_devices_that_have_an_attribute_in_common_are_asked_for_by_it():
+    """Two different ones of a kind: the first that comes is the only one of its own."""
+    with claims(DEVICES="1xH100,2xT4") as here:
+        def ask(name, count):
+            spec = here.spec(memory="1Gi", compute="10", count=count)
+            spec["devices"]["constraints"] = [{"requests": ["gpu"], "matchAttribute": "gpu.mete.dev/productName"},
+                                              {"requests": ["gpu"], "distinctAttribute": "gpu.mete.dev/uuid"}]
+            here.cluster.ask("POST", here.all, {"metadata": {"name": name}, "spec": spec})
+            return here.pod(name, command=["seen", "hold=1"], claim=name)
+        ask("two", 2).await_line("devices=2")
+        names = {device["name"]: device["attributes"]["productName"]["string"] for device in here.devices()}
+        results = here.cluster.get(f"{here.all}/two")["status"]["allocation"]["devices"]["results"]
+        assert len({result["device"] for result in results}) == 2 and {names[result["device"]] for result in results} == {"Tesla T4"}, (results, names)
+        ask("three", 3).await_event("cannot allocate all claims")
+
+
 def expressions():
     """Of the table in docs/claims.md."""
     with open(os.path.join(ROOT, "docs", "claims.md")) as page:

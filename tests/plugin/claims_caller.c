@@ -10,18 +10,23 @@
  *	TAG unprepare NAMESPACE NAME UID
  *	TAG forget                        the call is given up, and has no answer
  *	TAG registered                    at the driver's other socket: the kubelet knows it
+ *	TAG health VERSION                the stream of the devices' health, until the input ends:
+ *	                                  for each message a line "TAG 0
+ *POOL/DEVICE=HEALTH:MESSAGE...", and "TAG 0 ended" when nothing follows
  */
 #include <string.h>
 
 #include "base/list.h"
 #include "kube/grpc.h"
 #include "kube/proto/dra.pb-c.h"
+#include "kube/proto/drahealth.pb-c.h"
 #include "kube/proto/pluginregistration.pb-c.h"
 #include "tests/check.h"
+#include "tests/plugin/kubelet_stream.h"
 
 #define SERVICE "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
 
-enum { KUBELET_S = 45 };
+enum { KUBELET_S = 45, STREAMS = 4 };
 
 struct call {
 	struct list link;
@@ -35,7 +40,12 @@ static struct {
 	struct loop loop;
 	struct loop_watch input;
 	struct grpc_client *client;
+	const char *socket;
 	struct list calls;
+	struct stream {
+		char tag[32];
+		struct kubelet_stream *stream; /* NULL: it has ended */
+	} streams[STREAMS];
 	bool told; /* the input has ended */
 	char text[1 << 16];
 	size_t have;
@@ -43,8 +53,11 @@ static struct {
 
 static void end_if_done(void)
 {
-	if (k.told && list_empty(&k.calls))
-		grpc_client_close(take(k.client));
+	if (!k.told || !list_empty(&k.calls))
+		return;
+	grpc_client_close(take(k.client));
+	for (size_t i = 0; i < STREAMS; i++)
+		kubelet_stream_end(k.streams[i].stream);
 }
 
 static void free_call(struct call *call)
@@ -164,6 +177,54 @@ static void call_registered(const char *tag)
 		  show_registered);
 }
 
+static void on_health(void *owner, struct grpc_bytes message)
+{
+	static const char *const words[] = {"unknown", "healthy", "unhealthy"};
+	const struct stream *stream = owner;
+	Drahealth__NodeWatchResourcesResponse *response =
+		drahealth__node_watch_resources_response__unpack(NULL, message.size, message.data);
+
+	check(response);
+	printf("%s 0", stream->tag);
+	for (size_t i = 0; i < response->n_devices; i++) {
+		const Drahealth__DeviceHealth *health = response->devices[i];
+
+		check(health->device && health->health <= 2 && health->last_updated_time > 0 &&
+		      health->health_check_timeout_seconds > 0);
+		printf(" %s/%s=%s:%s", health->device->pool_name, health->device->device_name,
+		       words[health->health], health->message);
+	}
+	printf("\n");
+	drahealth__node_watch_resources_response__free_unpacked(response, NULL);
+}
+
+static void on_health_ended(void *owner, struct kubelet_stream *ended)
+{
+	struct stream *stream = owner;
+
+	check(stream->stream == ended);
+	stream->stream = NULL;
+	printf("%s 0 ended\n", stream->tag);
+}
+
+static void watch_health(const char *tag, const char *version)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/%s.DRAResourceHealth/NodeWatchResources", version);
+	for (size_t i = 0; i < STREAMS; i++) {
+		struct stream *stream = &k.streams[i];
+
+		if (stream->stream)
+			continue;
+		snprintf(stream->tag, sizeof(stream->tag), "%s", tag);
+		check(kubelet_stream_open(&k.loop, k.socket, path, on_health, on_health_ended,
+					  stream, &stream->stream) == 0);
+		return;
+	}
+	check(!"a stream too many");
+}
+
 static void give_up(const char *tag)
 {
 	list_for_each(link, &k.calls)
@@ -198,6 +259,11 @@ static void obey(char *line)
 	}
 	if (strcmp(words[1], "registered") == 0) {
 		call_registered(words[0]);
+		return;
+	}
+	if (strcmp(words[1], "health") == 0) {
+		check(words[2]);
+		watch_health(words[0], words[2]);
 		return;
 	}
 	check(words[4]);
@@ -238,6 +304,7 @@ int main(int argc, char **argv)
 
 	check(argc == 2);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	k.socket = argv[1];
 	list_init(&k.calls);
 	check(loop_init(&k.loop) == 0);
 	check(grpc_client_open(&k.loop, argv[1], &k.client, &why) == 0);

@@ -25,7 +25,7 @@ class Claims:
         self.reason = "the test refuses"  # and why
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
-        self.uids = {}  # of claims that were made anew, by name
+        self.uids, self.pools, self.missing = {}, {}, set()  # of claims that were made anew, and of those of another node, by name; claims that are gone
         self.parts = {}  # by name: the results of a claim that has several, [(request, device), ...]
         self.reserved = {}  # by name: UIDs of the pods that a claim is reserved for
         self.cluster, self.pages = [], []  # the claims of all namespaces, and what was said when they were asked for: from which on, the devices published
@@ -42,7 +42,7 @@ class Claims:
             self.under_way.discard(what)
 
     def claim(self, namespace, name):
-        result = {"request": "gpu", "driver": DRIVER, "pool": NODE + "-mete", "device": self.places.get(name, self.device), "shareID": "s",
+        result = {"request": "gpu", "driver": DRIVER, "pool": self.pools.get(name, NODE + "-mete"), "device": self.places.get(name, self.device), "shareID": "s",
                   "consumedCapacity": {"memory": self.memories.get(name, self.memory), "compute": "1", "slots": "1"}}
         if name in self.admins:
             result["adminAccess"] = True
@@ -54,7 +54,7 @@ class Claims:
 
     def one(self, namespace, name, connection):
         self.await_let(name, connection)
-        return self.claim(namespace, name),
+        return ({"kind": "Status", "code": 404, "details": {"name": name}}, 404) if name in self.missing else (self.claim(namespace, name),)
 
     def list(self, namespace, limit, connection):
         """Of the names that the test has put into `listed`."""

@@ -135,6 +135,20 @@ def test_slices_are_repaired_where_the_cluster_is_restored_from_a_backup():
         until(lambda: [len(found["spec"]["devices"]) for found in slices(node)] == [4], lambda: f"{slices(node)}\n{node.log()[-2000:]}")
 
 
+def test_generations_begin_anew_behind_the_highest_that_somebody_can_write():
+    """One more than that would be none that Kubernetes reads, and each look would write again."""
+    def generations():
+        return {slice["spec"]["pool"]["generation"] for slice in slices(node)}
+    with divided(version="v1.37.0") as node:
+        for slice in await_slices(node, 2):
+            slice["spec"]["pool"].update(generation=999999999999999, resourceSliceCount=1)
+            node.api.put("resourceslices", slice)
+        until(lambda: generations() == {1}, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+        await_slices(node, 2)
+        cordon(node, 0, 1)
+        until(lambda: generations() == {2}, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
 def test_a_slice_that_is_gone_before_its_write_is_answered_is_made_anew():
     def gone():
         """And meted has heard it: it asks then whether its node is another one."""
@@ -181,11 +195,12 @@ def driver_of(node, driver):
     return contextlib.closing(Caller(f"{node.kubelet.folder}/plugins/{driver}/dra.sock"))
 
 
-def known(node, driver):
+def known(node, driver, former=False):
+    """The kubelet knows it. Nobody is given another device by a former name."""
     with contextlib.closing(Caller(f"{node.kubelet.folder}/plugins_registry/{driver}-reg.sock")) as register:
         register.tell("known registered")
         assert register.answer("known").endswith("ok")
-    until(lambda: [slice["spec"]["driver"] for slice in slices(node)] == [driver], lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+    until(lambda: [slice["spec"]["driver"] for slice in slices(node)] == ([] if former else [driver]), lambda: f"{slices(node)}\n{node.log()[-2000:]}")
 
 
 def test_a_driver_whose_domain_has_changed_has_its_former_name_until_its_claims_have_ended():
@@ -199,7 +214,7 @@ def test_a_driver_whose_domain_has_changed_has_its_former_name_until_its_claims_
         node.configure(domain="other.dev")
         node.start()
         node.await_log("dra.name_kept driver=gpu.mete.dev .* is called gpu.other.dev when they have ended")
-        known(node, DRIVER)
+        known(node, DRIVER, former=True)
         with driver_of(node, DRIVER) as former:
             former.prepare("c0", "c1")
             assert former.answer("c0") == prepared and former.answer("c1").startswith("ok mete.dev/claim="), former.answers
@@ -223,7 +238,7 @@ def test_a_domain_that_changes_twice_while_a_claim_is_held_takes_effect_as_it_is
             node.configure(domain=domain)
             node.start()
             node.await_log(f"dra.name_kept driver=gpu.mete.dev .* is called gpu.{domain} when they have ended")
-            known(node, DRIVER)
+            known(node, DRIVER, former=True)
         with driver_of(node, DRIVER) as former:
             former.unprepare("c0")
             node.await_log("dra.renamed driver=gpu.third.dev former=gpu.mete.dev")
@@ -259,23 +274,33 @@ def test_a_former_name_is_kept_for_claims_that_are_allocated_and_not_prepared():
         others.append({"metadata": {"name": "pending"}, "spec": {}})
         made.cluster = [*(others * 50), waits]  # it is on the last of three pages
         changed(node, "other.dev")
-        known(node, DRIVER)
+        known(node, DRIVER, former=True)
         with driver_of(node, DRIVER) as former:
             former.unprepare("c0")
-            looks(made, 6)
-            # Nobody gets another device by the name that is about to go.
-            assert {devices for _, devices in made.pages} == {()} and {begin for begin, _ in made.pages} == {0, 100, 200}, made.pages
+            looks(made, 3)
+            reads_of(made, "c1", 2)
+            # Nobody gets another device by the name that is about to go, and all claims are read once.
+            assert made.pages == [(0, ()), (100, ()), (200, ())], made.pages
             assert "dra.renamed" not in node.log()
             assert re.findall("dra.name_needed .*", node.log()) == ['dra.name_needed driver=gpu.mete.dev claim=ns/c1 reason="it has a device of this name"']
             former.prepare("c1")
             assert former.answer("c1").startswith("ok mete.dev/claim="), former.answers
-            made.cluster = others
+            made.cluster, made.missing = [*others, made.claim("ns", "c2")], {"c1"}
             before = len(made.pages)
             looks_of_others(node)
             assert len(made.pages) == before and "dra.renamed" not in node.log(), "a prepared claim does not count"
             former.unprepare("c1")
+            reads_of(made, "c2", 2)
+            assert "dra.name_needed driver=gpu.mete.dev claim=ns/c2" in node.log() and "dra.renamed" not in node.log(), node.log()
+            made.cluster = others
+            made.pools["c2"] = "node-2-mete"  # it was allocated again
             node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
         known(node, "gpu.other.dev")
+
+
+def reads_of(made, name, count):
+    before = made.read.count(name)
+    until(lambda: made.read.count(name) >= before + count, lambda: f"nobody read it: {made.read}\n{made.node.log()[-2000:]}")
 
 
 def looks_of_others(node):
@@ -303,12 +328,13 @@ def test_a_former_name_is_kept_over_a_restart_of_the_machine():
         node.configure(domain="other.dev")
         node.start()
         node.await_log("dra.name_kept driver=gpu.mete.dev .* is called gpu.other.dev when they have ended")
-        looks(made, 2)
+        looks(made, 1)
+        reads_of(made, "c0", 2)
         assert "dra.renamed" not in node.log() and not slices(node), slices(node)
         with driver_of(node, DRIVER) as former:
             former.prepare("c0")
             assert former.answer("c0").startswith("ok mete.dev/claim="), former.answers
-            made.cluster = []
+            made.cluster, made.missing = [], {"c0"}
             former.unprepare("c0")
             node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
         known(node, "gpu.other.dev")
@@ -328,6 +354,26 @@ def test_a_former_name_is_kept_while_nobody_says_who_has_its_devices():
         assert len(re.findall("dra.name_kept .* cannot be read: the test refuses", node.log())) == 1, node.log()
         made.refused = None
         node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
+
+
+def test_a_new_name_comes_when_it_can_be_written_down():
+    """Otherwise a note of the former one would outlive it, and a restart of the machine bring it back."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.await_known()
+        note = node.kubelet.folder + "/plugins/mete-driver"
+        until(lambda: os.path.exists(note), lambda: node.log()[-2000:])
+        changed(node, "other.dev")
+        os.unlink(note)
+        os.makedirs(note + "/in the way")
+        known(node, DRIVER, former=True)
+        node.await_log("dra.name_unnoted driver=gpu.other.dev path=.*/plugins/mete-driver")
+        looks(made, 2)
+        assert "dra.renamed" not in node.log() and node.log().count("dra.name_unnoted") == 1, node.log()
+        shutil.rmtree(note)
+        node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
+        assert open(note).read() == "gpu.other.dev\n"
+        known(node, "gpu.other.dev")
 
 
 if __name__ == "__main__":

@@ -204,6 +204,31 @@ def test_a_stand_by_that_is_told_to_end_leaves_no_socket():
         assert sockets(node) == before
 
 
+def test_two_meteds_of_a_node_do_not_take_each_others_sockets():
+    """Both would answer the kubelet in turns, and neither would know the other's claims."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.await_known()
+        before = sockets(node)
+        other = Daemon(*node.options, environment=node.environment, role="--system")
+        try:
+            until(lambda: re.search("dra.unserved reason=.*another meted is serving there", other.log()), lambda: other.log()[-2000:])
+            assert sockets(node) == before
+            with contextlib.closing(Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")) as later:
+                later.prepare("c0")
+                assert later.answer("c0").startswith("ok ") and node.tenants(), later.answers
+                later.unprepare("c0")
+            node.meted.process.terminate()
+            assert node.meted.wait() == 0
+            until(lambda: os.path.exists(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock"), lambda: other.log()[-2000:])
+            with contextlib.closing(Caller(f"{node.kubelet.folder}/plugins/{DRIVER}/dra.sock")) as later:
+                later.prepare("c1")
+                assert later.answer("c1").startswith("ok "), later.answers
+                later.unprepare("c1")
+        finally:
+            other.__exit__(None)
+
+
 def test_sockets_that_make_no_sense_are_not_taken_over():
     for of in "gpu.other.dev known", DRIVER, "", "x" * OF_SIZE:
         with claims() as (node, made, caller):

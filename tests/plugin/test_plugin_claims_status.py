@@ -60,6 +60,25 @@ def test_a_device_that_is_not_well_is_not_ready():
         await_told(made, "c0", lambda device: condition(device) == ("False", "DeviceUnhealthy"), "a failed device is ready")
 
 
+def test_each_version_of_the_kubelets_stream_tells_the_devices_health():
+    """Kubernetes 1.36 asks for v1alpha1 and 1.37 for v1; what both do not know is refused, and nobody else's stream ends."""
+    with claims() as (node, made, caller):
+        def health(version, *words):
+            wanted = " ".join(f"{NODE}-mete/{uuid.lower()}={word}" for uuid, word in zip(node.uuid, words))
+            until(lambda: caller.answers.get(version) == wanted, lambda: f"{version}: {caller.answers.get(version)}, not {wanted}\n{node.log()[-2000:]}")
+        for version in "v1", "v1alpha1", "v2":
+            caller.tell(f"{version} health {version}")
+        for version in "v1", "v1alpha1":
+            health(version, "healthy:", "healthy:")
+        assert caller.answer("v2") == "ended", caller.answers
+        launch(node, "xid=79@1", 0)
+        for version in "v1", "v1alpha1":
+            health(version, "unhealthy:Xid 79", "healthy:")
+        node.end()
+        for version in "v1", "v1alpha1":
+            until(lambda: caller.answers[version] == "ended", lambda: f"a stream of a meted that has ended: {caller.answers}")
+
+
 def test_a_part_that_a_division_takes_is_not_ready_and_no_note_of_doctors():
     with claims(devices="1xH100", environment={"METE_SIM_PARTS": "0:2x3g.40gb"}) as (node, made, caller):
         prepare(made, caller, "c0")
