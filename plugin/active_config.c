@@ -315,7 +315,7 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 		config_free(config);
 		return;
 	}
-	if (p->settled && mps_fits(p->mps, config, &why) < 0) {
+	if (p->settled && (kinds_fit(p, config, &why) < 0 || mps_fits(p->mps, config, &why) < 0)) {
 		refuse(p, &why);
 		config_free(config);
 		return;
@@ -323,8 +323,7 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 	mps = p->config->as_nvidia.mps != config->as_nvidia.mps;
 	config_free(p->config);
 	p->config = config;
-	/* kinds_find() says why, and nothing is served meanwhile, as at a start. */
-	renamed = p->settled && (mps || kinds_differ(p) || kinds_check(p, &why) < 0);
+	renamed = p->settled && (mps || kinds_differ(p));
 	log_info("config.loaded", "path=%s", p->config_file);
 	refused_set(p, REFUSED_CONFIG, NULL);
 	if (!p->settled)

@@ -221,6 +221,46 @@ def test_a_gpu_that_loses_its_parts_is_named_once_each_time():
         never_restarted(node)
 
 
+def single(**timeSlicing):
+    sharing = {"sharing": {"timeSlicing": {**timeSlicing, "resources": [{"name": PREFIX + "gpu", "replicas": 2}]}}} if timeSlicing else {}
+    return {"version": "v1", "flags": {"migStrategy": "single"}, **sharing}
+
+
+def test_a_changed_file_takes_nothing_from_other_gpus_while_one_has_no_parts():
+    with divided("0:3g.40gb;1:3g.40gb", devices="2xH100", flags={"migStrategy": "single"}) as node:
+        uuids = of(node, "3g.40gb")
+        await_list(node, uuids)
+        apply(node)  # GPU 0 has no parts
+        node.await_log(r"mig\.unparted gpu=0 ")
+        node.kubelet.await_devices(lambda now: len(now) == 1)
+        left, = node.kubelet.devices()
+        assert left in uuids
+        node.write(single(failRequestsGreaterThanOne=True))
+        node.kubelet.await_devices(lambda now: now == {f"{left}::{n}": "Healthy" for n in range(2)})
+        # Another name, which is served anew.
+        node.kubelet.ask("turn", PREFIX + "gpu.shared")
+        node.write(single(renameByDefault=True))
+        node.kubelet.hear(f"registered {PREFIX}gpu.shared ")
+        node.kubelet.await_devices(lambda now: now == {f"{left}::{n}": "Healthy" for n in range(2)})
+        assert node.kubelet.ask("allocate", f"{left}::1") == f"ok env=NVIDIA_VISIBLE_DEVICES={left}"
+        apply(node, **{"3g.40gb": 1})
+        node.kubelet.await_devices(lambda now: len(now) == 4)
+        assert "plugin.unsettled" not in node.log() and "config.refused" not in node.log(), node.log()
+        never_restarted(node)
+
+
+def test_a_changed_strategy_that_the_division_does_not_allow_leaves_the_former_one_in_force():
+    with divided("0:3g.40gb,2g.20gb", devices="1xH100", flags={"migStrategy": "mixed"}, listen=PREFIX + "mig-3g.40gb") as node:
+        uuids = of(node, "3g.40gb")
+        await_list(node, uuids)
+        node.write(single())
+        node.await_log("config.refused .*more than one MIG device type present on node: ")
+        assert node.kubelet.ask("allocate", *uuids) == f"ok env=NVIDIA_VISIBLE_DEVICES={uuids[0]}"
+        assert "plugin.unsettled" not in node.log(), node.log()
+        verdict, words = node.doctor("refused")
+        assert verdict == "wrong" and "more than one MIG device type" in words, words
+
+
 def test_devices_that_a_division_takes_are_offered_no_more_and_come_back_the_same():
     with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
         former = of(node, "3g.40gb")
