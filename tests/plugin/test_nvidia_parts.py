@@ -411,6 +411,35 @@ def test_a_driver_that_takes_long_holds_up_only_pods_that_wait_for_it():
         assert node.parts() == {"1g.10gb": 2}
 
 
+def test_the_configuration_is_switched_while_a_part_is_being_made():
+    """To one without parts on demand, and back: the pod is refused, and what was made for it goes."""
+    with Parts() as node:
+        ids = node.begin().places(7)
+        for n in range(3):
+            node.faults("make-gi=stall")
+            tag = node.kubelet.begin("allocate", ids["1g.10gb:3"])
+            until(lambda: node.ours() == [ids["1g.10gb:3"]], node.ours)
+            before = node.log().count("config.loaded")
+            node.write({"version": "v1", "flags": {"migStrategy": ("mixed", "none", "single")[n]}})
+            node.await_log("config.loaded", before + 1)
+            refusal = node.kubelet.refusal(tag)
+            assert not refusal.startswith("not refused"), refusal
+            with node.kubelet.lock:
+                node.kubelet.happened.clear()
+            if n == 1:  # back before the driver answers
+                node.write({"version": "v1", "flags": {"migStrategy": "dynamic"}})
+                node.await_log("config.loaded", before + 2)
+            node.faults("")
+            node.await_nothing()
+            if n != 1:
+                node.write({"version": "v1", "flags": {"migStrategy": "dynamic"}})
+            node.kubelet.hear(f"registered {SMALL} ")
+            node.give("pod", SMALL, node.places(7)["1g.10gb:3"])
+            node.take("pod")
+            node.await_nothing()
+        assert "daemon.again" not in node.log(), node.log()
+
+
 def test_a_driver_that_hangs_keeps_no_meted_that_ends():
     with Parts() as node:
         ids = node.begin().places(7)
