@@ -285,6 +285,26 @@ def test_a_division_that_the_strategy_does_not_allow_is_refused_as_at_a_start():
         assert node.meted.wait() != 0 and "more than one MIG device type present on node: " in node.log().split("daemon.failed")[1]
 
 
+def test_a_gpu_that_fell_off_the_bus_comes_back_with_other_parts():
+    with divided("0:3g.40gb;1:3g.40gb", flags={"migStrategy": "mixed"}, listen=PREFIX + "mig-3g.40gb") as node:
+        kept, lost = of(node, "3g.40gb")
+        await_list(node, [kept, lost])
+        subprocess.run([BUILD + "/examples/vector-add"], stderr=subprocess.DEVNULL, timeout=PATIENCE,
+                       env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=node.sim, METE_SIM_FAULTS="lost@1", CUDA_VISIBLE_DEVICES=lost))
+        node.kubelet.await_devices(lambda now: now == {kept: "Healthy", lost: "Unhealthy"})
+        # It takes a reset, which ends all that use the driver.
+        node.meted.kill()
+        node.meted.environment["METE_SIM_PARTS"] = "0:3g.40gb;1:7x1g.10gb"
+        node.restart()
+        await_list(node, [kept])
+        node.kubelet.await_devices(lambda now: set(now.values()) == {"Healthy"})
+        refusal = node.kubelet.refusal(node.kubelet.begin("allocate", lost))
+        assert lost in refusal, refusal
+        node.kubelet.turn(PREFIX + "mig-1g.10gb")
+        node.kubelet.await_devices(lambda now: len(now) == 7 and set(now.values()) == {"Healthy"})
+        assert lost not in node.kubelet.devices()
+
+
 def test_a_slot_of_a_part_that_a_division_takes_is_not_healthy():
     with Node(start=False, devices="1xH100", slots=2, environment={"METE_SIM_PARTS": "0:2x3g.40gb"}) as node:
         node.start()
