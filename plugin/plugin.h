@@ -164,6 +164,7 @@ struct plugin {
 	bool config_is_folder;
 	struct fault unchosen; /* "": a folder has one for this node */
 	char *config_text;     /* as last read */
+	bool config_told;      /* its warnings were logged */
 	uint64_t unparted;     /* a bit for each GPU: the log has said that it has no parts */
 	int config_unread;     /* -errno of the last attempt to read it; 0: it was read */
 	struct file_watch config_watch;
