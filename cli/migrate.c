@@ -11,6 +11,7 @@
 #include "base/words.h"
 #include "cli/cli.h"
 #include "cli/migrate_discovery.h"
+#include "cli/migrate_map.h"
 #include "cli/migrate_read.h"
 #include "cli/migrate_say.h"
 #include "plugin/config/choice.h"
@@ -18,6 +19,7 @@
 #include "plugin/config/config_flags.h"
 
 static struct migrate_settings arg_settings; /* of the DaemonSet: parsers take no owner */
+static char arg_mps_root[CONFIG_PATH_MAX];   /* of the first configuration with sharing.mps */
 
 static char *variable(const char *name)
 {
@@ -45,10 +47,43 @@ static int set(const char *name, const char *value, int overwrite)
 	return 0;
 }
 
-/* The kustomization decides where its files are. */
-static bool is_of_files(const char *name)
+/* What the configuration is read with: the kustomization decides where its files are. */
+static char *variable_of_others(const char *name)
 {
-	return strncmp(name, "CONFIG_FILE", 11) == 0;
+	return migrate_is_of_files(name) ? NULL : variable(name);
+}
+
+static const char *text_of(const char *name)
+{
+	const char *value = variable(name);
+
+	return value ? value : "";
+}
+
+/* Of that plugin's own pod: NVIDIA's runtime gives it the GPUs and the driver by them, and the
+ * container beside it tells it by a signal that its configuration has changed. meted needs neither.
+ * `usual`: the only value that changes nothing; NULL: any. */
+static bool is_of_pod(const char *name, const char *value)
+{
+	static const struct {
+		const char *name, *usual;
+	} rows[] = {
+		{"NVIDIA_VISIBLE_DEVICES", "all"},
+		{"NVIDIA_DRIVER_CAPABILITIES", NULL},
+		{"NVIDIA_MIG_MONITOR_DEVICES", NULL},
+		{"LD_LIBRARY_PATH", NULL},
+		{"KUBECONFIG", ""},
+		{"ONESHOT", "false"},
+		{"SEND_SIGNAL", NULL},
+		{"SIGNAL", NULL},
+		{"PROCESS_TO_SIGNAL", NULL},
+		{"NODE_NAME", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return !rows[i].usual || strcmp(rows[i].usual, value) == 0;
+	return false;
 }
 
 static bool is_known(const char *name)
@@ -74,10 +109,16 @@ static int take_environment(const struct document_node *container, struct migrat
 	for (row = row ? row->first : NULL; row; row = row->next) {
 		const struct document_node *from = migrate_at(row, "valueFrom", NULL);
 		const char *name = migrate_text(migrate_at(row, "name", NULL));
+		const char *value = migrate_text(migrate_at(row, "value", NULL));
 
-		if (strcmp(name, "NODE_NAME") == 0 || is_of_files(name))
+		if (is_of_pod(name, value))
 			continue;
-		if (!is_known(name))
+		if (strcmp(name, "NVIDIA_VISIBLE_DEVICES") == 0)
+			migrate_say(said,
+				    "not carried over: NVIDIA_VISIBLE_DEVICES, by which that "
+				    "plugin sees only the GPUs '%s': meted offers all of its node",
+				    value);
+		else if (!is_known(name))
 			migrate_say(said,
 				    "not carried over: the variable %s, which mete does not "
 				    "know",
@@ -87,7 +128,7 @@ static int take_environment(const struct document_node *container, struct migrat
 				    "not carried over: the variable %s, whose value is not in "
 				    "the DaemonSet (valueFrom)",
 				    name);
-		else if (set(name, migrate_text(migrate_at(row, "value", NULL)), 0) != 0)
+		else if (set(name, value, 0) != 0)
 			return fault_set(why, -E2BIG, "more than %d variables", MIGRATE_SETTINGS);
 	}
 	return 0;
@@ -134,10 +175,22 @@ static void say_owner(const struct migrate_objects *objects, struct migrate_said
 
 	if (owners && owners->first &&
 	    strcmp(migrate_text(migrate_at(owners->first, "kind", NULL)), "ClusterPolicy") == 0)
-		migrate_say(said, "the DaemonSet is the GPU Operator's, which makes it again: "
-				  "instead of deleting it, set spec.devicePlugin.enabled: false in "
-				  "the ClusterPolicy; and select nodes by nvidia.com/gpu.present: "
-				  "\"true\" if it takes the label below away");
+		migrate_say(said,
+			    "the DaemonSet is the GPU Operator's, which makes it again: "
+			    "instead of deleting it, set spec.devicePlugin.enabled: false in "
+			    "the ClusterPolicy; and select nodes by nvidia.com/gpu.present: "
+			    "\"true\" if it takes the label below away. If it also "
+			    "installs the driver (driver.enabled), say below "
+			    "NVIDIA_DRIVER_ROOT: /run/nvidia/driver and CONTAINER_DRIVER_ROOT: "
+			    "/host/run/nvidia/driver");
+}
+
+static void say_nodes(const struct document_node *pod, struct migrate_said *said)
+{
+	if (!migrate_selects_nodes(pod))
+		migrate_say(said, "that plugin runs on every node, and meted on those with the "
+				  "label mete.dev/shared=true: kubectl label nodes NODE "
+				  "mete.dev/shared=true");
 }
 
 /* What a container takes from elsewhere is not in the DaemonSet. */
@@ -191,6 +244,7 @@ static int take_settings(const struct migrate_objects *objects, struct migrate_s
 	int r = take_command(objects->container, said, why);
 
 	say_owner(objects, said);
+	say_nodes(spec, said);
 	if (r == 0)
 		r = take_environment(objects->container, said, why);
 	say_sources(objects->container, said);
@@ -209,10 +263,24 @@ static int take_settings(const struct migrate_objects *objects, struct migrate_s
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
+/* The kustomization mounts one folder. */
+static void take_mps(const char *name, const char *root, struct migrate_said *said)
+{
+	migrate_say(said,
+		    "%s: meted runs MPS's control daemons itself, and limits hold per pod: remove "
+		    "the DaemonSet of the control daemon",
+		    name);
+	if (!*arg_mps_root)
+		snprintf(arg_mps_root, sizeof(arg_mps_root), "%s", root);
+	else if (strcmp(arg_mps_root, root) != 0)
+		migrate_say(said, "%s: mount %s into meted's pod under the same path, too", name,
+			    root);
+}
+
 /* Whether meted would start with this configuration; prints meted's remarks about it. */
 static bool check(const char *name, const char *text, struct migrate_said *said)
 {
-	const struct config_place place = {.variable = variable};
+	const struct config_place place = {.variable = variable_of_others};
 	owned(config_free) struct config *config = NULL;
 	struct fault why;
 
@@ -223,11 +291,7 @@ static bool check(const char *name, const char *text, struct migrate_said *said)
 	for (uint32_t i = 0; i < config->warnings; i++)
 		migrate_say(said, "%s", config->warning[i]);
 	if (config->as_nvidia.mps)
-		migrate_say(said,
-			    "%s: meted runs MPS's control daemons itself, and limits hold per pod: "
-			    "remove the DaemonSet of the control daemon, and mount %s into meted's "
-			    "pod under the same path",
-			    name, config->as_nvidia.mps_root);
+		take_mps(name, config->as_nvidia.mps_root, said);
 	return true;
 }
 
@@ -257,16 +321,24 @@ static void check_nodes(const struct migrate_objects *objects, const struct docu
 	}
 }
 
-static bool check_all(const struct migrate_objects *objects, const struct document_node *data,
+/* The configurations that count; NULL: there is none. */
+struct chosen {
+	const struct document_node *data;
+	const char *key; /* only this one; "": all, among which labels choose */
+};
+
+static bool check_all(const struct migrate_objects *objects, const struct chosen *chosen,
 		      struct migrate_said *said)
 {
 	bool good = true;
 
-	if (!data)
+	if (!chosen->data)
 		return check("config.yaml", MIGRATE_NOTHING, said);
-	for (const struct document_node *one = data->first; one; one = one->next)
-		good &= check(one->key, migrate_text(one), said);
-	check_nodes(objects, data, said);
+	for (const struct document_node *one = chosen->data->first; one; one = one->next)
+		if (!*chosen->key || strcmp(one->key, chosen->key) == 0)
+			good &= check(one->key, migrate_text(one), said);
+	if (!*chosen->key)
+		check_nodes(objects, chosen->data, said);
 	return good;
 }
 
@@ -276,33 +348,75 @@ static int read_all(const struct cli_call *call, struct migrate_objects *objects
 
 	for (int i = 0; i < call->argc && r == 0; i++)
 		r = migrate_read_file(objects, call->argv[i], why);
-	if (r == 0 && !objects->plugin)
-		r = fault_set(why, -ENOENT,
-			      "there is no DaemonSet of NVIDIA's device plugin (an image called "
-			      "k8s-device-plugin) %s",
-			      call->argc ? "in these files" : "in the cluster");
-	return r;
+	if (r < 0 || objects->plugin)
+		return r;
+	if (objects->stranger)
+		return fault_set(
+			why, -ENOENT,
+			"the DaemonSet %s is AWS's or GKE's own plugin, and none of "
+			"NVIDIA's is there: docs/nvidia.md has configurations for its pods",
+			migrate_text(migrate_at(objects->stranger, "metadata", "name", NULL)));
+	return fault_set(why, -ENOENT,
+			 "there is no DaemonSet of NVIDIA's device plugin (an image called "
+			 "k8s-device-plugin) %s",
+			 call->argc ? "in these files (of a chart and its values: what `helm "
+				      "template` prints)"
+				    : "in the cluster");
 }
 
-/* The configurations in the ConfigMap; NULL: the DaemonSet mounts none. */
-static int find_data(const struct migrate_objects *objects, const struct document_node **ret_data,
+static bool has_chooser(const struct migrate_objects *objects)
+{
+	const struct document_node *one =
+		migrate_at(objects->plugin, "spec", "template", "spec", "containers", NULL);
+
+	for (one = one ? one->first : NULL; one; one = one->next)
+		if (migrate_runs(one, "config-manager"))
+			return true;
+	return false;
+}
+
+/* Without the container that chooses by the nodes' labels, that plugin has the one file that it is
+ * told. */
+static int find_data(struct migrate_objects *objects, bool from_cluster, struct chosen *ret,
 		     struct fault *why)
 {
-	const char *name;
-	const struct document_node *map = migrate_map(objects, &name);
-	const struct document_node *data = migrate_at(map, "data", NULL);
+	const char *folder = text_of("CONFIG_FILE_SRCDIR"), *file = text_of("CONFIG_FILE");
+	bool chosen = *folder || has_chooser(objects);
+	const char *path = chosen ? folder : file;
+	struct migrate_source source;
+	int r = 0;
 
-	if (*name && !map)
+	migrate_find_map(objects, path, chosen, &source);
+	if (from_cluster && *source.name) {
+		r = migrate_read_map(objects, source.name, why);
+		migrate_find_map(objects, path, chosen, &source);
+	}
+	if (r < 0)
+		return r;
+	if (*path && !*source.name)
+		return fault_set(why, -EINVAL,
+				 "that plugin has its configuration from %s, which is in no "
+				 "ConfigMap: accepted: one that its DaemonSet mounts there",
+				 path);
+	if (*source.name && !source.map)
 		return fault_set(why, -EINVAL,
 				 "the DaemonSet mounts the ConfigMap %s, which is in none of the "
 				 "files: give it, too",
-				 name);
-	if (map && (!data || data->kind != DOCUMENT_MAP || !data->first))
+				 source.name);
+	ret->data = migrate_at(source.map, "data", NULL);
+	if (source.map && (!ret->data || ret->data->kind != DOCUMENT_MAP || !ret->data->first))
 		return fault_set(why, -EINVAL,
 				 "the ConfigMap %s has no configurations: accepted: a map 'data'",
-				 name);
-	*ret_data = data;
-	return 0;
+				 source.name);
+	ret->key = source.key;
+	if (!*source.key || migrate_at(ret->data, source.key, NULL))
+		return 0;
+	ret->key = "";
+	return source.mounted ? fault_set(why, -EINVAL,
+					  "that plugin has its configuration from %s, which the "
+					  "ConfigMap %s does not have",
+					  path, source.name)
+			      : 0;
 }
 
 static int complain_of(const struct cli_call *call, const char *from)
@@ -322,7 +436,7 @@ int migrate_main(const struct cli_call *call)
 	owned(migrate_objects_free) struct migrate_objects *objects = calloc(1, sizeof(*objects));
 	owned(migrate_said_done) struct migrate_said said = {0};
 	const char *from = cli_value(call, "from"), *base = cli_value(call, "base");
-	const struct document_node *data = NULL;
+	struct chosen chosen = {.key = ""};
 	struct fault why;
 	bool good;
 	int r;
@@ -334,16 +448,21 @@ int migrate_main(const struct cli_call *call)
 	r = read_all(call, objects, &why);
 	if (r == 0)
 		r = take_settings(objects, &said, &why);
+	if (r == 0)
+		r = find_data(objects, !call->argc, &chosen, &why);
 	if (r == 0 && !call->argc)
 		r = migrate_read_nodes(objects, label_of_nodes(), &why);
-	if (r == 0)
-		r = find_data(objects, &data, &why);
 	if (r < 0)
 		return cli_fail(call, 1, &why);
-	good = check_all(objects, data, &said);
+	good = check_all(objects, &chosen, &said);
 	if (said.failed)
 		return cli_complain(call, 1, "out of memory");
-	migrate_print(objects, data, &arg_settings, &said, base ? base : "deploy/base");
+	migrate_print(objects,
+		      &(struct migrate_kustomization){.data = chosen.data,
+						      .key = chosen.key,
+						      .mps_root = arg_mps_root,
+						      .base = base ? base : "deploy/base"},
+		      &arg_settings, &said);
 	return good ? 0
 		    : cli_complain(call, 1, "meted would not start with this: see `refused` above");
 }

@@ -65,6 +65,11 @@ static int add_plugin(struct migrate_objects *objects, const struct document_nod
 		migrate_at(object, "spec", "template", "spec", "containers", NULL);
 
 	for (one = one ? one->first : NULL; one; one = one->next) {
+		const char *image = migrate_text(migrate_at(one, "image", NULL));
+
+		if (strstr(image, "virtual-gpu-device-plugin") ||
+		    strstr(image, "nvidia-gpu-device-plugin"))
+			objects->stranger = object;
 		if (migrate_runs(one, "gpu-feature-discovery"))
 			objects->discovery = object;
 		if (!is_plugins(one))
@@ -200,20 +205,18 @@ static int ask(struct migrate_objects *objects, const char *const *words, struct
 int migrate_read_cluster(struct migrate_objects *objects, struct fault *why)
 {
 	const char *const plugins[] = {"kubectl", "get", "daemonsets", "-A", "-o", "json", NULL};
-	const char *name, *space;
-	int r = ask(objects, plugins, why);
 
-	if (r < 0 || !objects->plugin)
-		return r;
-	migrate_map(objects, &name);
-	space = migrate_text(migrate_at(objects->plugin, "metadata", "namespace", NULL));
-	if (*name) {
-		const char *const map[] = {"kubectl", "get", "configmap", name, "-n",
-					   space,     "-o",  "json",	  NULL};
+	return ask(objects, plugins, why);
+}
 
-		r = ask(objects, map, why);
-	}
-	return r;
+int migrate_read_map(struct migrate_objects *objects, const char *name, struct fault *why)
+{
+	const char *space =
+		migrate_text(migrate_at(objects->plugin, "metadata", "namespace", NULL));
+	const char *const map[] = {"kubectl", "get", "configmap", name, "-n",
+				   space,     "-o",  "json",	  NULL};
+
+	return ask(objects, map, why);
 }
 
 int migrate_read_nodes(struct migrate_objects *objects, const char *label, struct fault *why)
@@ -237,31 +240,6 @@ int migrate_read_nodes(struct migrate_objects *objects, const char *label, struc
 		 "{{.metadata.name}}, labels: {%s: {{index .metadata.labels \"%s\"}}}}}\n{{end}}",
 		 label, label);
 	return ask(objects, nodes, why);
-}
-
-/* ---- the configurations ---------------------------------------------------------------------- */
-
-const struct document_node *migrate_map(const struct migrate_objects *objects,
-					const char **ret_name)
-{
-	const struct document_node *volume =
-		migrate_at(objects->plugin, "spec", "template", "spec", "volumes", NULL);
-
-	*ret_name = "";
-	for (volume = volume ? volume->first : NULL; volume; volume = volume->next) {
-		const char *name = migrate_text(migrate_at(volume, "configMap", "name", NULL));
-
-		/* The Operator keeps its own scripts in a ConfigMap, too. */
-		if (!*name || strstr(name, "entrypoint"))
-			continue;
-		*ret_name = name;
-		for (uint32_t i = 0; i < objects->maps; i++)
-			if (strcmp(migrate_text(
-					   migrate_at(objects->map[i], "metadata", "name", NULL)),
-				   name) == 0)
-				return objects->map[i];
-	}
-	return NULL;
 }
 
 void migrate_objects_free(struct migrate_objects *objects)

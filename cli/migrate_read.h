@@ -20,6 +20,7 @@ struct migrate_objects {
 	const struct document_node *plugin;    /* the DaemonSet; NULL: there is none */
 	const struct document_node *container; /* the plugin's own container in it */
 	const struct document_node *discovery; /* the DaemonSet of GPU feature discovery; NULL */
+	const struct document_node *stranger;  /* one of AWS's or GKE's own plugin; NULL */
 	const struct document_node *map[MIGRATE_MAPS];
 	uint32_t maps;
 	const struct document_node *node[MIGRATE_NODES];
@@ -30,9 +31,11 @@ struct migrate_objects {
 must_check int migrate_read_file(struct migrate_objects *objects, const char *path,
 				 struct fault *why);
 
-/* Asks kubectl, with the user's own configuration, for the plugin's DaemonSet, and the ConfigMap
- * that it mounts. */
+/* Asks kubectl, with the user's own configuration, for the plugin's DaemonSet. */
 must_check int migrate_read_cluster(struct migrate_objects *objects, struct fault *why);
+/* Likewise for a ConfigMap of its namespace. */
+must_check int migrate_read_map(struct migrate_objects *objects, const char *name,
+				struct fault *why);
 /* Likewise for the nodes that have the label which names a configuration. -EINVAL: it is none. */
 must_check int migrate_read_nodes(struct migrate_objects *objects, const char *label,
 				  struct fault *why);
@@ -44,11 +47,6 @@ const struct document_node *migrate_at(const struct document_node *map, ...)
 bool migrate_runs(const struct document_node *container, const char *program);
 /* Its text; "" if there is none. */
 const char *migrate_text(const struct document_node *text);
-
-/* The ConfigMap of the plugin's configurations; NULL: none was found. *ret_name: what the DaemonSet
- * calls it; "": it mounts none. */
-const struct document_node *migrate_map(const struct migrate_objects *objects,
-					const char **ret_name);
 
 void migrate_objects_free(struct migrate_objects *objects);
 OWNED_POINTER(struct migrate_objects, migrate_objects_free)

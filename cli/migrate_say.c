@@ -149,7 +149,7 @@ static void print_heading(const struct migrate_objects *objects, const struct mi
 		printf("#  * %.*s\n", (int)strcspn(line, "\n"), line);
 }
 
-static void print_configurations(const struct document_node *data)
+static void print_configurations(const struct document_node *data, const char *key)
 {
 	puts("configMapGenerator:\n- name: mete\n  behavior: replace\n  literals:");
 	if (!data) {
@@ -161,10 +161,21 @@ static void print_configurations(const struct document_node *data)
 		const char *text = migrate_text(one);
 		size_t n = strcspn(text, "\n");
 
+		if (*key && strcmp(one->key, key) != 0)
+			continue;
 		printf("  - |-\n    %s=%.*s\n", one->key, (int)n, text);
 		print_block(text + n + (text[n] == '\n'), 4);
 	}
 	puts("generatorOptions:\n  disableNameSuffixHash: true");
+}
+
+bool migrate_selects_nodes(const struct document_node *pod)
+{
+	const struct document_node *selector = migrate_at(pod, "nodeSelector", NULL);
+	const struct document_node *affinity = migrate_at(pod, "affinity", NULL);
+
+	return (selector && selector->kind == DOCUMENT_MAP && selector->first) ||
+	       (affinity && affinity->first);
 }
 
 /* mete runs on the nodes on which NVIDIA's plugin ran. If its DaemonSet selects no nodes, nodes
@@ -176,7 +187,7 @@ static void print_nodes(const struct document_node *spec)
 
 	if (selector && selector->kind != DOCUMENT_MAP)
 		selector = NULL;
-	if ((selector && selector->first) || (affinity && affinity->first)) {
+	if (migrate_selects_nodes(spec)) {
 		fputs("          nodeSelector: {\"mete.dev/shared\": null", stdout);
 		for (const struct document_node *one = selector ? selector->first : NULL; one;
 		     one = one->next) {
@@ -198,19 +209,39 @@ static void print_nodes(const struct document_node *spec)
 	}
 }
 
-static void print_container(const struct migrate_settings *settings, bool named)
+/* The host sees what meted mounts there. */
+static void print_mps(const char *root)
+{
+	fputs("            volumeMounts:\n            - {name: mps, mountPath: ", stdout);
+	print_quoted(root);
+	fputs(", mountPropagation: Bidirectional}\n          volumes:\n          - {name: mps, "
+	      "hostPath: {path: ",
+	      stdout);
+	print_quoted(root);
+	puts(", type: DirectoryOrCreate}}");
+}
+
+static void print_container(const struct migrate_settings *settings,
+			    const struct migrate_kustomization *made)
 {
 	bool rooted = false;
 
 	puts("          containers:\n          - name: meted");
-	if (named)
-		puts("            command: [on-node, meted, --system, --kubernetes, /etc/mete]");
+	if (made->data) {
+		fputs("            command: [on-node, meted, --system, --kubernetes, ", stdout);
+		if (*made->key)
+			print_quoted_parts("/etc/mete/", made->key);
+		else
+			fputs("/etc/mete", stdout);
+		puts("]");
+	}
 	puts("            env:");
 	for (uint32_t i = 0; i < settings->count; i++) {
 		const struct migrate_setting *row = &settings->row[i];
 
-		/* In our pod the driver is at another path. */
-		if (strcmp(row->name, "CONTAINER_DRIVER_ROOT") == 0 ||
+		/* In our pod the driver is at another path, and so is the file. */
+		if (migrate_is_of_files(row->name) ||
+		    strcmp(row->name, "CONTAINER_DRIVER_ROOT") == 0 ||
 		    strcmp(row->name, "DRIVER_ROOT_CTR_PATH") == 0)
 			continue;
 		if (strcmp(row->name, "NVIDIA_DRIVER_ROOT") == 0 && strcmp(row->value, "/") != 0) {
@@ -226,22 +257,23 @@ static void print_container(const struct migrate_settings *settings, bool named)
 	if (!rooted)
 		puts("            - {name: CONTAINER_DRIVER_ROOT, value: /host}");
 	puts("            startupProbe: null\n            livenessProbe: null");
+	if (*made->mps_root)
+		print_mps(made->mps_root);
 }
 
-void migrate_print(const struct migrate_objects *objects, const struct document_node *data,
-		   const struct migrate_settings *settings, const struct migrate_said *said,
-		   const char *base)
+void migrate_print(const struct migrate_objects *objects, const struct migrate_kustomization *made,
+		   const struct migrate_settings *settings, const struct migrate_said *said)
 {
 	print_heading(objects, said);
 	printf("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
 	       "namespace: mete-system\nresources: [%s]\n",
-	       base);
-	print_configurations(data);
+	       made->base);
+	print_configurations(made->data, made->key);
 	puts("patches:\n- patch: |-\n    apiVersion: apps/v1\n    kind: DaemonSet\n    metadata: "
 	     "{name: "
 	     "mete, namespace: mete-system}\n    spec:\n      template:\n        metadata:\n       "
 	     "   "
 	     "annotations: {prometheus.io/scrape: \"false\"}\n        spec:");
 	print_nodes(migrate_at(objects->plugin, "spec", "template", "spec", NULL));
-	print_container(settings, data != NULL);
+	print_container(settings, made);
 }

@@ -92,20 +92,25 @@ static int load(struct plugin *p, const struct config_label *labels, size_t coun
 	owned(free) char *text = NULL;
 	size_t size = 0;
 	struct fault unchosen;
+	bool known;
 	int r = active_file_read(p, &place, &text, &size, &unchosen, why);
 
 	p->config_unread = r;
 	if (r < 0)
 		return r;
 	r = config_parse_at(p->config_file, text, size, &place, &config, why);
+	/* Whoever changes any label of the node has it read again. */
+	known = p->config_told && text_same(p->config_text, text);
+	p->config_told = false;
 	free(p->config_text);
 	p->config_text = take(text);
 	if (r == 0)
 		r = fit(p, config, why);
 	if (r < 0)
 		return r;
-	for (uint32_t i = 0; i < config->warnings; i++)
+	for (uint32_t i = 0; i < config->warnings && !known; i++)
 		log_warning("config.warning", "text=%s", log_text(config->warning[i]).text);
+	p->config_told = true;
 	config->by_node |= p->config_is_folder;
 	p->unchosen = unchosen;
 	*ret_config = take(config);
@@ -315,7 +320,7 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 		config_free(config);
 		return;
 	}
-	if (p->settled && mps_fits(p->mps, config, &why) < 0) {
+	if (p->settled && (kinds_fit(p, config, &why) < 0 || mps_fits(p->mps, config, &why) < 0)) {
 		refuse(p, &why);
 		config_free(config);
 		return;
@@ -323,8 +328,7 @@ void active_config_reload(struct plugin *p, const struct config_label *labels, s
 	mps = p->config->as_nvidia.mps != config->as_nvidia.mps;
 	config_free(p->config);
 	p->config = config;
-	/* kinds_find() says why, and nothing is served meanwhile, as at a start. */
-	renamed = p->settled && (mps || kinds_differ(p) || kinds_check(p, &why) < 0);
+	renamed = p->settled && (mps || kinds_differ(p));
 	log_info("config.loaded", "path=%s", p->config_file);
 	refused_set(p, REFUSED_CONFIG, NULL);
 	if (!p->settled)

@@ -164,6 +164,7 @@ struct plugin {
 	bool config_is_folder;
 	struct fault unchosen; /* "": a folder has one for this node */
 	char *config_text;     /* as last read */
+	bool config_told;      /* its warnings were logged */
 	uint64_t unparted;     /* a bit for each GPU: the log has said that it has no parts */
 	int config_unread;     /* -errno of the last attempt to read it; 0: it was read */
 	struct file_watch config_watch;
@@ -275,8 +276,11 @@ bool as_nvidia_part_files(const struct plugin *p, const struct host_device *devi
  * Servers of former ones must be closed. -EINVAL: the strategy does not go with how the GPUs are
  * divided. */
 must_check int kinds_find(struct plugin *p, struct fault *why);
-/* The same question alone. */
+/* Whether a first start would be refused. */
 must_check int kinds_check(const struct plugin *p, struct fault *why);
+/* Does what is there go together, with that configuration? A GPU that has no parts now takes
+ * nothing from the others. */
+must_check int kinds_fit(const struct plugin *p, const struct config *config, struct fault *why);
 /* Warns of GPUs that are in MIG mode and have no parts now, each once as long as that lasts: as
  * NVIDIA's plugin at its start. */
 void kinds_say_unparted(struct plugin *p);

@@ -20,6 +20,12 @@ static bool same(struct native_limits a, struct native_limits b)
 	return a.soft_bytes == b.soft_bytes && a.hard_bytes == b.hard_bytes;
 }
 
+/* The driver is to guarantee less than before. */
+static bool shrinks(const struct native_row *row)
+{
+	return row->wanted.soft_bytes < row->told.soft_bytes;
+}
+
 void native_book_init(struct native_book *book)
 {
 	for (uint32_t i = 0; i < NATIVE_HEADS; i++) {
@@ -27,6 +33,7 @@ void native_book_init(struct native_book *book)
 		list_init(&book->tenants[i]);
 	}
 	list_init(&book->stale);
+	list_init(&book->shrinking);
 	list_init(&book->due);
 }
 
@@ -222,6 +229,7 @@ static struct native_row *need_row(struct native_group *group, uint32_t device)
 static void settle(struct native_book *book, struct native_group *group)
 {
 	bool needed = !list_empty(&group->members) || list_linked(&group->stale) || group->calls;
+	struct list *due = NULL;
 
 	list_remove(&group->due);
 	for (uint32_t i = 0; i < group->rows; i++) {
@@ -230,10 +238,14 @@ static void settle(struct native_book *book, struct native_group *group)
 		/* What the driver never had is not taken back. */
 		if (same(row->wanted, no_limits) && !row->set && !group->calls)
 			row->told = no_limits;
-		if (!list_linked(&group->due) && !same(row->wanted, row->told))
-			list_append(&book->due, &group->due);
+		if (shrinks(row))
+			due = &book->shrinking;
+		else if (!due && !same(row->wanted, row->told))
+			due = &book->due;
 		needed |= row->set;
 	}
+	if (due)
+		list_append(due, &group->due);
 	if (!needed && !list_linked(&group->due))
 		free_group(group);
 }
@@ -253,15 +265,19 @@ int native_book_want(struct native_book *book, struct native_group *group,
 	return 0;
 }
 
+/* All that shrink, of all groups, before any that grows: otherwise the guarantees could be more
+ * than the device for a moment, and the driver would refuse one that fits. */
 bool native_book_next(struct native_book *book, struct native_call *ret_call)
 {
+	bool less = !list_empty(&book->shrinking);
+	struct list *due = less ? &book->shrinking : &book->due;
 	struct native_group *group;
 	uint32_t i = 0;
 
-	if (list_empty(&book->due))
+	if (list_empty(due))
 		return false;
-	group = list_entry(book->due.next, struct native_group, due);
-	while (same(group->row[i].wanted, group->row[i].told))
+	group = list_entry(due->next, struct native_group, due);
+	while (less ? !shrinks(&group->row[i]) : same(group->row[i].wanted, group->row[i].told))
 		i++;
 	*ret_call = (struct native_call){.group = group,
 					 .row = i,

@@ -51,7 +51,8 @@ struct native_member {
 
 struct native_book {
 	struct list paths[NATIVE_HEADS], tenants[NATIVE_HEADS];
-	struct list stale, due;
+	struct list stale;
+	struct list shrinking, due; /* of groups: to some less is guaranteed, to the others not */
 };
 
 struct native_call {
@@ -82,7 +83,9 @@ bool native_group_owner(const struct native_group *group, uint32_t *ret_tenant);
 must_check int native_book_want(struct native_book *book, struct native_group *group,
 				const struct native_want *want, uint32_t count);
 
-/* The next call that is to be made; native_book_done() must follow. False: none. */
+/* The next call that is to be made, what shrinks first; native_book_done() must follow. False:
+ * none.
+ */
 bool native_book_next(struct native_book *book, struct native_call *ret_call);
 /* The call's result: 0 or -errno. A refused one is not repeated before other limits are wanted. */
 void native_book_done(struct native_book *book, const struct native_call *call, int result);

@@ -48,7 +48,7 @@ struct publish {
 /* A device, with the texts that its description borrows. */
 struct publish_device {
 	struct slices_device device;
-	char root[PCIE_ROOT], taint[32];
+	char root[PCIE_ROOT], xid[32];
 	/* Of a place: */
 	char id[IDS_BYTES], model[160], parent[MIG_UUID_MAX], profile[MIG_NAME_MAX], pci[32];
 };

@@ -7,16 +7,22 @@
 #include "plugin/dra/publish.h"
 #include "plugin/nvidia/parts.h"
 
-static void fill_health(const struct health *h, char *text, size_t size,
-			struct slices_taint *ret_taint)
+/* Each reason has a key of its own, as NVIDIA's driver for claims has it, so that a claim can
+ * tolerate any Xid and no lost GPU. Who runs goes on, unless nobody can use the device. */
+static uint32_t add_health(const struct health *h, char *xid, size_t size,
+			   struct slices_taint to[SLICES_TAINTS])
 {
-	if (h->cause == HEALTH_XID)
-		snprintf(text, size, "xid-%" PRIu64, h->xid);
-	else
-		snprintf(text, size, "%s", h->cause == HEALTH_LOST ? "lost" : "ecc");
-	/* Who runs goes on, unless nobody can use the device. */
-	*ret_taint = (struct slices_taint){"unhealthy", text,
-					   health_is_gone(h) ? "NoExecute" : "NoSchedule"};
+	uint32_t n = 0;
+
+	if (h->cause == HEALTH_XID) {
+		snprintf(xid, size, "%" PRIu64, h->xid);
+		to[n++] = (struct slices_taint){"xid", xid, "NoSchedule"};
+	} else if (h->cause != HEALTH_LOST) {
+		to[n++] = (struct slices_taint){"ecc", NULL, "NoSchedule"};
+	}
+	if (health_is_gone(h))
+		to[n++] = (struct slices_taint){"gpu-lost", NULL, "NoExecute"};
+	return n;
 }
 
 void publish_taint(const struct plugin *p, uint32_t device, struct publish_device *to)
@@ -24,8 +30,7 @@ void publish_taint(const struct plugin *p, uint32_t device, struct publish_devic
 	uint32_t n = 0;
 
 	if (!p->offer[device].healthy)
-		fill_health(&p->health[device], to->taint, sizeof(to->taint),
-			    &to->device.taint[n++]);
+		n = add_health(&p->health[device], to->xid, sizeof(to->xid), to->device.taint);
 	if (p->offer[device].cordoned)
 		to->device.taint[n++] = (struct slices_taint){"cordoned", NULL, "NoSchedule"};
 	if (p->offer[device].dividing)

@@ -24,13 +24,13 @@ enum {
 	SLICES_POOL = 254,		 /* of a pool, and of a slice, with its NUL ... */
 	SLICES_SHORT = 245, /* ... and of a pool, so that a slice's number fits behind it */
 	SLICES_VERSION = 32,
-	SLICES_TAINTS = 3, /* of a device */
+	SLICES_TAINTS = 4, /* of a device */
 };
 
 /* Why no new claim is placed on a device, or pods are evicted from it. */
 struct slices_taint {
-	const char *key;    /* "unhealthy", behind the driver's name; NULL: there is none */
-	const char *value;  /* "xid-79"; NULL: the key says all */
+	const char *key;    /* "xid", behind the driver's name; NULL: there is none */
+	const char *value;  /* "79", of "xid"; NULL: the key says all */
 	const char *effect; /* "NoSchedule", "NoExecute" */
 };
 

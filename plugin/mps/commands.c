@@ -171,8 +171,11 @@ static void set_environment(struct mps_daemon *daemon)
 	snprintf(r->settings[0], RUN_TEXT, "CUDA_MPS_PIPE_DIRECTORY=%s/pipe", daemon->folder);
 	snprintf(r->settings[1], RUN_TEXT, "CUDA_MPS_LOG_DIRECTORY=%s/log", daemon->folder);
 	snprintf(r->settings[2], RUN_TEXT, "CUDA_VISIBLE_DEVICES=%s", daemon->uuid);
+	/* Protocol 3, of driver 615 and newer, has other commands; the variable goes before
+	 * everything else that could choose it. */
+	snprintf(r->settings[3], RUN_TEXT, "CUDA_MPS_PROTOCOL_VERSION=2");
 	if (host->driver_folder)
-		snprintf(r->settings[3], RUN_TEXT, "LD_LIBRARY_PATH=%s", host->driver_folder);
+		snprintf(r->settings[4], RUN_TEXT, "LD_LIBRARY_PATH=%s", host->driver_folder);
 }
 
 static void say_limits(struct mps_daemon *daemon)

@@ -13,7 +13,7 @@
 enum {
 	RUN_WORDS = 4,
 	RUN_TEXT = 512,
-	RUN_SETTINGS = 4,
+	RUN_SETTINGS = 5,
 	RUN_SECONDS = 10, /* as long as it may take */
 };
 

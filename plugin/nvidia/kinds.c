@@ -200,36 +200,34 @@ static int check_single(const struct plugin *p, struct fault *why)
 	return 0;
 }
 
-static bool is_single(const struct plugin *p)
+static bool is_single(const struct config *config)
 {
-	return !p->config->has_mete && p->config->as_nvidia.mig == CONFIG_MIG_SINGLE;
+	return !config->has_mete && config->as_nvidia.mig == CONFIG_MIG_SINGLE;
 }
 
-/* Does what is there go together? */
-static int check(const struct plugin *p, struct fault *why)
+int kinds_fit(const struct plugin *p, const struct config *config, struct fault *why)
 {
-
-	if (config_makes_parts(p->config))
+	if (config_makes_parts(config))
 		return p->host->mig_config
 			       ? fault_set(
 					 why, -EINVAL,
 					 "%s: dynamic does not go with "
 					 "--mig-config: both would divide the GPUs; accepted: one "
 					 "of the two",
-					 p->config->has_mete ? "mete.mig" : "flags.migStrategy")
+					 config->has_mete ? "mete.mig" : "flags.migStrategy")
 			       : 0;
-	return is_single(p) ? check_single(p, why) : 0;
+	return is_single(config) ? check_single(p, why) : 0;
 }
 
 int kinds_check(const struct plugin *p, struct fault *why)
 {
-	if (is_single(p) && p->host->unparted)
+	if (is_single(p->config) && p->host->unparted)
 		return fault_set(why, -EINVAL,
 				 "flags.migStrategy: single: at least one device with "
 				 "migEnabled=true was not configured correctly: GPU %u is in MIG "
 				 "mode and has no parts",
 				 p->host->unparted_gpu[0].gpu_index);
-	return check(p, why);
+	return kinds_fit(p, p->config, why);
 }
 
 static void begin(struct plugin *p, uint32_t i, const struct names *names)
@@ -246,7 +244,7 @@ static void begin(struct plugin *p, uint32_t i, const struct names *names)
  * nothing from those that are served. */
 static int find_checked(struct plugin *p, struct names *ret_names, struct fault *why)
 {
-	int r = check(p, why);
+	int r = kinds_fit(p, p->config, why);
 
 	if (r < 0 || find_names(p, ret_names))
 		return r;
@@ -291,10 +289,12 @@ void kinds_say_unparted(struct plugin *p)
 	p->unparted = now;
 }
 
+/* Only a first start is refused for a GPU without parts, as NVIDIA's plugin refuses its own. Later
+ * the pods of the other GPUs keep theirs. */
 int kinds_find(struct plugin *p, struct fault *why)
 {
 	struct names names;
-	int r = kinds_check(p, why);
+	int r = p->servings ? 0 : kinds_check(p, why);
 
 	if (r < 0)
 		return r;

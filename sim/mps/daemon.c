@@ -166,10 +166,23 @@ static const struct {
 	{"join", join},
 };
 
+/* From driver 615 on a daemon may speak protocol 3, which has none of these commands. A client
+ * joins by either. */
+static bool is_newer(void)
+{
+	const char *protocol = getenv("CUDA_MPS_PROTOCOL_VERSION");
+
+	return protocol && strcmp(protocol, "3") == 0;
+}
+
 static void answer_line(const char *line, char *answer)
 {
 	size_t length = strcspn(line, " ");
 
+	if (is_newer() && strcmp(line, "join") != 0) {
+		print(answer, "no command of protocol 3\n");
+		return;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (strlen(commands[i].name) == length &&
 		    strncmp(commands[i].name, line, length) == 0) {

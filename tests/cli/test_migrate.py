@@ -41,7 +41,7 @@ def golden(name, said):
 
 
 def test_each_way_to_deploy_it_has_its_golden_answer():
-    for name in ("static.yaml", "chart.yaml", "operator.json"):
+    for name in ("static.yaml", "chart.yaml", "operator.json", "operator-slicing.yaml", "labels.yaml", "helm-mps.yaml", "aws.yaml", "gke.yaml"):
         golden(name.split(".")[0] + ".golden", migrate(name))
 
 
@@ -69,6 +69,56 @@ spec: {template: {spec: {containers: [{name: gpu-feature-discovery-ctr, image: "
         said = mete("migrate", "--from", "nvidia", "-", input=both)
         assert said.returncode == 0, said
         assert "#  * the DaemonSet nvdp-gpu-feature-discovery runs GPU feature discovery, and may go on" in said.stdout, said.stdout
+
+
+def changed(text, *pairs):
+    for before, after in pairs:
+        assert before in text, before
+        text = text.replace(before, after, 1)
+    return mete("migrate", "--from", "nvidia", "-", input=text)
+
+
+def test_the_configuration_is_that_of_the_file_which_the_plugin_reads():
+    """Without the container that chooses by labels."""
+    text = open(os.path.join(HERE, "aws.yaml")).read()
+    volume = "configMap: {name: nvidia-device-plugin}"
+    bundle = "volumes:\n      - {name: ca, configMap: {name: certificates}}\n"
+    for pairs, file in (
+            ([], "eks-a10g"),
+            ([("/etc/cfg/eks-a10g", "/etc/cfg/eks-whole")], "eks-whole"),
+            # The first one mounted is something else, which nobody has to give.
+            ([("volumes:\n", bundle)], "eks-a10g"),
+            ([(volume, "configMap: {name: nvidia-device-plugin, items: [{key: eks-whole, path: eks-a10g}]}")], "eks-whole"),
+            ([("mountPath: /etc/cfg}", "mountPath: /etc/cfg/eks-a10g, subPath: eks-whole}")], "eks-whole"),
+            ([(volume, "projected: {sources: [{secret: {name: x}}, {" + volume + "}]}")], "eks-a10g"),
+            # An option goes before a variable.
+            ([("securityContext", "env: [{name: CONFIG_FILE, value: /etc/cfg/eks-whole}]\n        securityContext")], "eks-a10g"),
+            ([('"--config-file=/etc/cfg/eks-a10g", ', ""), ("securityContext", "env: [{name: CONFIG_FILE, value: /etc/cfg/eks-whole}]\n        securityContext")], "eks-whole")):
+        said = changed(text, *pairs)
+        other = {"eks-a10g": "eks-whole", "eks-whole": "eks-a10g"}[file]
+        assert said.returncode == 0 and f'"/etc/mete/{file}"]' in said.stdout and f"    {file}=version: v1\n" in said.stdout, (pairs, said)
+        assert f"    {other}=" not in said.stdout and "CONFIG_FILE" not in said.stdout, (pairs, said.stdout)
+    for pairs, words in (
+            ([("/etc/cfg/eks-a10g", "/etc/cfg/nowhere")], ["/etc/cfg/nowhere", "the ConfigMap nvidia-device-plugin does not have"]),
+            ([(volume, "hostPath: {path: /etc/nvidia}")], ["/etc/cfg/eks-a10g, which is in no ConfigMap"])):
+        refused(changed(text, *pairs), *words, status=1)
+    # It reads none: what it mounts is something else.
+    said = changed(text, ('"--config-file=/etc/cfg/eks-a10g", ', ""))
+    assert said.returncode == 0 and "config.yaml=version: v1" in said.stdout and "eks" not in said.stdout.split("configMapGenerator")[1].split("patches")[0], said
+
+
+def test_gpus_that_the_plugin_does_not_see_are_named():
+    text = open(os.path.join(HERE, "operator-slicing.yaml")).read()
+    assert "NVIDIA_VISIBLE_DEVICES" not in changed(text).stdout
+    said = changed(text, ("{name: NVIDIA_VISIBLE_DEVICES, value: all}", '{name: NVIDIA_VISIBLE_DEVICES, value: "0,1"}'))
+    assert said.returncode == 0 and "which that plugin sees only the GPUs '0,1'" in said.stdout, said
+
+
+def test_plugins_of_others_and_values_of_a_chart_are_named():
+    for name, image in ("aws-virtual-gpu-device-plugin-daemonset", "amazon/aws-virtual-gpu-device-plugin:v0.1.0"), ("nvidia-gpu-device-plugin-small-cos", "gke.gcr.io/nvidia-gpu-device-plugin@sha256:01"):
+        said = changed(f"kind: DaemonSet\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {{containers: [{{name: p, image: '{image}'}}]}}}}}}\n")
+        refused(said, f"the DaemonSet {name} is AWS's or GKE's own plugin", "docs/nvidia.md", status=1)
+    refused(changed("config: {default: shared}\nmigStrategy: none\n"), "what `helm template` prints", status=1)
 
 
 DISCOVERY = """---
@@ -143,7 +193,7 @@ def test_mps_is_carried_over_and_its_changes_are_named():
     said = mete("migrate", "--from", "nvidia", "-", input=text.replace("replicas: 4", "replicas: 4\n      mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}", 1))
     assert said.returncode == 0, said
     assert "#  * shared: meted runs MPS's control daemons itself, and limits hold per pod: remove the DaemonSet" in said.stdout, said.stdout
-    assert "mount /run/nvidia/mps into meted's pod" in said.stdout
+    assert '- {name: mps, mountPath: "/run/nvidia/mps", mountPropagation: Bidirectional}' in said.stdout, said.stdout
 
 
 def test_a_drivers_folder_of_any_name_is_quoted():
@@ -290,7 +340,11 @@ def test_kustomize_makes_of_it_the_daemonset_with_these_settings():
     program = kubectl()
     for name, wanted in (("static.yaml", ["mete.dev/shared: \"true\"", "FAIL_ON_INIT_ERROR", "- /etc/mete/config.yaml"]),
                          ("chart.yaml", ["pool: gpu", "DEFAULT_CONFIG", "nvidia.com/gpu.present", "- /etc/mete\n", "renameByDefault: true", "  whole: |"]),
-                         ("operator.json", ["nvidia.com/gpu.deploy.device-plugin: \"true\"", "cdi-annotations,cdi-cri", "migStrategy: mixed"])):
+                         ("operator.json", ["nvidia.com/gpu.deploy.device-plugin: \"true\"", "cdi-annotations,cdi-cri", "migStrategy: mixed"]),
+                         ("helm-mps.yaml", ["mountPropagation: Bidirectional\n          name: mps", "path: /run/nvidia/mps", "replicas: 10", "feature.node.kubernetes.io/pci-10de.present"]),
+                         ("labels.yaml", ["  a100-40gb: |", "  tesla-t4: |", "named,single,empty", "mete.dev/shared: \"true\""]),
+                         ("aws.yaml", ["- /etc/mete/eks-a10g\n", "replicas: 10", "k8s.amazonaws.com/accelerator: nvidia-a10g", "PASS_DEVICE_SPECS"]),
+                         ("gke.yaml", ["- /etc/mete/gke.yaml\n", "replicas: 3", "/host/home/kubernetes/bin/nvidia", "cloud.google.com/gke-accelerator"])):
         with tempfile.TemporaryDirectory(prefix="mete-") as place:
             # kustomize takes no absolute path, and follows none out of its sight by links.
             shutil.copytree(os.path.join(ROOT, "deploy", "base"), place + "/base")
@@ -302,7 +356,7 @@ def test_kustomize_makes_of_it_the_daemonset_with_these_settings():
         for words in wanted:
             assert words in made.stdout, (name, words, made.stdout)
         assert "Probe" not in made.stdout and 'prometheus.io/scrape: "false"' in made.stdout
-        assert ("mete.dev/shared" in made.stdout) == (name == "static.yaml"), name
+        assert ("mete.dev/shared" in made.stdout) == (name in ("static.yaml", "labels.yaml")), name
 
 
 if __name__ == "__main__":

@@ -299,7 +299,7 @@ def test_a_failed_device_is_tainted_until_it_was_quiet():
         faults(here, "xid=48")
         (item,) = here.await_slices(lambda items: items and items[0]["spec"]["devices"][0].get("taints") and items, "the device was never tainted")
         taint = item["spec"]["devices"][0]["taints"][0]
-        assert (taint["key"], taint["value"], taint["effect"]) == ("gpu.mete.dev/unhealthy", "xid-48", "NoSchedule"), taint
+        assert (taint["key"], taint["value"], taint["effect"]) == ("gpu.mete.dev/xid", "48", "NoSchedule"), taint
         # The kubelet has it from a stream of its own.
         worker.until(lambda found: health(found) == {("Unhealthy", "Xid 48")}, "does not say that its device is not well")
         waits = here.pod("waits", **QUARTER)
@@ -326,7 +326,7 @@ def test_the_server_accepts_a_slice_of_as_many_devices_as_meted_writes():
         def accepts(count, taints):
             devices = [dict(item["spec"]["devices"][0], name=f"gpu-{n}") for n in range(count)]
             if taints:
-                devices[0]["taints"] = [{"key": "gpu.mete.dev/unhealthy", "value": "xid-48", "effect": "NoSchedule"}]
+                devices[0]["taints"] = [{"key": "gpu.mete.dev/xid", "value": "48", "effect": "NoSchedule"}]
             spec = dict(item["spec"], devices=devices, pool={"name": "edge", "generation": 1, "resourceSliceCount": 1})
             try:
                 here.cluster.ask("POST", f"{API}/resourceslices", {"metadata": {"name": "edge"}, "spec": spec}, dryRun="All")

@@ -16,6 +16,7 @@
  *	answer list|register CODE TEXT   these calls are refused so; 0: no more
  *	garbage on|off                   pod-resources answers nonsense
  *	turn RESOURCE                    listens to that resource alone; others register unasked
+ *	beside RESOURCE VERB WORD...     a call of that resource's plugin, whichever is listened to
  *	hang on|off                      Register and List are not answered
  *	restart                          as a kubelet does: removes all sockets, and serves anew
  *	replace                          serves anew at kubelet.sock alone
@@ -45,6 +46,7 @@ enum { KNOWN_MAX = 32, HELD_MAX = 256 };
 /* A plugin that registered another resource than the one that is listened to. */
 struct known {
 	char resource[100], socket[400];
+	struct grpc_client *beside; /* NULL: it was not called yet */
 };
 
 struct refusal {
@@ -57,7 +59,7 @@ static struct {
 	struct loop_watch input;
 	struct grpc_server *plugins, *pods;
 	struct grpc_client *endpoint;
-	struct list calls;
+	struct list calls, calls_beside;
 	struct kubelet_stream *stream;
 	struct grpc_call *registering; /* is answered when the plugin has */
 	struct grpc_call *held[HELD_MAX];
@@ -287,6 +289,9 @@ static void go_away(void)
 {
 	end_calls();
 	leave_endpoint();
+	for (size_t i = 0; i < k.known_count; i++)
+		grpc_client_close(take(k.known[i].beside));
+	kubelet_calls_abandon(&k.calls_beside);
 	grpc_server_close(take(k.plugins), NULL);
 	grpc_server_close(take(k.pods), NULL);
 }
@@ -378,11 +383,26 @@ static bool obey_at_once(const char *verb, char **words, size_t count)
 	return true;
 }
 
+static bool call_beside(const char *tag, const char *verb, char **words, size_t count)
+{
+	struct kubelet_caller caller = {.calls = &k.calls_beside};
+	struct known *known;
+	struct fault why;
+
+	if (strcmp(verb, "beside") != 0)
+		return false;
+	known = count >= 2 ? find_known(words[0]) : NULL;
+	check(known && (known->beside ||
+			grpc_client_open(&k.loop, known->socket, &known->beside, &why) == 0));
+	caller.endpoint = known->beside;
+	return kubelet_call(&caller, tag, words[1], words + 2, count - 2);
+}
+
 static void obey(const char *tag, const char *verb, char **words, size_t count)
 {
 	const struct kubelet_caller caller = {k.endpoint, &k.calls};
 
-	if (kubelet_call(&caller, tag, verb, words, count))
+	if (kubelet_call(&caller, tag, verb, words, count) || call_beside(tag, verb, words, count))
 		return;
 	if (obey_at_once(verb, words, count)) {
 		printf("%s ok\n", tag);
@@ -459,6 +479,7 @@ int main(int argc, char **argv)
 	snprintf(k.folder, sizeof(k.folder), "%s", argv[1]);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	list_init(&k.calls);
+	list_init(&k.calls_beside);
 	check(loop_init(&k.loop) == 0);
 	serve(true);
 	check(loop_watch(&k.loop, &k.input, 0, LOOP_READ, on_input) == 0);

@@ -74,6 +74,20 @@ def test_a_label_of_the_node_switches_its_configuration_while_containers_run():
         node.kubelet.hear("listed 4")
 
 
+def test_labels_that_others_change_are_no_news_of_the_configuration():
+    with named({"any": replicas(2) + "resources: {gpus: [{pattern: '*', name: gpu}]}\n"}, {"a": "b"}) as node:
+        node.start()
+        node.kubelet.hear("listed 4")
+        before = node.log().count("config.loaded")
+        for n in range(5):
+            node.api.set_node({"somebody": f"{n}"})
+            node.await_log("config.loaded", before + n + 1)
+        assert node.log().count("config.warning") == 1, node.log()
+        node.fill({"any": replicas(3) + "resources: {gpus: [{pattern: '*', name: gpu}]}\n"})
+        node.kubelet.hear("listed 6")
+        assert node.log().count("config.warning") == 2, node.log()
+
+
 def test_a_label_that_flips_many_times_ends_in_the_last_one_even_over_a_kill():
     ends = {f"end{round}": replicas(6 + round) for round in range(4)}
     with named({"two": replicas(2), "five": replicas(5), "shared": replicas(3, "renameByDefault: true"), **ends}, {LABEL: "two"}) as node:

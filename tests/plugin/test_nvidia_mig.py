@@ -221,6 +221,46 @@ def test_a_gpu_that_loses_its_parts_is_named_once_each_time():
         never_restarted(node)
 
 
+def single(**timeSlicing):
+    sharing = {"sharing": {"timeSlicing": {**timeSlicing, "resources": [{"name": PREFIX + "gpu", "replicas": 2}]}}} if timeSlicing else {}
+    return {"version": "v1", "flags": {"migStrategy": "single"}, **sharing}
+
+
+def test_a_changed_file_takes_nothing_from_other_gpus_while_one_has_no_parts():
+    with divided("0:3g.40gb;1:3g.40gb", devices="2xH100", flags={"migStrategy": "single"}) as node:
+        uuids = of(node, "3g.40gb")
+        await_list(node, uuids)
+        apply(node)  # GPU 0 has no parts
+        node.await_log(r"mig\.unparted gpu=0 ")
+        node.kubelet.await_devices(lambda now: len(now) == 1)
+        left, = node.kubelet.devices()
+        assert left in uuids
+        node.write(single(failRequestsGreaterThanOne=True))
+        node.kubelet.await_devices(lambda now: now == {f"{left}::{n}": "Healthy" for n in range(2)})
+        # Another name, which is served anew.
+        node.kubelet.ask("turn", PREFIX + "gpu.shared")
+        node.write(single(renameByDefault=True))
+        node.kubelet.hear(f"registered {PREFIX}gpu.shared ")
+        node.kubelet.await_devices(lambda now: now == {f"{left}::{n}": "Healthy" for n in range(2)})
+        assert node.kubelet.ask("allocate", f"{left}::1") == f"ok env=NVIDIA_VISIBLE_DEVICES={left}"
+        apply(node, **{"3g.40gb": 1})
+        node.kubelet.await_devices(lambda now: len(now) == 4)
+        assert "plugin.unsettled" not in node.log() and "config.refused" not in node.log(), node.log()
+        never_restarted(node)
+
+
+def test_a_changed_strategy_that_the_division_does_not_allow_leaves_the_former_one_in_force():
+    with divided("0:3g.40gb,2g.20gb", devices="1xH100", flags={"migStrategy": "mixed"}, listen=PREFIX + "mig-3g.40gb") as node:
+        uuids = of(node, "3g.40gb")
+        await_list(node, uuids)
+        node.write(single())
+        node.await_log("config.refused .*more than one MIG device type present on node: ")
+        assert node.kubelet.ask("allocate", *uuids) == f"ok env=NVIDIA_VISIBLE_DEVICES={uuids[0]}"
+        assert "plugin.unsettled" not in node.log(), node.log()
+        verdict, words = node.doctor("refused")
+        assert verdict == "wrong" and "more than one MIG device type" in words, words
+
+
 def test_devices_that_a_division_takes_are_offered_no_more_and_come_back_the_same():
     with divided("0:2x3g.40gb", devices="1xH100", flags={"migStrategy": "single"}) as node:
         former = of(node, "3g.40gb")
@@ -243,6 +283,26 @@ def test_a_division_that_the_strategy_does_not_allow_is_refused_as_at_a_start():
         apply(node, **{"3g.40gb": 1, "1g.10gb": 1})
         node.await_log("daemon.again .*because=.*more than one MIG device type present on node")
         assert node.meted.wait() != 0 and "more than one MIG device type present on node: " in node.log().split("daemon.failed")[1]
+
+
+def test_a_gpu_that_fell_off_the_bus_comes_back_with_other_parts():
+    with divided("0:3g.40gb;1:3g.40gb", flags={"migStrategy": "mixed"}, listen=PREFIX + "mig-3g.40gb") as node:
+        kept, lost = of(node, "3g.40gb")
+        await_list(node, [kept, lost])
+        subprocess.run([BUILD + "/examples/vector-add"], stderr=subprocess.DEVNULL, timeout=PATIENCE,
+                       env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], METE_SIM_DIR=node.sim, METE_SIM_FAULTS="lost@1", CUDA_VISIBLE_DEVICES=lost))
+        node.kubelet.await_devices(lambda now: now == {kept: "Healthy", lost: "Unhealthy"})
+        # It takes a reset, which ends all that use the driver.
+        node.meted.kill()
+        node.meted.environment["METE_SIM_PARTS"] = "0:3g.40gb;1:7x1g.10gb"
+        node.restart()
+        await_list(node, [kept])
+        node.kubelet.await_devices(lambda now: set(now.values()) == {"Healthy"})
+        refusal = node.kubelet.refusal(node.kubelet.begin("allocate", lost))
+        assert lost in refusal, refusal
+        node.kubelet.turn(PREFIX + "mig-1g.10gb")
+        node.kubelet.await_devices(lambda now: len(now) == 7 and set(now.values()) == {"Healthy"})
+        assert lost not in node.kubelet.devices()
 
 
 def test_a_slot_of_a_part_that_a_division_takes_is_not_healthy():

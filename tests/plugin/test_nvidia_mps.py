@@ -77,6 +77,15 @@ def test_a_daemon_has_all_of_meteds_search_path():
         assert path.startswith(f"PATH={BUILD}/sim:") and path.endswith(others), path
 
 
+def test_a_daemon_speaks_the_protocol_of_meteds_commands():
+    """Whatever is meant for others of the machine, or is usual with a newer driver."""
+    with mps(devices="1xSIM", start=False) as node:
+        node.environment["CUDA_MPS_PROTOCOL_VERSION"] = "3"
+        node.start()
+        await_ready(node)
+        assert control(node, "get_default_active_thread_percentage").strip() == "50.0"
+
+
 def test_a_pid_that_a_container_has_replaced_holds_up_nobody():
     with mps(devices="1xSIM") as node:
         path = pipe(node) + "/nvidia-cuda-mps-control.pid"

@@ -203,16 +203,18 @@ def test_the_next_meted_takes_over_bound_containers():
 
 STEPPING = """#!/bin/sh
 read n <{0}/n; n=$((n + 1)); echo $n >{0}/n
-read at <{0}/at; read pid <{0}/pid
-[ "$n before" != "$at" ] || kill -9 $pid
+read at <{0}/at; read whom <{0}/pid; pid=$whom
+[ $whom != daemon ] || {{ pid=0; read pid <"$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"; }} 2>/dev/null
+[ "$n before" != "$at" ] || [ $pid = 0 ] || kill -9 $pid
 {1} "$@"; status=$?
-[ "$n after" != "$at" ] || kill -9 $pid
+[ $whom != daemon ] || {{ pid=0; read pid <"$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"; }} 2>/dev/null
+[ "$n after" != "$at" ] || [ $pid = 0 ] || kill -9 $pid
 exit $status
 """
 
 
 class Stepping:
-    """A control program that kills meted before or after its n-th run from now on."""
+    """A control program that kills meted before or after its n-th run from now on, or the daemon that it talks to."""
 
     def __init__(self, node):
         self.node, self.folder = node, node.folder + "/steps"
@@ -229,8 +231,8 @@ class Stepping:
         with open(f"{self.folder}/{name}", "w") as file:
             file.write(f"{value}\n")
 
-    def at(self, n, when):
-        self.set("pid", self.node.meted.process.pid)
+    def at(self, n, when, whom=None):
+        self.set("pid", whom or self.node.meted.process.pid)
         self.set("n", 0)
         self.set("at", f"{n} {when}")
 
@@ -291,6 +293,40 @@ def test_a_container_whose_start_was_cut_off_starts_when_it_is_asked_for_again()
                 assert allocate(1) == 0
             pod.delete()
             await_nothing(node)
+
+
+def works(node, pod):
+    try:
+        with program(node, pod) as allocate:
+            return allocate(1) == 0 and len(processes(node)) == 3  # it, and one daemon with its server
+    except AssertionError:
+        return False
+
+
+def test_a_containers_daemon_that_is_killed_at_any_step_of_its_start_is_started_again():
+    with stepped() as (node, steps):
+        for n in range(1, 6):
+            for when in "before", "after":
+                steps.at(n, when, whom="daemon")
+                pod = started(node, f"p{n}{when}", node.id(0))
+                until(lambda: works(node, pod), lambda: f"{n} {when}: {processes(node)}\n{node.log()[-3000:]}")
+                steps.set("at", "never")
+                pod.delete()
+                await_nothing(node)
+
+
+def test_a_gpus_daemon_that_is_killed_at_any_step_of_its_start_is_started_again():
+    for n in range(1, 6):
+        with mps(start=False, devices="1xSIM") as node:
+            steps = Stepping(node)
+            steps.set("pid", "daemon")
+            steps.set("at", f"{n} after")
+            node.start()
+            node.kubelet.hear("registered")
+            await_ready(node)
+            until(lambda: len(processes(node)) == 1 and daemon(node) == int(processes(node)[0]), lambda: f"{n}: {processes(node)}, {daemon(node)}")
+            await_ready(node)
+            assert control(node, "get_default_active_thread_percentage").strip() == "50.0", "and has its limits"
 
 
 def test_a_pod_that_goes_while_meted_is_away_takes_its_daemon_along():

@@ -241,6 +241,55 @@ def test_a_containers_part_outlives_meted():
         node.await_nothing()
 
 
+def at_once(node, **wanted):
+    """These are asked for at the same moment, each by its container: a name to (resource, id). Returns those that were given, with their UUIDs."""
+    tags = {name: node.kubelet.begin("beside", resource, "allocate", id) for name, (resource, id) in wanted.items()}
+    given = {}
+    for name, tag in tags.items():
+        try:
+            given[name] = re.search(r"NVIDIA_VISIBLE_DEVICES=(\S+)", node.kubelet.answer(tag))[1]
+        except Refused as refused:
+            assert re.search("has no room for .* there: its part .* is in use, or is somebody else's$", refused.sentence), refused
+    noted = {name: f"parts.noted id={wanted[name][1]}$" for name in given}
+    before = {name: len(re.findall(line, node.log(), re.M)) for name, line in noted.items()}
+    node.given.update({name: (wanted[name][0], [wanted[name][1]]) for name in given})
+    node.write_given()
+    for name, line in noted.items():
+        until(lambda: len(re.findall(line, node.log(), re.M)) > before[name], lambda: f"{line}: {node.log()[-2000:]}")
+    return given
+
+
+def ask_at_once():
+    """meted leaves lines out of its log where there are many (parts.noted): each history has a node of its own."""
+    with Parts() as node:
+        node.begin()
+        gpu = node.places(7)["1g.10gb:0"].split(":")[0]
+        large, half, pair, small = (lambda start, profile=profile: (PREFIX + profile, f"{gpu}:{profile}:{start}") for profile in ("4g.40gb", "3g.40gb", "2g.20gb", "1g.10gb"))
+        assert len(at_once(node, leaves=small(5), stays=small(1))) == 2
+        # The part of who leaves is in the way of one, and has gone by then, or has not.
+        node.take("leaves")
+        assert len(at_once(node, a=half(4), b=pair(2))) == 2
+        assert node.parts() == {"1g.10gb": 1, "3g.40gb": 1, "2g.20gb": 1}, node.parts()
+        # Two that cannot both be: the first of them has it, and the other is refused.
+        node.take("b")
+        assert set(at_once(node, c=pair(2), d=small(3))) == {"c"}
+        node.take("a")
+        node.take("stays")
+        given = at_once(node, e=large(0), f=pair(4), g=small(6))
+        assert set(given) == {"f", "g"}, given  # c is at 2
+        assert len(set(given.values())) == 2
+        node.await_parts(p2g_20gb=2, p1g_10gb=1)  # what "stays" had is in nobody's way
+        for name in "c", "f", "g":
+            node.take(name)
+        node.await_nothing()
+        assert "device.unhealthy" not in node.log() and "daemon.again" not in node.log(), node.log()
+
+
+def test_containers_ask_at_once_for_parts_of_different_profiles_while_another_leaves():
+    for _ in range(ROUNDS):
+        ask_at_once()
+
+
 def test_a_part_that_a_container_has_is_made_again_after_the_machine():
     with Parts() as node:
         probe = node.begin().places(7)["1g.10gb:2"]
@@ -360,6 +409,35 @@ def test_a_driver_that_takes_long_holds_up_only_pods_that_wait_for_it():
         for tag in first, second:
             assert node.kubelet.answer(tag).startswith("ok env=NVIDIA_VISIBLE_DEVICES=MIG-")
         assert node.parts() == {"1g.10gb": 2}
+
+
+def test_the_configuration_is_switched_while_a_part_is_being_made():
+    """To one without parts on demand, and back: the pod is refused, and what was made for it goes."""
+    with Parts() as node:
+        ids = node.begin().places(7)
+        for n in range(3):
+            node.faults("make-gi=stall")
+            tag = node.kubelet.begin("allocate", ids["1g.10gb:3"])
+            until(lambda: node.ours() == [ids["1g.10gb:3"]], node.ours)
+            before = node.log().count("config.loaded")
+            node.write({"version": "v1", "flags": {"migStrategy": ("mixed", "none", "single")[n]}})
+            node.await_log("config.loaded", before + 1)
+            refusal = node.kubelet.refusal(tag)
+            assert not refusal.startswith("not refused"), refusal
+            with node.kubelet.lock:
+                node.kubelet.happened.clear()
+            if n == 1:  # back before the driver answers
+                node.write({"version": "v1", "flags": {"migStrategy": "dynamic"}})
+                node.await_log("config.loaded", before + 2)
+            node.faults("")
+            node.await_nothing()
+            if n != 1:
+                node.write({"version": "v1", "flags": {"migStrategy": "dynamic"}})
+            node.kubelet.hear(f"registered {SMALL} ")
+            node.give("pod", SMALL, node.places(7)["1g.10gb:3"])
+            node.take("pod")
+            node.await_nothing()
+        assert "daemon.again" not in node.log(), node.log()
 
 
 def test_a_driver_that_hangs_keeps_no_meted_that_ends():

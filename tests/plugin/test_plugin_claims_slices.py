@@ -99,14 +99,29 @@ def test_slices_follow_however_often_the_devices_change():
         until(goes_on, lambda: f"{len(shown)} of 16 changes were shown: {node.log()[-2000:]}")
 
 
+def await_taints(node, *wanted):
+    """Of its devices, in any order: what follows the driver's name, the value (None: none), and the effect."""
+    until(lambda: (found := slices(node)) and {(taint["key"].removeprefix(DRIVER + "/"), taint.get("value"), taint["effect"]) for device in found[0]["spec"]["devices"]
+                                               for taint in device.get("taints", [])} == set(wanted), lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+
+
 def test_the_taint_of_a_device_that_is_lost_after_an_error_ends_who_runs():
+    """A claim may tolerate each Xid, and no lost GPU."""
     with divided(version="v1.36.3") as node:
         await_slices(node, 1)
-        for fault, effect in ("xid=48@1", "NoSchedule"), ("xid=79@1", "NoExecute"):
-            launch(node, fault, 0)
-            wanted = {(f"{DRIVER}/unhealthy", "xid-" + fault[4:6], effect)}
-            until(lambda: (found := slices(node)) and {(taint["key"], taint["value"], taint["effect"]) for device in found[0]["spec"]["devices"]
-                                                       for taint in device.get("taints", [])} == wanted, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+        launch(node, "xid=48@1", 0)
+        await_taints(node, ("xid", "48", "NoSchedule"))
+        cordon(node, 0, True)
+        await_taints(node, ("xid", "48", "NoSchedule"), ("cordoned", None, "NoSchedule"))
+        launch(node, "xid=79@1", 0)
+        await_taints(node, ("xid", "79", "NoSchedule"), ("gpu-lost", None, "NoExecute"), ("cordoned", None, "NoSchedule"))
+
+
+def test_a_device_with_a_memory_error_is_tainted_by_a_key_of_its_own():
+    with divided(version="v1.36.3") as node:
+        await_slices(node, 1)
+        launch(node, "ecc@1", 0)
+        await_taints(node, ("ecc", None, "NoSchedule"))
 
 
 def test_a_taint_and_an_event_of_the_node_name_the_xid_of_now():
@@ -114,9 +129,7 @@ def test_a_taint_and_an_event_of_the_node_name_the_xid_of_now():
         await_slices(node, 1)
         for xid in 48, 94, 63:
             launch(node, f"xid={xid}@1", 0)
-            wanted = {(f"{DRIVER}/unhealthy", f"xid-{xid}", "NoSchedule")}
-            until(lambda: (found := slices(node)) and {(taint["key"], taint["value"], taint["effect"]) for device in found[0]["spec"]["devices"]
-                                                       for taint in device.get("taints", [])} == wanted, lambda: f"{slices(node)}\n{node.log()[-2000:]}")
+            await_taints(node, ("xid", str(xid), "NoSchedule"))
             until(lambda: [event for event in list(node.api.events) if event["reason"] == "GPUUnhealthy" and f"Xid {xid}: " in event["message"]],
                   lambda: f"no event of Xid {xid}: {node.api.events}")
 

@@ -162,7 +162,7 @@ static void expect_slices(size_t devices, bool tainted, int slices, int of_last)
 	for (size_t i = 0; i < devices; i++)
 		d[i] = usual();
 	if (tainted)
-		d[devices - 1].taint[0] = (struct slices_taint){"unhealthy", "xid-79", "NoExecute"};
+		d[devices - 1].taint[0] = (struct slices_taint){"xid", "79", "NoSchedule"};
 	list = describe(d, devices);
 	expect_eq(cJSON_GetArraySize(list), slices);
 	for (int i = 0; i < slices; i++) {
@@ -240,11 +240,11 @@ TEST(a_tainted_device_says_why)
 	struct slices_device d = usual();
 	owned(cJSON_Delete) cJSON *list = NULL;
 
-	d.taint[0] = (struct slices_taint){"unhealthy", "xid-79", "NoExecute"};
+	d.taint[0] = (struct slices_taint){"xid", "79", "NoSchedule"};
 	list = describe(&d, 1);
-	expect_str(text_at(list, "0 spec devices 0 taints 0 key"), "gpu.mete.dev/unhealthy");
-	expect_str(text_at(list, "0 spec devices 0 taints 0 value"), "xid-79");
-	expect_str(text_at(list, "0 spec devices 0 taints 0 effect"), "NoExecute");
+	expect_str(text_at(list, "0 spec devices 0 taints 0 key"), "gpu.mete.dev/xid");
+	expect_str(text_at(list, "0 spec devices 0 taints 0 value"), "79");
+	expect_str(text_at(list, "0 spec devices 0 taints 0 effect"), "NoSchedule");
 }
 
 TEST(a_cordoned_device_says_so_beside_its_other_taints)
@@ -252,10 +252,10 @@ TEST(a_cordoned_device_says_so_beside_its_other_taints)
 	struct slices_device d = usual();
 	owned(cJSON_Delete) cJSON *list = NULL;
 
-	d.taint[0] = (struct slices_taint){"unhealthy", "xid-48", "NoSchedule"};
+	d.taint[0] = (struct slices_taint){"xid", "48", "NoSchedule"};
 	d.taint[1] = (struct slices_taint){"cordoned", NULL, "NoSchedule"};
 	list = describe(&d, 1);
-	expect_str(text_at(list, "0 spec devices 0 taints 0 key"), "gpu.mete.dev/unhealthy");
+	expect_str(text_at(list, "0 spec devices 0 taints 0 key"), "gpu.mete.dev/xid");
 	expect_str(text_at(list, "0 spec devices 0 taints 1 key"), "gpu.mete.dev/cordoned");
 	expect(!at(list, "0 spec devices 0 taints 1 value"));
 	expect_str(text_at(list, "0 spec devices 0 taints 1 effect"), "NoSchedule");
@@ -269,7 +269,7 @@ TEST(the_servers_own_form_of_a_slice_is_the_same_slice)
 	cJSON *device, *taint;
 
 	d.total_bytes = d.promised_bytes = 4 * GIB;
-	d.taint[0] = (struct slices_taint){"unhealthy", "xid-79", "NoExecute"};
+	d.taint[0] = (struct slices_taint){"xid", "79", "NoSchedule"};
 	list = describe(&d, 1);
 	found = cJSON_Duplicate(cJSON_GetArrayItem(list, 0), true);
 	device = (cJSON *)at(found, "spec devices 0");

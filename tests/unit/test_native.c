@@ -242,6 +242,47 @@ TEST(a_tenant_is_told_whether_its_group_is_its_only_one)
 	native_book_free(&book);
 }
 
+TEST(a_guarantee_grows_after_all_others_have_shrunk)
+{
+	const struct native_limits four = {4 * MIB, 5 * MIB}, eight = {8 * MIB, 9 * MIB};
+	const struct native_want before[] = {{0, four}, {1, eight}, {2, four}};
+	const struct native_want after[] = {{0, eight}, {1, four}, {2, eight}};
+	const struct native_want other[] = {{0, eight}, {1, four}},
+				 others[] = {{0, four}, {1, eight}};
+	struct native_member *a, *b, *c;
+
+	native_book_init(&book);
+	a = joined("/a", 7);
+	b = joined("/b", 8);
+	c = joined("/c", 9);
+	expect_stale("/a", 7, before, 3);
+	expect_stale("/b", 8, other, 2);
+	expect_stale("/c", 9, &before[2], 1);
+	expect_call("/a", 0, four, 0);
+	expect_call("/b", 0, eight, 0);
+	expect_call("/c", 2, four, 0);
+	expect_call("/a", 1, eight, 0);
+	expect_call("/b", 1, four, 0);
+	expect_call("/a", 2, four, 0);
+	/* In the order in which they are told; of a group that shrinks and grows, too. */
+	native_book_changed(&book, 7);
+	expect_stale("/a", 7, after, 3);
+	native_book_changed(&book, 8);
+	expect_stale("/b", 8, others, 2);
+	native_book_leave(&book, c);
+	expect_stale("/c", 0, NULL, 0);
+	expect_call("/a", 1, four, 0);
+	expect_call("/b", 0, four, 0);
+	expect_call("/c", 2, none, 0);
+	expect_call("/a", 0, eight, 0);
+	expect_call("/b", 1, eight, 0);
+	expect_call("/a", 2, eight, 0);
+	expect_quiet();
+	native_book_leave(&book, a);
+	native_book_leave(&book, b);
+	native_book_free(&book);
+}
+
 TEST(a_refused_call_is_repeated_only_for_another_limit)
 {
 	struct native_want want = {0, {MIB, 5 * MIB}};
