@@ -95,20 +95,32 @@ static bool make(struct discard_closer *closer)
 	return pid > 0;
 }
 
+/* Its end of the socket is closed before it is a zombie, perhaps long before: it may have to wait
+ * for a file of its own at its end. */
+static void reap(struct discard_closer *closer)
+{
+	pid_t pid = waitpid(closer->pid, NULL, WNOHANG);
+
+	if (pid == closer->pid || (pid < 0 && errno == ECHILD))
+		*closer = (struct discard_closer){0};
+}
+
 /* Counts what it has closed meanwhile. */
 static void hear(struct discard_closer *closer)
 {
 	char byte;
 	ssize_t n;
 
-	while ((n = recv(closer->fd, &byte, 1, MSG_DONTWAIT)) > 0)
-		closer->under_way--;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	/* It was killed. */
-	close(closer->fd);
-	best_effort(waitpid(closer->pid, NULL, WNOHANG));
-	*closer = (struct discard_closer){0};
+	if (closer->fd >= 0) {
+		while ((n = recv(closer->fd, &byte, 1, MSG_DONTWAIT)) > 0)
+			closer->under_way--;
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		/* It was killed. */
+		close(closer->fd);
+		closer->fd = -1;
+	}
+	reap(closer);
 }
 
 /* One that has nothing to do, or a new one, or the one that has least. NULL: there is none. */
@@ -123,7 +135,7 @@ static struct discard_closer *choose(struct discard_closer closers[DISCARD_CLOSE
 			hear(each);
 		if (!each->pid)
 			none = each;
-		else if (!least || each->under_way < least->under_way)
+		else if (each->fd >= 0 && (!least || each->under_way < least->under_way))
 			least = each;
 	}
 	if (none && (!least || least->under_way) && make(none))
@@ -167,7 +179,7 @@ void discard_processes_end(struct discard_closer closers[DISCARD_CLOSERS])
 
 		if (each->pid)
 			hear(each);
-		if (!each->pid)
+		if (!each->pid || each->fd < 0)
 			continue;
 		idle = !each->under_way;
 		close(each->fd);

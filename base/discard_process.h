@@ -14,7 +14,7 @@ enum { DISCARD_CLOSERS = 8 };
 /* {0}: there is none. */
 struct discard_closer {
 	pid_t pid;
-	int fd;
+	int fd;		    /* -1: it was killed, and has not quite ended */
 	unsigned under_way; /* what it has not closed yet */
 };
 

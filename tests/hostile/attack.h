@@ -48,7 +48,8 @@ void attack_each_thread(pid_t pid, void (*work)(pid_t thread));
  * NULL: of any name. */
 void attack_each_mapping(const char *name, void (*work)(char *from, size_t bytes));
 
-/* Until so much time has passed: while (until(&t, 300)) ... with t 0 at first. */
+/* Until so much time has passed, HOSTILE_LONGER times if that is set: while (until(&t, 300)) ...
+ * with t 0 at first. */
 bool until(uint64_t *start_ms, uint64_t ms);
 
 /* This program again, as `name`; does not return. */

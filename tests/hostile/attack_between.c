@@ -322,10 +322,11 @@ static void at_priority(void)
 
 	if (g.cuMemAlloc_v2(&address, PIECE) != CUDA_SUCCESS)
 		return;
-	while (until(&t, WHILE_MS))
+	while (until(&t, WHILE_MS)) {
 		for (int i = 0; i < 40; i++)
 			CALL(cuMemsetD8Async)(address, 2, PIECE, own);
-	CALL(cuStreamSynchronize)(own);
+		CALL(cuStreamSynchronize)(own);
+	}
 }
 
 void attack_turns_priorities(void)

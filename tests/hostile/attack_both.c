@@ -174,6 +174,7 @@ void attack_both_capture_child(void)
 
 	for (int i = 0; i < 3; i++)
 		in_child(take_and_work);
+	start();
 	if (CALL(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
 		return;
 	CALL(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED);

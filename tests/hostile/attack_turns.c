@@ -171,7 +171,9 @@ void attack_turns_children(void)
 			wait_for_the_end();
 			_exit(0);
 		}
-	work_on();
+	start();
+	if (load())
+		work_on();
 	take_everything();
 }
 
@@ -197,7 +199,7 @@ void attack_turns_died(void)
 		while (wait(NULL) > 0)
 			;
 	}
-	take_everything();
+	start_and_take();
 }
 
 /* Work that was submitted there is complete in no stream that is left. */
@@ -380,5 +382,5 @@ void attack_turns_stopped(void)
 			_exit(0);
 		}
 	usleep(900000);
-	take_everything();
+	start_and_take();
 }

@@ -2,15 +2,14 @@
 """Every attack, once: those of the programs (`--list`), what is done to the daemon meanwhile, and several together."""
 import errno
 import os
-import signal
 import subprocess
 import sys
-import threading
-import time
 
-from bounds import Bound, bounds
-from freezer import Freezer, freezers
-from world import HERE, PATIENCE, SLOW_S, Admin, Attack, Gone, Refused, wait_for
+from acts import (RESIZED, bind, both, close_gate, close_often, end_meted, end_meted_after, flood_set, freeze, kill_closers, kill_meted, no_room, set_shares,
+                  stop_meted, suspend, suspend_and_end, suspend_and_kill, suspend_and_set, suspend_once)
+from bounds import bounds
+from freezer import freezers
+from world import HERE, SLOW_S, Attack
 
 ENVIRONMENT = "those that clear the environment (`env -i`, `sudo`, setuid)"
 ABSOLUTE = "those that open the driver by an absolute path"
@@ -30,7 +29,12 @@ ENDED = {"take-linear", "store_held"}
 # Where they are installed, or lie (HOSTILE_LIBRARIES).
 LIBRARIES = os.environ.get("HOSTILE_LIBRARIES", "/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"jemalloc": LIBRARIES + "/libjemalloc.so.2", "tcmalloc": LIBRARIES + "/libtcmalloc_minimal.so.4"}
-CAPPED = ("--cap", "20%", "--weight", "1000")
+CAP = 20
+CAPPED = ("--cap", f"{CAP}%", "--weight", "1000")
+# Judged by it, but for those in which a kernel never ends (docs/time.md, "What it does not promise"), and those whose cap is set meanwhile.
+ENDLESS = {"turns_spinning", "turns_decided", "turns_stopped"}
+NO_KERNELS = {"turns_capture_execs", "turns_priorities", "both_capture_child"}  # their copies are not in that ledger
+CAP_SET = ("shares_set", "suspended_set", "set_flooded", "set_flooded_killed")
 # Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
 RESTART_S = 15.0  # a restarted meted waits for guests that were there (--grace)
@@ -39,203 +43,6 @@ QUICK = {"take-linear", "memory_held_for_ever", "first_thread_ends", "neighbours
          "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",
          "pools_exchanged", "graph_updates", "captures_of_others", "lends_freed", "flight_forged", "moved_forth_and_back", "segments_of_the_dying",
          "nested", "both_lent_forked_died", "both_expandable", "both_recalled_killed", "doors_half_open", "doors_verbs"}
-
-
-def kill_meted(times, pause_s=0.15):
-    def disturb(world, running):
-        for _ in range(times):
-            time.sleep(pause_s)
-            pid = wait_for(world.daemon_pid, 10)
-            if pid:
-                os.kill(pid, signal.SIGKILL)
-        wait_for(world.daemon_pid, 20)
-    return disturb
-
-
-def end_meted(times, pause_s=0.2):
-    """In an orderly way, as an update does. World.ends has how long each took."""
-    def disturb(world, running):
-        for _ in range(times):
-            time.sleep(pause_s)
-            pid = wait_for(world.daemon_pid, 10)
-            if pid:
-                world.end_meted(pid)
-        wait_for(world.daemon_pid, 20)
-    return disturb
-
-
-def end_meted_after(times):
-    """Likewise, once it has done its worst."""
-    def disturb(world, running):
-        wait_for(lambda: running.ended or any("holds" in line for _, line in running.lines), PATIENCE)
-        end_meted(times)(world, running)
-    return disturb
-
-
-def stop_meted(seconds):
-    def disturb(world, running):
-        time.sleep(0.2)
-        pid = world.daemon_pid()
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(seconds)
-        os.kill(pid, signal.SIGCONT)
-    return disturb
-
-
-def close_gate(world, running):
-    """The attacker's gate is closed while it runs: it need not drain."""
-    wait_for(lambda: running.lines or running.ended, 10)
-    for row in world.meet().list():
-        if row.kind == "tenant_row" and row.name == "attacker":
-            world.admin.send("gate_set", tenant=row.tenant, device=0, state=2)
-    time.sleep(0.5)
-
-
-def theirs(world):
-    """The tenants that are not the neighbour."""
-    try:
-        return {row.tenant for row in world.meet().list() if row.kind == "tenant_row" and row.tenant != world.tenant}
-    except (OSError, Gone, Refused):
-        return set()
-
-
-def ask_of_theirs(world, message, **fields):
-    """The request matters, not the answer: they may have ended, or it may be refused."""
-    for tenant in wait_for(lambda: theirs(world), 5) or ():
-        try:
-            world.admin.ask(message, tenant=tenant, **fields)
-        except (OSError, Gone, Refused):
-            pass
-
-
-def close_often(world, running):
-    """Its gate is closed and opened while it runs, and no acknowledgement is waited for."""
-    for turn in range(10):
-        for tenant in wait_for(lambda: theirs(world), 5) or ():
-            world.admin.send("gate_set", tenant=tenant, device=0, state=0 if turn % 2 else 2)
-        time.sleep(0.12)
-
-
-def suspend(world, running):
-    """Its memory leaves and comes back, again and again."""
-    for _ in range(5):
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
-        time.sleep(0.15)
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
-        time.sleep(0.1)
-
-
-def suspend_and_kill(world, running):
-    """Likewise, and meted is killed while it is out, or on its way."""
-    for pause_s in (0.05, 0.2, 0.6):
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
-        time.sleep(pause_s)
-        kill_meted(1, 0)(world, running)
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
-        time.sleep(0.1)
-
-
-def no_room(error):
-    """Its memory leaves and comes back, and in the middle of both the store's pages are refused with that error."""
-    def disturb(world, running):
-        for pause_s in (0.02, 0.1, 0.3):
-            ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
-            time.sleep(pause_s)
-            world.refuse_room(error)
-            time.sleep(0.3)
-            ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
-            time.sleep(pause_s)
-            world.refuse_room(None)
-            time.sleep(0.1)
-    return disturb
-
-
-def suspend_and_set(world, running):
-    """Its share is changed while its memory is out, and on its way."""
-    for key, value in (("weight", "10000"), ("cap", "1%"), ("memory", "200MiB"), ("class", "batch"), ("swap", "off"), ("memory", "512MiB"), ("swap", "auto"), ("cap", "100%"), ("class", "interactive")):
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
-        time.sleep(0.05)
-        ask_of_theirs(world, "tenant_set", name="", key=key, value=value)
-        time.sleep(0.05)
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
-        time.sleep(0.03)
-
-
-def set_shares(*pairs):
-    """`mete set` of each in turn, four times."""
-    def disturb(world, running):
-        for key, value in pairs * 4:
-            ask_of_theirs(world, "tenant_set", name="", key=key, value=value)
-            time.sleep(0.1)
-    return disturb
-
-
-def hold(group, meanwhile, times, seconds):
-    """Its processes are held in a group, in the midst of whatever they do; `meanwhile` is done then."""
-    def disturb(world, running):
-        wait_for(lambda: theirs(world), 5)
-        with group() as held:
-            for _ in range(times):
-                time.sleep(0.3)
-                held.hold(world.attackers())
-                if meanwhile:
-                    meanwhile(world, running)
-                time.sleep(seconds)
-                held.release()
-    return disturb
-
-
-def freeze(kind, meanwhile=None, times=3, seconds=1.5):
-    return hold(lambda: Freezer(kind), meanwhile, times, seconds)
-
-
-def bind(kind, meanwhile=None, times=2, seconds=1.5):
-    """They hardly go on."""
-    return hold(lambda: Bound(kind), meanwhile, times, seconds)
-
-
-def suspend_once(world, running):
-    """Its memory is to leave, and may come back."""
-    ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
-    time.sleep(0.5)
-    ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
-
-
-def flood_set(connections=6, seconds=2.0):
-    """Its owner changes its share as fast as meted takes it, on so many connections, and reads no answer."""
-    pairs = (("weight", "10000"), ("memory", "100MiB"), ("cap", "1%"), ("class", "interactive"), ("memory", "512MiB"), ("cap", "100%"), ("weight", "1"), ("class", "batch"))
-
-    def flood(place, tenant, end):
-        while time.monotonic() < end:
-            try:
-                admin = Admin(place)
-                while time.monotonic() < end:
-                    for key, value in pairs:
-                        admin.send("tenant_set", tenant=tenant, name="", key=key, value=value)
-            except (OSError, Gone, Refused):
-                time.sleep(0.01)
-
-    def disturb(world, running):
-        end = time.monotonic() + seconds
-        floods = [threading.Thread(target=flood, args=(world.folder + "/mete", tenant, end))
-                  for tenant in wait_for(lambda: theirs(world), 5) or () for _ in range(connections)]
-        for one in floods:
-            one.start()
-        for one in floods:
-            one.join()
-        ask_of_theirs(world, "tenant_set", name="", key="memory", value="512MiB")
-    return disturb
-
-
-def both(*disturbances):
-    """All of these at once."""
-    def disturb(world, running):
-        threads = [threading.Thread(target=one, args=(world, running)) for one in disturbances]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-    return disturb
 
 
 def listed(*command):
@@ -267,6 +74,16 @@ def options_of(name):
     if name == "both_dozing":
         return ("--swap", "auto", "--idle", "park:100ms")
     return ("--swap", "auto") if name in MOVES or name.startswith((*MOVED, "moved_", "segments_")) else ()
+
+
+def judge_caps(attacks):
+    for attack in attacks:
+        whole, _, disturbed = attack.name.partition("/")
+        programs = whole.split(" beside ")
+        computes = [name for name in programs if name.startswith("turns_") and name not in NO_KERNELS]
+        if set(CAPPED) <= set(attack.options) and computes and not ENDLESS & set(computes) and disturbed not in CAP_SET:
+            attack.cap = CAP
+    return attacks
 
 
 def rows(build):
@@ -413,6 +230,19 @@ def rows(build):
     # A restarted meted has only the hint that is forged, and then the driver's figures (docs/decisions/0171).
     disturbed("image_forged_copy/meted_killed", "image_forged_copy while meted is killed five times", kill_meted(5), kills=True, slow_s=RESTART_S, exact=False)
 
+    # Two mechanisms in the middle of each other.
+    restarted = dict(kills=True, slow_s=RESTART_S)
+    for name in ("graph_captured", "captures_open", "lends_many", "ipc_opened", "store_noise", "managed_moves"):
+        movable(name + "/suspended_ended", f"{name} while it is suspended, and meted is told to end", suspend_and_end, **restarted)
+    for name in ("ipc_opened", "lends_forked", "exports_posted", "events_shared", "graph_captured", "store_punched"):
+        movable(name + "/resized", f"{name} while its memory leaves and comes back, and its limit is set below what it holds and up again",
+                both(suspend, set_shares(*RESIZED)))
+    for name in ("lends_many", "lends_to_stopped", "fork_storm", "half_messages", "connection_passed"):
+        disturbed(name + "/meted_ended", f"{name} while meted is told to end three times", end_meted(3), **restarted)
+    for name in ("descriptors_sent", "descriptors_lingering", "descriptors_behind", "half_closed"):
+        disturbed(name + "/closers_killed", f"{name} while meted's processes that close what it sends are killed, and meted is told to end",
+                  both(kill_closers, end_meted(2, 0.7)), **restarted)
+
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))
         found.append(Attack(between.join(names), tries, command, exact=exact, **more))
@@ -451,4 +281,4 @@ def rows(build):
     beside(["lends_to_stopped", "store_filled", "turns_children"], options=(*CAPPED, "--swap", "auto"), disturb=suspend)
     beside(["lends_freed", "captures_open", "fork_storm"], options=("--swap", "auto"), disturb=kill_meted(3), kills=True, slow_s=RESTART_S)
     beside(["pools_destroyed", "large_pairs", "over_returns"], disturb=kill_meted(3), kills=True, slow_s=RESTART_S)
-    return found
+    return judge_caps(found)

@@ -23,6 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
+from spent import LONGER, Spent  # noqa: E402
 from meted import MIB, PATIENCE, Admin, Gone, Refused, run  # noqa: E402,F401
 
 LIMIT, NEIGHBOUR = 512 * MIB, 256 * MIB  # of a device of 1 GiB: an escape of a quarter harms the neighbour
@@ -375,8 +376,9 @@ class Attack:
     slow_s are PATIENCE then."""
 
     def __init__(self, name, tries, command, exact=True, admitted=None, disturb=None, kills=False, devices=1, slow_s=SLOW_S, quick=False,
-                 options=(), daemon=None):
-        self.daemon = daemon
+                 options=(), daemon=None, cap=None):
+        """`cap`: over 10 s it has no more of the device's time, in percent; the row lasts for longer than that."""
+        self.daemon, self.cap = daemon, cap
         self.name, self.tries, self.command, self.exact = name, tries, command, exact
         self.admitted, self.disturb, self.kills, self.devices, self.slow_s = admitted, disturb, kills, devices, slow_s
         self.quick, self.options = quick, options
@@ -386,15 +388,22 @@ class Attack:
         def patience(seconds):
             return seconds if judge_time else PATIENCE
 
+        def held():
+            return sum("holds" in line for _, line in running.lines)
+
         before, daemon = world.neighbour_now(), world.daemon_pid()
+        programs = self.name.count(" beside ") + 1 if self.cap and judge_time else 1
         keep = world.ours(set())
         since = time.monotonic()
+        spent = Spent(world.build, world.environment, world.pid) if self.cap and judge_time else None
         running = Reader(world.mete_run("attacker", LIMIT, *self.command, devices=self.devices, options=self.options,
-                                        HOSTILE_NEIGHBOUR=world.socket_of_neighbour(), HOSTILE_DOORS=world.doors))
+                                        HOSTILE_NEIGHBOUR=world.socket_of_neighbour(), HOSTILE_DOORS=world.doors,
+                                        **dict(HOSTILE_LONGER=LONGER) if spent else {}))
         try:
             if self.disturb:
                 self.disturb(world, running)
-            wait_for(lambda: running.ended or any("holds" in line for _, line in running.lines), patience(20))
+            wait_for(lambda: running.ended or held() >= programs, patience(60 if spent else 20))
+            too_much, had = spent.judge(self.cap) if spent else (False, "")
             # Memory beyond the limit now is watched until it may be beyond it no longer.
             wait_for(lambda: world.look() <= LIMIT or not judge_time and (self.exact or world.booked() >= BOOKED), patience(GRACE_S + 0.5))
             settled = None if judge_time else time.monotonic()
@@ -433,6 +442,8 @@ class Attack:
         # In the book, so that all further memory is refused: that is what is promised of what only measuring can tell.
         escaped = bool(shown) or (most > LIMIT if self.exact else late and (booked < BOOKED or grown > 0))
         why = (shown[0].strip() + ", " if shown else "") + f"{most / MIB:.0f} MiB at most" + (f", {over:.2f} s beyond the limit" if most > LIMIT else "")
+        escaped |= too_much
+        why += f", {had}" if spent else ""
         if late:
             why += f", {booked / MIB:.0f} MiB in meted's book, {grown / MIB:.0f} MiB more later"
         return self.outcome(escaped, why, harmed)

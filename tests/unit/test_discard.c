@@ -6,10 +6,13 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/test.h"
 
@@ -126,6 +129,61 @@ TEST(a_connection_with_descriptors_that_linger_is_closed_elsewhere)
 		expect_closed(first);
 		close(there);
 	}
+	discarder_close(&d);
+}
+
+/* A process in the place of the first one: it was killed, and ends when `ret_end` is closed. */
+static pid_t killed(struct discarder *d, int *ret_end)
+{
+	int ours, theirs, life, held;
+	pid_t pid;
+
+	connected(&ours, &theirs);
+	connected(&life, &held);
+	pid = fork();
+	if (pid == 0) {
+		close(life);
+		best_effort(recv(held, (char[1]){0}, 1, 0));
+		_exit(0);
+	}
+	shutdown(theirs, SHUT_RDWR);
+	close(theirs);
+	close(held);
+	d->closers[0] = (struct discard_closer){.pid = pid, .fd = ours, .under_way = 1};
+	*ret_end = life;
+	return pid;
+}
+
+static void close_one(struct discarder *d)
+{
+	struct lingering made = lingering();
+	int here, there;
+
+	connected(&here, &there);
+	post(there, "", 1, made.fd);
+	discard_connection(d, here);
+	close(there);
+	shutdown(made.other, SHUT_RDWR);
+	close(made.other);
+}
+
+TEST(a_killed_process_that_closes_is_reaped_though_its_end_takes_long)
+{
+	struct discarder d;
+	siginfo_t ended;
+	pid_t pid;
+	int end;
+
+	expect_eq(discarder_open(&d), 0);
+	pid = killed(&d, &end);
+	close_one(&d);
+	expect_eq(d.closers[0].pid, pid);
+	expect_eq(d.closers[0].fd, -1);
+	close(end);
+	expect_eq(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT), 0);
+	close_one(&d);
+	expect(waitpid(pid, NULL, 0) == -1 && errno == ECHILD);
+	expect(d.closers[0].pid != pid);
 	discarder_close(&d);
 }
 

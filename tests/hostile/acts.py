@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done to meted, or to an attacker's tenant, while the attacker is at work: each takes the world and the running attack."""
+import os
+import signal
+import threading
+import time
+
+from bounds import Bound
+from freezer import Freezer
+from world import PATIENCE, Admin, Gone, Refused, parents, wait_for
+
+
+def kill_meted(times, pause_s=0.15):
+    def disturb(world, running):
+        for _ in range(times):
+            time.sleep(pause_s)
+            pid = wait_for(world.daemon_pid, 10)
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+        wait_for(world.daemon_pid, 20)
+    return disturb
+
+
+def end_meted(times, pause_s=0.2):
+    """In an orderly way, as an update does. World.ends has how long each took."""
+    def disturb(world, running):
+        for _ in range(times):
+            time.sleep(pause_s)
+            pid = wait_for(world.daemon_pid, 10)
+            if pid:
+                world.end_meted(pid)
+        wait_for(world.daemon_pid, 20)
+    return disturb
+
+
+def end_meted_after(times):
+    """Likewise, once it has done its worst."""
+    def disturb(world, running):
+        wait_for(lambda: running.ended or any("holds" in line for _, line in running.lines), PATIENCE)
+        end_meted(times)(world, running)
+    return disturb
+
+
+def stop_meted(seconds):
+    def disturb(world, running):
+        time.sleep(0.2)
+        pid = world.daemon_pid()
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGCONT)
+    return disturb
+
+
+def close_gate(world, running):
+    """The attacker's gate is closed while it runs: it need not drain."""
+    wait_for(lambda: running.lines or running.ended, 10)
+    for row in world.meet().list():
+        if row.kind == "tenant_row" and row.name == "attacker":
+            world.admin.send("gate_set", tenant=row.tenant, device=0, state=2)
+    time.sleep(0.5)
+
+
+def theirs(world):
+    """The tenants that are not the neighbour."""
+    try:
+        return {row.tenant for row in world.meet().list() if row.kind == "tenant_row" and row.tenant != world.tenant}
+    except (OSError, Gone, Refused):
+        return set()
+
+
+def ask_of_theirs(world, message, **fields):
+    """The request matters, not the answer: they may have ended, or it may be refused."""
+    for tenant in wait_for(lambda: theirs(world), 5) or ():
+        try:
+            world.admin.ask(message, tenant=tenant, **fields)
+        except (OSError, Gone, Refused):
+            pass
+
+
+def close_often(world, running):
+    """Its gate is closed and opened while it runs, and no acknowledgement is waited for."""
+    for turn in range(10):
+        for tenant in wait_for(lambda: theirs(world), 5) or ():
+            world.admin.send("gate_set", tenant=tenant, device=0, state=0 if turn % 2 else 2)
+        time.sleep(0.12)
+
+
+def suspend(world, running):
+    """Its memory leaves and comes back, again and again."""
+    for _ in range(5):
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+        time.sleep(0.15)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+        time.sleep(0.1)
+
+
+def suspend_and_kill(world, running):
+    """Likewise, and meted is killed while it is out, or on its way."""
+    for pause_s in (0.05, 0.2, 0.6):
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+        time.sleep(pause_s)
+        kill_meted(1, 0)(world, running)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+        time.sleep(0.1)
+
+
+def no_room(error):
+    """Its memory leaves and comes back, and in the middle of both the store's pages are refused with that error."""
+    def disturb(world, running):
+        for pause_s in (0.02, 0.1, 0.3):
+            ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+            time.sleep(pause_s)
+            world.refuse_room(error)
+            time.sleep(0.3)
+            ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+            time.sleep(pause_s)
+            world.refuse_room(None)
+            time.sleep(0.1)
+    return disturb
+
+
+def suspend_and_set(world, running):
+    """Its share is changed while its memory is out, and on its way."""
+    for key, value in (("weight", "10000"), ("cap", "1%"), ("memory", "200MiB"), ("class", "batch"), ("swap", "off"), ("memory", "512MiB"), ("swap", "auto"), ("cap", "100%"), ("class", "interactive")):
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+        time.sleep(0.05)
+        ask_of_theirs(world, "tenant_set", name="", key=key, value=value)
+        time.sleep(0.05)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+        time.sleep(0.03)
+
+
+def set_shares(*pairs):
+    """`mete set` of each in turn, four times."""
+    def disturb(world, running):
+        for key, value in pairs * 4:
+            ask_of_theirs(world, "tenant_set", name="", key=key, value=value)
+            time.sleep(0.1)
+    return disturb
+
+
+def hold(group, meanwhile, times, seconds):
+    """Its processes are held in a group, in the midst of whatever they do; `meanwhile` is done then."""
+    def disturb(world, running):
+        wait_for(lambda: theirs(world), 5)
+        with group() as held:
+            for _ in range(times):
+                time.sleep(0.3)
+                held.hold(world.attackers())
+                if meanwhile:
+                    meanwhile(world, running)
+                time.sleep(seconds)
+                held.release()
+    return disturb
+
+
+def freeze(kind, meanwhile=None, times=3, seconds=1.5):
+    return hold(lambda: Freezer(kind), meanwhile, times, seconds)
+
+
+def bind(kind, meanwhile=None, times=2, seconds=1.5):
+    """They hardly go on."""
+    return hold(lambda: Bound(kind), meanwhile, times, seconds)
+
+
+def suspend_once(world, running):
+    """Its memory is to leave, and may come back."""
+    ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+    time.sleep(0.5)
+    ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+
+
+def flood_set(connections=6, seconds=2.0):
+    """Its owner changes its share as fast as meted takes it, on so many connections, and reads no answer."""
+    pairs = (("weight", "10000"), ("memory", "100MiB"), ("cap", "1%"), ("class", "interactive"), ("memory", "512MiB"), ("cap", "100%"), ("weight", "1"), ("class", "batch"))
+
+    def flood(place, tenant, end):
+        while time.monotonic() < end:
+            try:
+                admin = Admin(place)
+                while time.monotonic() < end:
+                    for key, value in pairs:
+                        admin.send("tenant_set", tenant=tenant, name="", key=key, value=value)
+            except (OSError, Gone, Refused):
+                time.sleep(0.01)
+
+    def disturb(world, running):
+        end = time.monotonic() + seconds
+        floods = [threading.Thread(target=flood, args=(world.folder + "/mete", tenant, end))
+                  for tenant in wait_for(lambda: theirs(world), 5) or () for _ in range(connections)]
+        for one in floods:
+            one.start()
+        for one in floods:
+            one.join()
+        ask_of_theirs(world, "tenant_set", name="", key="memory", value="512MiB")
+    return disturb
+
+
+def both(*disturbances):
+    """All of these at once."""
+    def disturb(world, running):
+        threads = [threading.Thread(target=one, args=(world, running)) for one in disturbances]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    return disturb
+
+
+def closers(world):
+    """meted's processes that close what peers sent: pid -> state."""
+    meted, found = world.daemon_pid(), {}
+    for pid, (parent, name) in parents().items():
+        if parent == meted and name == "mete-close":
+            try:
+                found[pid] = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                pass
+    return found
+
+
+def kill_closers(world, running):
+    """Each as soon as it is seen."""
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        for pid in closers(world):
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def suspend_and_end(world, running):
+    """Its memory is out, or on its way, when meted is told to end."""
+    for pause_s in (0.02, 0.2, 0.6):
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+        time.sleep(pause_s)
+        end_meted(1, 0)(world, running)
+        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+
+
+RESIZED = (("memory", "20MiB"), ("memory", "400MiB"), ("memory", "512MiB"))
