@@ -47,7 +47,7 @@ function writeBoards(busy, power, all) {
 	const idle = loads.filter((device) => !device.utilization_percent).length;
 	busy.write(percent(loads.reduce((total, device) => total + device.utilization_percent / 100, 0) / (loads.length || 1)), idle ? `${idle} of ${loads.length} idle` : 'none is idle');
 	const limit = fed.every((device) => isSaid(device.power_limit_watts)) ? `of ${watts(sum('power_limit_watts'))}` : '';
-	power.write(watts(sum('power_watts')), [limit, warm && `GPU ${warm.index} has ${warm.temperature_celsius} °C`].filter(Boolean).join(', '));
+	power.write(watts(sum('power_watts')), [limit, warm && `hottest ${warm.temperature_celsius} °C (GPU ${warm.index})`].filter(Boolean).join(', '));
 }
 
 /* Memory of a device: tenants', outside, kept back, free. */

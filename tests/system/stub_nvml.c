@@ -8,8 +8,8 @@
  *	METE_STUB_PROCESSES  a file of lines "DEVICE PID BYTES", read at each question
  *	METE_STUB_LOADS      percent busy, one per device with commas between them; "-": not said
  *	METE_STUB_USED       percent of the memory in use, likewise
- *	METE_STUB_BOARDS     a file of lines "DEVICE CELSIUS MILLIWATTS LIMIT MHZ", read at each question; FILE.asked
- *	                     has a byte more for each time that a device's power was asked for
+ *	METE_STUB_BOARDS     a file of lines "DEVICE CELSIUS MILLIWATTS LIMIT MHZ", read at each
+ *question; FILE.asked has a byte more for each time that a device's power was asked for
  */
 #include <string.h>
 
@@ -127,8 +127,8 @@ static nvmlReturn_t board(nvmlDevice_t device, unsigned which, unsigned int *ret
 	return NVML_ERROR_NOT_SUPPORTED;
 }
 
-exported nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device,
-					       nvmlTemperatureSensors_t sensor, unsigned int *ret)
+exported nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor,
+					       unsigned int *ret)
 {
 	(void)sensor;
 	return board(device, CELSIUS, ret);
