@@ -520,7 +520,7 @@ def test_events_are_of_the_users_own_tenants_and_name_no_other():
             return answer.status != 503 and (answer.body if answer.status == 200 else str(answer.status))
 
         events = json_of(story())["events"]
-        assert [event["kind"] for event in events] == ["came", "refused"] and "3072MiB of memory requested" in events[1]["said"], events
+        assert [event["kind"] for event in events] == ["came", "refused"] and "3GiB of memory requested" in events[1]["said"], events
         said = as_others(OTHER, lambda: until(story, "too busy"))
         events = json_of(said)["events"]
         assert [event["kind"] for event in events] == ["came", "refused"], events
