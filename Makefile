@@ -66,7 +66,8 @@ image: ## the image of the DaemonSet without an engine: build/image/mete-VERSION
 	@tools/image
 
 site: ## docs/ as pages for a browser: build/site/index.html
-	@tools/site
+	@[ ! -x build/plain/cli/mete ] || tools/picture build/plain build/pictures/
+	@tools/site --pictures build/pictures
 
 dist: ## a tarball of what is committed, and a list of what is linked (SPDX)
 	@tools/dist

@@ -52,16 +52,38 @@ struct text_bytes text_bytes_beside(uint64_t bytes, uint64_t other)
 	return said;
 }
 
-struct text_bytes text_mib(uint64_t bytes, enum text_rounding rounding)
+static uint64_t rounded(uint64_t bytes, unsigned shift, enum text_rounding rounding)
 {
-	unsigned shift = bytes >= 1 << 20 ? 20 : 10;
-	uint64_t whole = bytes >> shift;
+	return (bytes >> shift) + (rounding == TEXT_UP && bytes & ((1ull << shift) - 1));
+}
+
+/* In hundredths of a GiB: an amount that a device may have fits many times. */
+static struct text_bytes in_gib(uint64_t bytes, enum text_rounding rounding)
+{
+	uint64_t rest = rounded((bytes & ((1ull << 30) - 1)) * 100, 30, rounding);
+	uint64_t whole = (bytes >> 30) + rest / 100;
+	struct text_bytes said;
+	int n = snprintf(said.text, sizeof(said.text), "%llu", (unsigned long long)whole);
+
+	rest %= 100;
+	if (rest)
+		n += snprintf(said.text + n, sizeof(said.text) - (size_t)n,
+			      rest % 10 ? ".%02llu" : ".%llu",
+			      (unsigned long long)(rest % 10 ? rest : rest / 10));
+	snprintf(said.text + n, sizeof(said.text) - (size_t)n, "GiB");
+	return said;
+}
+
+struct text_bytes text_size(uint64_t bytes, enum text_rounding rounding)
+{
+	uint64_t kib = rounded(bytes, 10, rounding), mib = rounded(bytes, 20, rounding);
+	bool small = bytes && bytes < 1 << 20 && kib < 1024;
 	struct text_bytes said;
 
-	if (rounding == TEXT_UP && whole << shift != bytes)
-		whole++;
-	snprintf(said.text, sizeof(said.text), "%llu%s", (unsigned long long)whole,
-		 shift == 20 ? "MiB" : "KiB");
+	if (mib >= 1024)
+		return in_gib(rounding == TEXT_UP && bytes < 1 << 30 ? 1 << 30 : bytes, rounding);
+	snprintf(said.text, sizeof(said.text), "%llu%s", (unsigned long long)(small ? kib : mib),
+		 small ? "KiB" : "MiB");
 	return said;
 }
 

@@ -34,11 +34,11 @@ static inline int text_hex(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Bytes in whole MiB, or in KiB if they are fewer, for figures that one sentence compares. With
+/* For figures that one sentence compares: "300KiB", "512MiB", "1.73GiB"; whole below a GiB. With
  * rounding up, "in use" and "requested" never add up to less than they are. With rounding down,
  * a limit is never shown as more than it is. */
 enum text_rounding { TEXT_DOWN, TEXT_UP };
-struct text_bytes text_mib(uint64_t bytes, enum text_rounding rounding);
+struct text_bytes text_size(uint64_t bytes, enum text_rounding rounding);
 
 /* Whether `name` is a device's UUID ("GPU-...", "MIG-...") or a prefix of it with at least one
  * digit, in either case. "GPU-" may be omitted if at least four digits are given. */

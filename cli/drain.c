@@ -206,7 +206,8 @@ static void say_drained(const struct drain *d, const struct left *left)
 		printf("device %u is drained: %u tenant%s %s parked, and %s of %s cannot move and "
 		       "stays\n",
 		       d->device, left->parked, left->parked == 1 ? "" : "s",
-		       left->parked == 1 ? "is" : "are", text_mib(left->parked_bytes, TEXT_UP).text,
+		       left->parked == 1 ? "is" : "are",
+		       text_size(left->parked_bytes, TEXT_UP).text,
 		       left->parked == 1 ? "it" : "them");
 }
 

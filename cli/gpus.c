@@ -191,14 +191,13 @@ static int watts(nvmlReturn_t (*ask)(nvmlDevice_t, unsigned int *), nvmlDevice_t
 	unsigned int milli = 0;
 
 	if (!ask || ask(device, &milli) != NVML_SUCCESS || !milli)
-		return GPUS_UNSAID;
+		return BOARD_UNSAID;
 	return (int)((milli + 500) / 1000);
 }
 
-struct gpus_gauges gpus_gauges(const struct gpus *gpus, const char *uuid)
+struct gpu_board gpus_gauges(const struct gpus *gpus, const char *uuid)
 {
-	struct gpus_gauges gauges = {GPUS_UNSAID, GPUS_UNSAID, GPUS_UNSAID, GPUS_UNSAID,
-				     GPUS_UNSAID};
+	struct gpu_board gauges = board_unsaid();
 	nvmlUtilization_t rates;
 	nvmlDevice_t device;
 	unsigned int value;

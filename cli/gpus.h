@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "cli/pick_choose.h"
+#include "core/board.h"
 
 struct gpus;
 
@@ -38,20 +39,13 @@ struct gpus_process {
 must_check size_t gpus_processes(const struct gpus *gpus, unsigned index, struct gpus_process *out,
 				 size_t room);
 
-/* What the board reports about itself; GPUS_UNSAID if it does not. */
 enum { GPUS_UNSAID = -1 };
 /* How many processes may use the GPU of that index: nvmlComputeMode_t, or GPUS_UNSAID. -ENODEV:
  * there is no such GPU. */
 int gpus_mode(const struct gpus *gpus, unsigned index);
-struct gpus_gauges {
-	int load_percent; /* the part of the last sample's time in which a kernel ran */
-	int celsius;
-	int watts, watts_most; /* now, and the most that the board may take */
-	int mhz;	       /* of its multiprocessors */
-};
 /* Of a GPU or a MIG device, by the UUID as the driver writes it. NULL: the driver reports nothing.
  */
-struct gpus_gauges gpus_gauges(const struct gpus *gpus, const char *uuid);
+struct gpu_board gpus_gauges(const struct gpus *gpus, const char *uuid);
 
 struct gpus_busy {
 	unsigned pid, percent; /* of the time since then */

@@ -164,14 +164,14 @@ static void print_tenants(const struct page *page)
 		{"ID", .right = true},
 		{"TENANT", .least = 10, .rank = 4, .soft = 24, .soft_rank = 7},
 		{"WITHIN", .right = true, .may_go = true, .rank = 3},
-		{"GPU", .right = true, .may_go = true, .rank = 3},
+		{"GPU", .right = true, .may_go = true, .rank = 2},
 		{"USED", .right = true},
 		{"LIMIT", .right = true},
 		{"OF LIMIT", .may_go = true, .rank = 5},
 		{"", .right = true, .may_go = true, .rank = 1, .alone = "FULL"},
 		{"USER", .least = 8, .may_go = true, .rank = 6},
 		{"AGE", .right = true, .may_go = true, .rank = 7},
-		{"STATE", .least = 12, .may_go = true, .rank = 2, .whole = true},
+		{"STATE", .least = 12, .may_go = true, .rank = 3, .whole = true},
 		{"COMMAND", .least = 12, .may_go = true, .rank = 8},
 	};
 	owned(grid_done) struct grid grid;

@@ -47,7 +47,7 @@ int relay_boards_answer(struct relay_boards *boards, const struct wire_message *
 {
 	struct wire_message row = {.code = WIRE_board_row, .id = asked->id};
 	struct wire_message end = {.code = WIRE_end, .id = asked->id};
-	struct gpus_gauges gauges;
+	struct gpu_board gauges;
 	struct fault why;
 
 	if (!boards->asked)

@@ -38,8 +38,8 @@ static void say_rest(const struct wire_tenant_row *seen)
 {
 	if (seen->moved_out)
 		fprintf(stderr, "; %s moved to the host's memory and %s back",
-			text_mib(seen->moved_out, TEXT_UP).text,
-			text_mib(seen->moved_in, TEXT_UP).text);
+			text_size(seen->moved_out, TEXT_UP).text,
+			text_size(seen->moved_in, TEXT_UP).text);
 	if (seen->refusals)
 		fprintf(stderr, "; memory was refused %llu time%s",
 			(unsigned long long)seen->refusals, seen->refusals == 1 ? "" : "s");
@@ -55,8 +55,8 @@ static void say_lines(const struct ps_rows *rows, uint32_t tenant)
 		if (rows->row[i].code != WIRE_tenant_row || seen->tenant != tenant)
 			continue;
 		fprintf(stderr, "mete run: %s on GPU %u: held at most %s of %s", seen->name.text,
-			seen->device, text_mib(seen->peak, TEXT_UP).text,
-			text_mib(seen->limit, TEXT_DOWN).text);
+			seen->device, text_size(seen->peak, TEXT_UP).text,
+			text_size(seen->limit, TEXT_DOWN).text);
 		say_time(seen);
 		say_rest(seen);
 	}

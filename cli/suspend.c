@@ -26,12 +26,12 @@ static void say_moved(const char *tenant, const struct wire_done *done)
 		       tenant);
 	else if (!done->leaving)
 		printf("%s stands still until `mete resume`: %s of it are in the host's memory\n",
-		       tenant, text_mib(done->moves, TEXT_UP).text);
+		       tenant, text_size(done->moves, TEXT_UP).text);
 	else
 		printf("%s stands still until `mete resume`: %s of it are still moving out%s%s%s "
 		       "(mete ps says how far it is)\n",
-		       tenant, text_mib(done->leaving, TEXT_UP).text, gone ? ", and " : "",
-		       gone ? text_mib(gone, TEXT_DOWN).text : "", gone ? " have left" : "");
+		       tenant, text_size(done->leaving, TEXT_UP).text, gone ? ", and " : "",
+		       gone ? text_size(gone, TEXT_DOWN).text : "", gone ? " have left" : "");
 }
 
 static void say_resumed(const char *tenant, const struct wire_done *done)
@@ -42,12 +42,12 @@ static void say_resumed(const char *tenant, const struct wire_done *done)
 		printf("%s goes on; nothing of it was in the host's memory\n", tenant);
 	else if (!done->leaving)
 		printf("%s goes on; %s of it come back to the device when its programs use it\n",
-		       tenant, text_mib(done->moves, TEXT_UP).text);
+		       tenant, text_size(done->moves, TEXT_UP).text);
 	else
 		printf("%s goes on; at most %s of it, of which %s were still moving out, come back "
 		       "to the device when its programs use it\n",
-		       tenant, text_mib(done->moves, TEXT_UP).text,
-		       text_mib(done->leaving, TEXT_UP).text);
+		       tenant, text_size(done->moves, TEXT_UP).text,
+		       text_size(done->leaving, TEXT_UP).text);
 }
 
 int suspend_ask(struct admin *admin, const char *who, bool suspends, uint64_t wait_ns,
@@ -103,7 +103,7 @@ static int send(const struct cli_call *call, const char *verb, bool suspends)
 		fprintf(stderr,
 			"mete %s: %s is suspended, but %s of it cannot move and stay on the device "
 			"(mete ps says why)\n",
-			verb, call->argv[0], text_mib(done.value, TEXT_UP).text);
+			verb, call->argv[0], text_size(done.value, TEXT_UP).text);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/loop.h"
 #include "base/place.h"
+#include "core/board.h"
 #include "node/devices/device_types.h"
 #include "node/memory/memory_types.h"
 #include "node/move/move_types.h"
@@ -46,6 +47,18 @@ struct divided {
 	bool hurries, sure;   /* we have divided one: before the next look, or this one */
 	int r;		      /* nvml_look_again()'s */
 	struct fault why;
+};
+
+/* What devices' boards say of themselves: devices/boards.h. */
+struct boards {
+	struct loop_work work;
+	struct loop_timer timer; /* while the driver is asked */
+	bool late;		 /* it takes too long: nobody waits for it */
+	struct gpu_board asked[DAEMON_DEVICES], said[DAEMON_DEVICES]; /* `asked`: the worker's */
+	uint32_t devices, known;				      /* so many of each */
+	uint64_t since_ns; /* when it was said; 0: it was not */
+	void (*told)(void *owner);
+	void *owner;
 };
 
 /* Bounds the messages about peers' misbehaviour. */
@@ -99,6 +112,7 @@ struct daemon {
 	struct reserve reserve;
 	struct mark *marks; /* of each device */
 	struct divided divided;
+	struct boards boards;
 
 	struct flows flows;
 	struct admins admins;

@@ -15,6 +15,7 @@
 #include "base/least.h"
 #include "base/process_look.h"
 #include "node/daemon.h"
+#include "node/devices/boards.h"
 #include "node/devices/divided.h"
 #include "node/devices/mark.h"
 #include "node/devices/nvml.h"
@@ -306,6 +307,7 @@ static const struct part {
 	{"the reservations", reserve_open, NULL},
 	{"the devices' marks", mark_open, NULL},
 	{"the watch on MIG", divided_open, NULL},
+	{"the figures of boards", boards_open, NULL},
 	{"the events", open_events, NULL},
 	{"the journal", NULL, restore_open},
 	{"the admin socket", NULL, listen_admin},
@@ -353,15 +355,16 @@ static int printed(void)
 }
 
 /* What the process is, whatever it serves. */
-static void set_process(enum log_level most)
+static void set_process(const struct options *options)
 {
-	log_set_level(most);
+	log_set_level(options->log_level);
 	log_limit(LOG_BURST, LOG_PER_SECOND);
 	umask(0077);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* treat a file-size limit like a full disk */
-	/* One thread for the driver, which may not answer, and one for the rest. */
-	setenv("UV_THREADPOOL_SIZE", "2", 0);
+	/* One thread for the driver, which may not answer, and one for the rest. A page asks it
+	 * for other figures beside. */
+	setenv("UV_THREADPOOL_SIZE", options->page ? "3" : "2", 0);
 	/* They allocate little: an arena for each would keep a hundred KiB. */
 	mallopt(M_ARENA_MAX, 1);
 	raise_limits();
@@ -418,7 +421,7 @@ int main(int argc, char **argv)
 		puts("meted " METE_VERSION);
 		return printed();
 	}
-	set_process(daemon.options.log_level);
+	set_process(&daemon.options);
 	begin_empty(&daemon);
 	r = loop_init(&daemon.loop);
 	if (r < 0) {

@@ -8,6 +8,7 @@
 #include "node/library.h"
 #include "node/memory/measure.h"
 #include "node/memory/outside.h"
+#include "node/devices/boards.h"
 #include "node/devices/nvml.h"
 #include "node/peers/listing.h"
 #include "node/time/launches.h"
@@ -64,6 +65,21 @@ static void device(struct daemon *d, uint32_t index, int *minor, int *gpu_instan
 	*gpu_instance = d->device[index].info->gpu_instance;
 }
 
+static bool want_boards(struct daemon *d, void (*told)(void *owner), void *owner)
+{
+	return boards_want(d, told, owner);
+}
+
+static struct gpu_board board(struct daemon *d, uint32_t index)
+{
+	return boards_of(d, index);
+}
+
+static uint64_t boards_since(struct daemon *d)
+{
+	return boards_since_ns(d);
+}
+
 /* "unix:/path" is how curl and systemd write it. */
 static const char *address_of(const char *text)
 {
@@ -100,6 +116,9 @@ static void fill_host(struct daemon *d, struct page_host *host)
 		.tell = tell,
 		.user = user,
 		.device = device,
+		.want_boards = want_boards,
+		.board = board,
+		.boards_since_ns = boards_since,
 		.believed_ns = options->page_kubernetes_ns,
 		.audience = options->page_audience,
 		.who = kubernetes_who,

@@ -4,6 +4,7 @@
 #include "base/discard.h"
 #include "base/journal.h"
 #include "node/daemon.h"
+#include "node/devices/boards.h"
 #include "node/devices/divided.h"
 #include "node/devices/mark.h"
 #include "node/devices/nvml.h"
@@ -86,6 +87,7 @@ static void close_parts(struct daemon *d)
 	reserve_close(d);
 	mark_close(d);
 	divided_close(d);
+	boards_close(d);
 	gates_close(d);
 	waits_close(d);
 	lost_close(d);

@@ -186,6 +186,8 @@ static void on_tick(struct loop_timer *timer)
 	loop_arm(&crowds->tick, CROWD_TICK_MS * 1000000ull);
 	if (looks_gather(crowds->looks, true) < 0)
 		return;
+	/* What boards say now is in the next change. */
+	crowds->looks->host->want_boards(crowds->looks->host->daemon, NULL, NULL);
 	for (struct crowd *crowd = crowds->first; crowd; crowd = crowd->next)
 		if (rights_last(crowds->rights, &crowd->sight))
 			go_on(crowd);

@@ -76,6 +76,9 @@ static bool same_rows(const struct ps_rows *now, size_t at, const struct ps_rows
 {
 	size_t count = guests_behind(now, at);
 
+	/* What its board says is no part of a device's row. */
+	if (now->row[at].code == WIRE_device_row)
+		return false;
 	/* A sentence on one row may speak of another one. */
 	if (!now->flat || !before->flat ||
 	    (now->row[at].code == WIRE_tenant_row && now->row[at].tenant_row.behind))
@@ -275,6 +278,7 @@ int crowd_look_at(struct crowd_look *ret_look, struct crowd_look *before, const 
 	look.outside = outside_of(&look.rows);
 	r = look.text && look.meted && look.outside ? compare(&look, before, change, ret_any)
 						    : -ENOMEM;
+	look.rows.board = NULL; /* which is of now; the texts have it */
 	if (r < 0)
 		crowd_look_free(&look);
 	else

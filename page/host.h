@@ -10,10 +10,11 @@
 
 #include "base/fault.h"
 #include "base/loop.h"
+#include "core/board.h"
 #include "kube/right.h"
 #include "wire/wire.h"
 
-enum { PAGE_VERSION = 5 }; /* of this interface: both sides are built together */
+enum { PAGE_VERSION = 6 }; /* of this interface: both sides are built together */
 
 enum { PAGE_USER_MAX = 33 };
 
@@ -49,6 +50,13 @@ struct page_host {
 	/* Of a device: the number of its file, and of MIG its instance; unchanged if there is none.
 	 */
 	void (*device)(struct daemon *d, uint32_t index, int *minor, int *gpu_instance);
+	/* Has the driver asked what boards say of themselves, unless it said so within the last
+	 * second. True: that is longer ago, and `told` is called once it says so, or takes too
+	 * long. `told` NULL: nobody waits. */
+	bool (*want_boards)(struct daemon *d, void (*told)(void *owner), void *owner);
+	/* As it was said, and when; 0: not yet. */
+	struct gpu_board (*board)(struct daemon *d, uint32_t index);
+	uint64_t (*boards_since_ns)(struct daemon *d);
 	/* "alice", or "1004". */
 	void (*user)(uid_t uid, char ret_name[PAGE_USER_MAX]);
 

@@ -136,10 +136,10 @@ static const char *put_entry(FILE *out, const struct entry *old, const struct en
 	return ",";
 }
 
-static const char *put_gone(FILE *out, struct reader *before, struct reader *now,
-			    const char *between)
+static bool put_gone(FILE *out, struct reader *before, struct reader *now, const char *between)
 {
 	struct entry old, new;
+	bool any = false;
 
 	before->at = before->start;
 	now->at = now->start;
@@ -150,13 +150,13 @@ static const char *put_gone(FILE *out, struct reader *before, struct reader *now
 		put(out, old.key, old.key_size);
 		fputs("null", out);
 		between = ",";
+		any = true;
 	}
-	return between;
+	return any;
 }
 
 static bool change(FILE *out, struct reader *before, struct reader *now, const char *between)
 {
-	const char *first = between;
 	struct entry old, new;
 	bool any = false;
 
@@ -168,7 +168,7 @@ static bool change(FILE *out, struct reader *before, struct reader *now, const c
 		between = put_entry(out, had ? &old : NULL, &new, between);
 		any = true;
 	}
-	return put_gone(out, before, now, between) != first || any;
+	return put_gone(out, before, now, between) || any;
 }
 
 bool lines_change(FILE *out, const char *before, const char *now)

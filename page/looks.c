@@ -54,12 +54,33 @@ static void on_row(void *owner, const struct wire_message *row)
 		*added = *row;
 }
 
+static void gather_boards(struct looks *looks)
+{
+	const struct page_host *host = looks->host;
+
+	for (uint32_t i = 0; i < LOOKS_BOARDS; i++)
+		looks->board[i] = host->board(host->daemon, i);
+	looks->boards_ns = host->boards_since_ns(host->daemon);
+	looks->rows.board = looks->board;
+	looks->rows.boards = LOOKS_BOARDS;
+}
+
+/* Rows from before anybody asked what boards say do not do once it is said. */
+static bool is_recent(const struct looks *looks, uint64_t at)
+{
+	bool has_boards = looks->since_ns - looks->boards_ns < LOOKS_KEPT_MS * ms_ns;
+
+	return looks->since_ns && at - looks->since_ns < LOOKS_FRESH_MS * ms_ns &&
+	       (has_boards ||
+		looks->boards_ns == looks->host->boards_since_ns(looks->host->daemon));
+}
+
 int looks_gather(struct looks *looks, bool now)
 {
 	uint64_t at = loop_now_ns();
 
 	loop_arm(&looks->forget, LOOKS_KEPT_MS * ms_ns);
-	if (!now && looks->since_ns && at - looks->since_ns < LOOKS_FRESH_MS * ms_ns)
+	if (!now && is_recent(looks, at))
 		return 0;
 	forget_answers(looks);
 	looks->rows.count = 0;
@@ -67,6 +88,7 @@ int looks_gather(struct looks *looks, bool now)
 	looks->rows.names = &looks->said;
 	looks->host->tell(looks->host->daemon, &looks->rows.daemon);
 	looks->host->rows(looks->host->daemon, on_row, looks);
+	gather_boards(looks);
 	/* What has been measured meanwhile is in the next ones. */
 	looks->host->freshen(looks->host->daemon);
 	/* A process without its tenant's row would be taken for the one before it. */

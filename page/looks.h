@@ -12,6 +12,7 @@ enum {
 	LOOKS_ANSWERS = 16,	 /* whose texts are kept */
 	LOOKS_COPIES_MOST = 100, /* answers to one of them */
 	LOOKS_CROWDS_MOST = 8,	 /* ... and how often his stream is begun from nothing */
+	LOOKS_BOARDS = 64,	 /* devices whose boards are shown */
 };
 
 /* Somebody who asks: nobody's many questions are answered instead of another one's. */
@@ -28,6 +29,8 @@ struct looks {
 	struct ps_rows rows;
 	uint64_t since_ns; /* 0: there are none */
 	bool lacking;	   /* a row had no memory */
+	struct gpu_board board[LOOKS_BOARDS];
+	uint64_t boards_ns; /* page_host.boards_since_ns of them */
 	struct loop_timer forget;
 	struct looks_answer answer[LOOKS_ANSWERS];
 	uint32_t answers;

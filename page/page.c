@@ -175,6 +175,16 @@ static void on_settled(void *owner)
 	http_go_on(p->http);
 }
 
+/* After a while in which nobody has looked, the first answer waits for the driver. */
+static bool waits_for_boards(struct page_server *p, const char *path)
+{
+	const struct page_host *host = p->host;
+
+	return (strcmp(path, "/v1/node") == 0 || strcmp(path, "/v1/events") == 0 ||
+		behind(path, "/v1/devices/")) &&
+	       host->want_boards(host->daemon, on_settled, p);
+}
+
 static void on_request(void *owner, const struct http_request *request,
 		       struct http_answer *ret_answer)
 {
@@ -193,7 +203,11 @@ static void on_request(void *owner, const struct http_request *request,
 	ret_answer->entitled = !page;
 	if (page)
 		answer_page(ret_answer);
-	else if (!p->access.cluster || enter(p, request, &sight, ret_answer))
+	else if (p->access.cluster && !enter(p, request, &sight, ret_answer))
+		return;
+	else if (waits_for_boards(p, request->path))
+		ret_answer->later = true;
+	else
 		answer_figures(p, &sight, request->path, ret_answer);
 }
 

@@ -231,8 +231,8 @@ static int fit(const struct plugin *p, const struct binding *b,
 			"the limits of the other containers on %s leave %s of its memory, and "
 			"this one is to have %s: it has that when another one has ended, or "
 			"asks for less",
-			p->host->device[b->device[0]].uuid, text_mib(room, TEXT_DOWN).text,
-			text_mib(bytes, TEXT_UP).text);
+			p->host->device[b->device[0]].uuid, text_size(room, TEXT_DOWN).text,
+			text_size(bytes, TEXT_UP).text);
 	snprintf(share->made[PORTION_memory], ANNOTATIONS_MADE, "%" PRIu64 "B", room);
 	share->texts[PORTION_memory] = share->made[PORTION_memory];
 	return 0;

@@ -30,8 +30,8 @@ static void tell(struct plugin *p, const struct binding *b, const struct verdict
 		    "pod=%s/%s container=%s tenant=%u uuid=%s bytes=%" PRIu64 " limit=%" PRIu64,
 		    b->namespace, b->pod, b->container, b->tenant, uuid, v->bytes, v->row->limit);
 	fault_set(&what, 0, "container %s has %s of device %s by measurement, and its limit is %s",
-		  b->container, text_mib(v->bytes, TEXT_UP).text, uuid,
-		  text_mib(v->row->limit, TEXT_DOWN).text);
+		  b->container, text_size(v->bytes, TEXT_UP).text, uuid,
+		  text_size(v->row->limit, TEXT_DOWN).text);
 	p->host->happened(p->host->daemon, b->tenant, v->row->device, HAPPENED_OVER, what.text);
 	if (!strangers_may_say(p))
 		return;

@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/text.h"
+#include "core/board.h"
 #include "wire/wire.h"
 
 struct ps_filter;
@@ -35,6 +36,9 @@ struct ps_rows {
 		*filter; /* borrowed: which of them are shown (cli/ps_filter.h); NULL: all */
 	bool flat;	 /* no tenant is within another, so rows need not be searched for that */
 	const struct ps_names *names; /* borrowed; NULL: as the machine has them */
+	/* What devices' boards say, by index; borrowed. NULL: nobody has asked. */
+	const struct gpu_board *board;
+	uint32_t boards;
 };
 
 /* A new row, all zero, at the end; NULL without memory. */

@@ -185,11 +185,32 @@ void ps_write_meted(FILE *out, const struct ps_rows *rows, const struct wire_adm
 	close_object(&object);
 }
 
+/* Only what it says. */
+static void add_board(struct object *to, const struct gpu_board *board)
+{
+	const struct {
+		const char *key;
+		int value;
+	} said[] = {
+		{"utilization_percent", board->load_percent},
+		{"temperature_celsius", board->celsius},
+		{"power_watts", board->watts},
+		{"power_limit_watts", board->watts_most},
+		{"clock_mhz", board->mhz},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++)
+		if (said[i].value != BOARD_UNSAID)
+			number(to, said[i].key, said[i].value);
+}
+
 void ps_write_device(FILE *out, const struct ps_rows *rows, const struct wire_device_row *device)
 {
 	struct object object = open_object(out);
 
 	add_device(&object, rows, device);
+	if (rows->board && device->index < rows->boards)
+		add_board(&object, &rows->board[device->index]);
 	close_object(&object);
 }
 

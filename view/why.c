@@ -65,7 +65,8 @@ static void explain_time(const struct teller *to)
 
 	if (t->governed && over)
 		tell(to, "It had %u %% of GPU %u's time within the last %s, and was due %u %%.",
-		     (unsigned)(100 * t->charged_60s / over), t->device, ps_duration(over).text,
+		     (unsigned)(100 * t->charged_60s / over), t->device,
+		     over == minute_ns ? "minute" : ps_duration(over).text,
 		     (unsigned)(100 * t->entitled_60s / over));
 }
 

@@ -143,8 +143,8 @@ static void suspend(struct remote *remote, const struct wire_tenant_row *tenant,
 		snprintf(said, ACTS_SAID, "%.100s goes on", name);
 	else
 		snprintf(said, ACTS_SAID, "%.100s is suspended: %.60s leave%s%.60s%s", name,
-			 text_mib(done.moves, TEXT_UP).text, done.value ? ", " : "",
-			 done.value ? text_mib(done.value, TEXT_UP).text : "",
+			 text_size(done.moves, TEXT_UP).text, done.value ? ", " : "",
+			 done.value ? text_size(done.value, TEXT_UP).text : "",
 			 done.value ? " cannot move and stay" : "");
 }
 

@@ -189,7 +189,7 @@ static int read_board(struct model *model, struct model_device *device, struct a
 
 	while ((r = admin_next(admin, &row, why)) == 0 && row.code != WIRE_end) {
 		if (row.code == WIRE_board_row)
-			device->gauges = (struct gpus_gauges){
+			device->gauges = (struct gpu_board){
 				(int)row.board_row.load, (int)row.board_row.celsius,
 				(int)row.board_row.watts, (int)row.board_row.watts_most,
 				(int)row.board_row.mhz};
@@ -237,7 +237,7 @@ static void remember_boards(struct model *model)
 		int percent = model->device[i].gauges.load_percent;
 
 		history_add(&model->boards, NOBODY, model->device[i].row->index,
-			    percent == GPUS_UNSAID ? HISTORY_UNSAID : (uint16_t)(10 * percent));
+			    percent == BOARD_UNSAID ? HISTORY_UNSAID : (uint16_t)(10 * percent));
 	}
 	history_end(&model->boards);
 }

@@ -12,7 +12,7 @@
 
 struct model_device {
 	const struct wire_device_row *row; /* in `rows` */
-	struct gpus_gauges gauges;
+	struct gpu_board gauges;
 	uint64_t since_us; /* the newest sample that was read, by the driver's clock */
 };
 

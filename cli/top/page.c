@@ -8,7 +8,7 @@
 
 enum {
 	HEAD_LINES = 2,	  /* the first line, and the one before the table */
-	HELP_AROUND = 3,  /* lines around those of the keys */
+	HELP_AROUND = 2,  /* lines around those of the keys */
 	HELP_WIDTH = 40,  /* of a column: a narrower one cannot be read */
 	KEY_WIDTH = 12,	  /* of the keys, which stand in a third of it at most */
 	FOOT_LINES = 1,	  /* the keys, or a question */
@@ -139,7 +139,7 @@ void page_help(const struct page *page)
 		count = across * down;
 	}
 	grid_field(page->out, &page->screen, "keys; any key closes this list", page->screen.width);
-	fputs("\n\n", page->out);
+	fputc('\n', page->out);
 	for (unsigned line = 0; line < down; line++) {
 		for (unsigned i = line; i < count; i += down) {
 			grid_begin(page->out, &page->screen, GRID_HEAD);

@@ -17,30 +17,30 @@ struct words {
 };
 
 /* "52 °C 320/700 W 1980 MHz", as far as the board reports them. */
-static struct words board(const struct page *page, const struct gpus_gauges *gauges)
+static struct words board(const struct page *page, const struct gpu_board *gauges)
 {
 	struct words said = {""};
 	size_t n = 0;
 
-	if (gauges->celsius != GPUS_UNSAID)
+	if (gauges->celsius != BOARD_UNSAID)
 		n += (size_t)snprintf(said.text + n, sizeof(said.text) - n, "  %d %s",
 				      gauges->celsius, page->screen.ascii ? "C" : "°C");
-	if (gauges->watts != GPUS_UNSAID && gauges->watts_most != GPUS_UNSAID)
+	if (gauges->watts != BOARD_UNSAID && gauges->watts_most != BOARD_UNSAID)
 		n += (size_t)snprintf(said.text + n, sizeof(said.text) - n, "  %d/%d W",
 				      gauges->watts, gauges->watts_most);
-	else if (gauges->watts != GPUS_UNSAID)
+	else if (gauges->watts != BOARD_UNSAID)
 		n += (size_t)snprintf(said.text + n, sizeof(said.text) - n, "  %d W",
 				      gauges->watts);
-	if (gauges->mhz != GPUS_UNSAID)
+	if (gauges->mhz != BOARD_UNSAID)
 		snprintf(said.text + n, sizeof(said.text) - n, "  %d MHz", gauges->mhz);
 	return said;
 }
 
-static struct words percent(const struct gpus_gauges *gauges)
+static struct words percent(const struct gpu_board *gauges)
 {
 	struct words said;
 
-	if (gauges->load_percent == GPUS_UNSAID)
+	if (gauges->load_percent == BOARD_UNSAID)
 		snprintf(said.text, sizeof(said.text), "not said");
 	else
 		snprintf(said.text, sizeof(said.text), "%d%%", gauges->load_percent);

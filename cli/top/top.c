@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "cli/top/acts.h"
+#include "cli/top/news.h"
 #include "cli/top/page.h"
 #include "cli/top/terminal.h"
 #include "cli/values.h"
@@ -15,8 +16,9 @@ struct top {
 	struct model model;
 	struct view view;
 	uint64_t interval_ns, next_ns; /* between two refreshes; when the next one is due */
-	bool detail, help;
-	char said[ACTS_SAID]; /* the outcome of the last act */
+	struct news news;
+	bool detail, help, events; /* `events`: `news` is shown instead of the tenants */
+	char said[ACTS_SAID];	   /* the outcome of the last act */
 	struct screen screen;
 };
 
@@ -62,8 +64,9 @@ static void end_part(struct painter *painter, unsigned lines, int selected)
 
 static void put_foot(struct painter *painter, const struct top *top)
 {
-	static const char usual[] = "q quit  h help  <> sort  t tree  f filter  d detail  s set  z "
-				    "suspend  r resume  T end";
+	static const char usual[] =
+		"q quit  h help  <> sort  t tree  f filter  d detail  e events  "
+		"s set  z suspend  r resume  T end";
 	const char *text = top->said[0] ? top->said : usual;
 	enum grid_style style = top->said[0] ? GRID_WARM : GRID_DIM;
 
@@ -88,6 +91,17 @@ static int paint_tenants(struct top *top, struct painter *painter, struct fault 
 	return 0;
 }
 
+static int paint_events(struct top *top, struct painter *painter)
+{
+	unsigned lines = painter->parts.table + 1 + painter->parts.detail;
+
+	if (begin_part(painter) < 0)
+		return -ENOMEM;
+	news_write(&painter->page, &top->news, lines);
+	end_part(painter, lines, -1);
+	return 0;
+}
+
 static int paint_screen(struct top *top, struct painter *painter, struct fault *why)
 {
 	if (begin_part(painter) < 0)
@@ -98,7 +112,7 @@ static int paint_screen(struct top *top, struct painter *painter, struct fault *
 		return -ENOMEM;
 	page_devices(&painter->page, &painter->parts);
 	end_part(painter, painter->parts.devices + 1, -1);
-	return paint_tenants(top, painter, why);
+	return top->events ? paint_events(top, painter) : paint_tenants(top, painter, why);
 }
 
 static int paint(struct top *top, struct fault *why)
@@ -169,6 +183,13 @@ static void change_detail(struct top *top)
 	top->detail = !top->detail;
 }
 
+static void change_events(struct top *top)
+{
+	top->events = !top->events;
+	top->news.first = 0;
+	top->next_ns = 0; /* asks at once */
+}
+
 static void show_help(struct top *top)
 {
 	top->help = true;
@@ -188,7 +209,7 @@ static void (*const handlers[KEYS_NOTHING])(struct top *) = {
 	[KEYS_SORT_PREV] = sort_before, [KEYS_SORT_NEXT] = sort_after,
 	[KEYS_REVERSE] = turn_round,	[KEYS_TREE] = change_tree,
 	[KEYS_FILTER] = ask_filter,	[KEYS_DETAIL] = change_detail,
-	[KEYS_HELP] = show_help,
+	[KEYS_HELP] = show_help,	[KEYS_EVENTS] = change_events,
 };
 
 static void act_on(struct top *top, enum keys_act act)
@@ -201,6 +222,18 @@ static void act_on(struct top *top, enum keys_act act)
 	}
 	acts_do(act, &top->remote, line, top->said);
 	top->next_ns = 0; /* refreshes at once, to show the outcome */
+}
+
+static void step(struct top *top, enum keys_act act)
+{
+	long all = top->events ? NEWS_MOST : (long)top->view.lines;
+	long lines = steps[act].lines * (steps[act].all ? all : 1) +
+		     steps[act].pages * (long)top->screen.height / 2;
+
+	if (top->events)
+		news_step(&top->news, lines);
+	else
+		view_step(&top->view, lines);
 }
 
 /* 1: it ends. */
@@ -219,14 +252,14 @@ static int press(struct top *top, const char *key)
 		return 1;
 	if (act == KEYS_NOTHING)
 		return 0;
-	if (acts_is(act))
+	if (acts_is(act) && top->events)
+		snprintf(top->said, sizeof(top->said), "e leads back to the tenants");
+	else if (acts_is(act))
 		act_on(top, act);
 	else if (handlers[act])
 		handlers[act](top);
 	else
-		view_step(&top->view,
-			  steps[act].lines * (steps[act].all ? (long)top->view.lines : 1) +
-				  steps[act].pages * (long)top->screen.height / 2);
+		step(top, act);
 	return 0;
 }
 
@@ -238,6 +271,8 @@ static int refresh_if_due(struct top *top, struct fault *why)
 	if (now < top->next_ns)
 		return 0;
 	r = model_refresh(&top->model, &top->remote, &top->view.filter, why);
+	if (r == 0 && top->events)
+		r = news_refresh(&top->news, &top->remote, why);
 	/* Counted from now: the time that a slow refresh took is not made up for. */
 	top->next_ns = now_ns() + top->interval_ns;
 	return r;
@@ -262,6 +297,7 @@ static int run(struct top *top, struct fault *why)
 static void top_free_owned(struct top *top)
 {
 	model_free(&top->model);
+	news_free(&top->news);
 	view_free(&top->view);
 	remote_close(&top->remote);
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
+#include "core/board.h"
 #include "core/part.h"
 
 struct nvml;
@@ -94,6 +95,9 @@ int nvml_cuda(const struct nvml *nvml);
  * the driver did not report them; -ENOSPC: there are more. */
 must_check int nvml_processes(struct nvml *nvml, uint32_t index, struct nvml_process *out,
 			      uint32_t room, uint32_t *ret_count);
+
+/* What its board says of itself. Blocks. */
+struct gpu_board nvml_board(struct nvml *nvml, uint32_t index);
 
 /* The bytes in use on the device, without those that the driver itself has reserved; 0: not
  * reported. */

@@ -41,6 +41,11 @@
 	CALL(nvmlDeviceGetGpuInstanceProfileInfoV, 0)                                              \
 	CALL(nvmlDeviceGetGpuInstancePossiblePlacements_v2, 0)                                     \
 	CALL(nvmlDeviceGetProcessUtilization, 0)                                                   \
+	CALL(nvmlDeviceGetUtilizationRates, 0)                                                     \
+	CALL(nvmlDeviceGetTemperature, 0)                                                          \
+	CALL(nvmlDeviceGetPowerUsage, 0)                                                           \
+	CALL(nvmlDeviceGetEnforcedPowerLimit, 0)                                                   \
+	CALL(nvmlDeviceGetClockInfo, 0)                                                            \
 	CALL(nvmlEventSetCreate, 0)                                                                \
 	CALL(nvmlEventSetFree, 0)                                                                  \
 	CALL(nvmlEventSetWait_v2, 0)                                                               \

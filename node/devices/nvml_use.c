@@ -49,6 +49,37 @@ uint64_t nvml_used(struct nvml *nvml, uint32_t index)
 	return memory.used;
 }
 
+/* NVML counts milliwatts; a board that is on never takes 0. */
+static int watts(nvmlReturn_t (*ask)(nvmlDevice_t, unsigned int *), nvmlDevice_t device)
+{
+	unsigned int milli = 0;
+
+	if (!ask || ask(device, &milli) != NVML_SUCCESS || !milli)
+		return BOARD_UNSAID;
+	return (int)((milli + 500) / 1000);
+}
+
+struct gpu_board nvml_board(struct nvml *nvml, uint32_t index)
+{
+	struct gpu_board board = board_unsaid();
+	nvmlDevice_t device = nvml_handle(nvml, index);
+	nvmlUtilization_t rates;
+	unsigned int value;
+
+	if (nvml->nvmlDeviceGetUtilizationRates &&
+	    nvml->nvmlDeviceGetUtilizationRates(device, &rates) == NVML_SUCCESS)
+		board.load_percent = (int)rates.gpu;
+	if (nvml->nvmlDeviceGetTemperature &&
+	    nvml->nvmlDeviceGetTemperature(device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)
+		board.celsius = (int)value;
+	board.watts = watts(nvml->nvmlDeviceGetPowerUsage, device);
+	board.watts_most = watts(nvml->nvmlDeviceGetEnforcedPowerLimit, device);
+	if (nvml->nvmlDeviceGetClockInfo &&
+	    nvml->nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &value) == NVML_SUCCESS)
+		board.mhz = (int)value;
+	return board;
+}
+
 /* The driver wants room for all that it may keep, whatever it then writes: 580 wants 72 rows, and
  * has written 1. It is only asked how much it wants if `room` does not suffice. */
 static nvmlReturn_t read_samples(const struct nvml *nvml, uint32_t index, uint64_t since_us,

@@ -215,7 +215,7 @@ struct outside_text outside_text(const struct daemon *d, uint32_t device)
 		snprintf(others, sizeof(others), ", and %u other%s", at->outside_count - 1,
 			 at->outside_count > 2 ? "s" : "");
 	snprintf(ret.text, sizeof(ret.text), " by tenants, %s outside mete (%s%spid %u%s)",
-		 text_mib(outside_bytes(d, device), TEXT_UP).text, first->program,
+		 text_size(outside_bytes(d, device), TEXT_UP).text, first->program,
 		 *first->program ? ", " : "", first->pid, others);
 	return ret;
 }

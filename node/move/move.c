@@ -76,15 +76,15 @@ bool move_why_never(const struct daemon *d, struct fault *ret_why)
 		best_effort(fault_set(ret_why, -ENOSPC,
 				      "meted's store is too small for anything to move: it has %s "
 				      "for each device, and needs more than %s (--store)",
-				      text_mib(each, TEXT_DOWN).text,
-				      text_mib(spare, TEXT_UP).text));
+				      text_size(each, TEXT_DOWN).text,
+				      text_size(spare, TEXT_UP).text));
 	else if (now <= spare)
 		best_effort(
 			fault_set(ret_why, -ENOSPC,
 				  "nothing moves for now: the store has %s for each device, "
 				  "and needs more than %s, until memory that left before GPUs were "
 				  "divided is back",
-				  text_mib(now, TEXT_DOWN).text, text_mib(spare, TEXT_UP).text));
+				  text_size(now, TEXT_DOWN).text, text_size(spare, TEXT_UP).text));
 	return each <= spare || now <= spare;
 }
 

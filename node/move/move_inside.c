@@ -69,18 +69,18 @@ struct move_words move_hindrance(const struct residency_member *by)
 			 "the host has no memory for what tenant %u (%.60s), which has %s of the "
 			 "device, is to move there: %s",
 			 of->tenant->id, of->tenant->name,
-			 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text,
+			 text_size(by->resident_bytes + by->credit_bytes, TEXT_UP).text,
 			 strerror(-no_host));
 	else if (by->kept_bytes)
 		snprintf(ret.text, sizeof(ret.text),
 			 "tenant %u (%.60s) keeps %s of the store, which it was told to give back",
-			 of->tenant->id, of->tenant->name, text_mib(by->kept_bytes, TEXT_UP).text);
+			 of->tenant->id, of->tenant->name, text_size(by->kept_bytes, TEXT_UP).text);
 	else
 		snprintf(ret.text, sizeof(ret.text),
 			 "tenant %u (%.60s), which has %s of the device, is stuck: its memory does "
 			 "not leave as it was told",
 			 of->tenant->id, of->tenant->name,
-			 text_mib(by->resident_bytes + by->credit_bytes, TEXT_UP).text);
+			 text_size(by->resident_bytes + by->credit_bytes, TEXT_UP).text);
 	return ret;
 }
 

@@ -49,14 +49,14 @@ static void refuse_plain(const struct guest_device *at, const struct ledger_requ
 		largest = most(largest, m->resident_bytes + m->out_bytes + m->asked_bytes);
 	}
 	of_tenant(at)->move_refused++;
-	snprintf(asked, sizeof(asked), "%s", text_mib(request->bytes, TEXT_UP).text);
+	snprintf(asked, sizeof(asked), "%s", text_size(request->bytes, TEXT_UP).text);
 	snprintf(left, sizeof(left), "%s",
-		 text_mib(beyond(capacity, request->bytes), TEXT_DOWN).text);
+		 text_size(beyond(capacity, request->bytes), TEXT_DOWN).text);
 	guest_refuse_memory(
 		at->guest, tenant_index(of_tenant(at)), (uint32_t)request->id, WIRE_REFUSED_FULL,
 		"cannot allocate %s of unmovable memory: %s would be left for movable memory, of "
 		"which a tenant has %s, and it could not come back",
-		asked, left, text_mib(largest, TEXT_UP).text);
+		asked, left, text_size(largest, TEXT_UP).text);
 }
 
 uint64_t move_plain_above(const struct device *device)

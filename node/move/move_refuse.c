@@ -33,8 +33,8 @@ void move_refuse_hindered(const struct ask *ask, const struct residency_member *
 	of_tenant(ask->at)->move_refused++;
 	guest_refuse_memory(ask->at->guest, tenant_index(of_tenant(ask->at)),
 			    (uint32_t)ask->request.id, WIRE_REFUSED_FULL,
-			    "%s were asked for, and %s", text_mib(ask->request.bytes, TEXT_UP).text,
-			    move_hindrance(by).text);
+			    "%s were asked for, and %s",
+			    text_size(ask->request.bytes, TEXT_UP).text, move_hindrance(by).text);
 }
 
 void move_refuse(const struct ask *ask, int reason)
@@ -48,23 +48,24 @@ void move_refuse(const struct ask *ask, int reason)
 	char asked[32], has[32];
 
 	of->move_refused++;
-	snprintf(asked, sizeof(asked), "%s", text_mib(ask->request.bytes, TEXT_UP).text);
+	snprintf(asked, sizeof(asked), "%s", text_size(ask->request.bytes, TEXT_UP).text);
 	snprintf(has, sizeof(has), "%s",
-		 text_mib(of->member.resident_bytes + of->member.out_bytes, TEXT_UP).text);
+		 text_size(of->member.resident_bytes + of->member.out_bytes, TEXT_UP).text);
 	if (reason == RESIDENCY_LARGE)
 		guest_refuse_memory(
 			g, tenant_index(of), id, WIRE_REFUSED_FULL,
 			"%sthe tenant alone would be larger than %s: it holds %s, %s more "
 			"were asked for, and there are %s for movable memory%s",
 			full.text, *full.text ? "what is left" : "the device", has, asked,
-			text_mib(r->capacity_bytes, TEXT_DOWN).text, ask_oversize_hint(of->tenant));
+			text_size(r->capacity_bytes, TEXT_DOWN).text,
+			ask_oversize_hint(of->tenant));
 	else if (reason == RESIDENCY_STORE)
 		guest_refuse_memory(
 			g, tenant_index(of), id, WIRE_REFUSED_FULL,
 			"%sneither the device nor the store has room for %s more: movable memory "
 			"has %s there, and %s in the store%s%s",
-			full.text, asked, text_mib(r->capacity_bytes, TEXT_DOWN).text,
-			text_mib(r->budget_bytes, TEXT_DOWN).text, keeper ? "; " : "",
+			full.text, asked, text_size(r->capacity_bytes, TEXT_DOWN).text,
+			text_size(r->budget_bytes, TEXT_DOWN).text, keeper ? "; " : "",
 			keeper ? move_hindrance(&keeper->member).text : "");
 	else
 		guest_refuse_memory(

@@ -157,21 +157,21 @@ static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "this process has %s that can move, %s for it in the store, and asked "
 			     "for %s more",
-			     text_mib(at->move.here + at->move.out, TEXT_DOWN).text,
-			     text_mib(at->move.segment_bytes, TEXT_UP).text,
-			     text_mib(bytes, TEXT_UP).text);
+			     text_size(at->move.here + at->move.out, TEXT_DOWN).text,
+			     text_size(at->move.segment_bytes, TEXT_UP).text,
+			     text_size(bytes, TEXT_UP).text);
 	else if (r == STORE_QUOTA)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "this tenant's part of the store, %s, has no place for %s more",
-			     text_mib(store_quota(at->guest->tenant->store), TEXT_DOWN).text,
-			     text_mib(bytes, TEXT_UP).text);
+			     text_size(store_quota(at->guest->tenant->store), TEXT_DOWN).text,
+			     text_size(bytes, TEXT_UP).text);
 	else if (r == STORE_BUDGET)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "the store is full: of %s%s, %s are in use, and %s were asked for",
-			     text_mib(part->budget_bytes, TEXT_DOWN).text,
+			     text_size(part->budget_bytes, TEXT_DOWN).text,
 			     d->devices > 1 ? " for this device" : "",
-			     text_mib(part->used_bytes, TEXT_UP).text,
-			     text_mib(bytes, TEXT_UP).text);
+			     text_size(part->used_bytes, TEXT_UP).text,
+			     text_size(bytes, TEXT_UP).text);
 	else if (r == -EBUSY)
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "a process of this tenant holds the lock of its file in the store: "
@@ -180,7 +180,7 @@ static void refuse(struct guest_device *at, uint32_t id, uint64_t bytes, int r)
 	else
 		guest_refuse(at->guest, id, WIRE_REFUSED_FULL,
 			     "the host has no memory for %s in the store: %s",
-			     text_mib(bytes, TEXT_UP).text, strerror(-r));
+			     text_size(bytes, TEXT_UP).text, strerror(-r));
 }
 
 static void on_ready(struct store_segment *segment, int error)

@@ -81,7 +81,7 @@ static int suspend(struct tenant *t, uint64_t now, struct fault *why)
 		return fault_set(why, -ENOSPC,
 				 "the store has no room for the memory of tenant %u (%.60s): %s",
 				 t->id, t->name,
-				 text_mib(t->device[i].member.resident_bytes, TEXT_UP).text);
+				 text_size(t->device[i].member.resident_bytes, TEXT_UP).text);
 	}
 	return 0;
 }

@@ -48,7 +48,7 @@ static void look_at(struct refused_ask *it, const struct tenant_device *at)
 					       : it->all.granted - it->all.allocated;
 	if (credit)
 		snprintf(it->advance, sizeof(it->advance), ", %s granted in advance",
-			 text_mib(credit, TEXT_UP).text);
+			 text_size(credit, TEXT_UP).text);
 }
 
 static void say_limit(const struct refused_ask *it, char reason[REASON_ROOM])
@@ -57,9 +57,9 @@ static void say_limit(const struct refused_ask *it, char reason[REASON_ROOM])
 
 	snprintf(reason, REASON_ROOM, "%s%s%s is reached: %s in use%s, %s of %s requested%s",
 		 whole ? "all that the device has for one program, " : "the limit of ",
-		 text_mib(it->own.limit, TEXT_DOWN).text, whole ? "," : "",
-		 text_mib(it->own.allocated + it->own.residual, TEXT_UP).text, it->advance,
-		 text_mib(it->action->bytes, TEXT_UP).text, it->what,
+		 text_size(it->own.limit, TEXT_DOWN).text, whole ? "," : "",
+		 text_size(it->own.allocated + it->own.residual, TEXT_UP).text, it->advance,
+		 text_size(it->action->bytes, TEXT_UP).text, it->what,
 		 whole ? ask_oversize_hint(it->tenant) : "");
 }
 
@@ -67,8 +67,8 @@ static void say_part(const struct refused_ask *it, char reason[REASON_ROOM])
 {
 	snprintf(reason, REASON_ROOM, "%s is reached: %s left, %s of %s requested",
 		 whose_part(it->tenant, it->device, it->action->bytes),
-		 text_mib(it->own.room, TEXT_DOWN).text, text_mib(it->action->bytes, TEXT_UP).text,
-		 it->what);
+		 text_size(it->own.room, TEXT_DOWN).text,
+		 text_size(it->action->bytes, TEXT_UP).text, it->what);
 }
 
 static void say_full(const struct refused_ask *it, char reason[REASON_ROOM])
@@ -79,10 +79,10 @@ static void say_full(const struct refused_ask *it, char reason[REASON_ROOM])
 
 	snprintf(reason, REASON_ROOM,
 		 "the device is full%s: of %s, %s in use%s%s, %s of %s requested", waited,
-		 text_mib(it->all.limit, TEXT_DOWN).text,
-		 text_mib(it->all.allocated - it->all.evicted + it->all.residual, TEXT_UP).text,
+		 text_size(it->all.limit, TEXT_DOWN).text,
+		 text_size(it->all.allocated - it->all.evicted + it->all.residual, TEXT_UP).text,
 		 outside_text(it->tenant->daemon, it->device).text, it->advance,
-		 text_mib(it->action->bytes, TEXT_UP).text, it->what);
+		 text_size(it->action->bytes, TEXT_UP).text, it->what);
 }
 
 void words_refuse(struct guest *g, uint32_t device, const struct ledger_action *action)

@@ -14,8 +14,12 @@ const STORY = ['had', 'due', 'here', 'out', 'movedOut', 'movedIn'];
 const store = {
 	known: false, meted: null, sees: '', viewer: '', devices: new Map(), tenants: new Map(), outside: [],
 	past: new Map(), /* of each row of a tenant */
+	loads: new Map(), /* of each device: how busy it was */
 	states: 0, looks: 0, lookedAt: 0, lookedClock: 0, live: false, again: null, changed: new Set(), moved: false,
 };
+
+/* Of a device's board; null, where the driver has stopped to say it. */
+const isSaid = (figure) => figure !== undefined && figure !== null;
 
 const keyOf = (row) => `${row.tenant}/${row.device}`;
 
@@ -94,6 +98,9 @@ function onState(state) {
 	for (const key of store.past.keys())
 		if (!store.tenants.has(key))
 			store.past.delete(key);
+	for (const [index, load] of store.loads)
+		if (store.devices.get(index)?.uuid !== load.uuid)
+			store.loads.delete(index);
 }
 
 function onChange(change) {
@@ -104,6 +111,7 @@ function onChange(change) {
 	for (const gone of change.gone) {
 		if ('index' in gone) {
 			store.devices.delete(gone.index);
+			store.loads.delete(gone.index);
 			continue;
 		}
 		store.tenants.delete(keyOf(gone));
@@ -135,6 +143,11 @@ function look() {
 
 function step(heard) {
 	const at = store.looks++ % LOOKS;
+	for (const [index, device] of store.devices) {
+		if (!store.loads.has(index))
+			store.loads.set(index, { uuid: device.uuid, busy: new Float32Array(LOOKS).fill(NaN) });
+		store.loads.get(index).busy[at] = heard && isSaid(device.utilization_percent) ? device.utilization_percent / 100 : NaN;
+	}
 	for (const [key, row] of store.tenants) {
 		const past = store.past.get(key);
 		if (!heard) {

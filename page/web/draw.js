@@ -76,6 +76,10 @@ function waited(ns) {
 	return ns < 1e9 ? `${(ns / 1e6).toFixed(2)} ms` : `${(ns / 1e9).toFixed(1)} s`;
 }
 
+function watts(amount) {
+	return amount < 10000 ? `${Math.round(amount)} W` : `${(amount / 1000).toFixed(1)} kW`;
+}
+
 function percent(part) {
 	return `${Math.round(100 * (part || 0))} %`;
 }
@@ -142,6 +146,18 @@ function line(values, top, height, area) {
 	if (drawing && area)
 		path += `L600 ${height}Z`;
 	return path;
+}
+
+/* A small chart of the last minute, of parts of one. */
+function spark() {
+	const path = svg('path', { class: 'area had' });
+	const plot = svg('svg', { class: 'spark', viewBox: '0 0 600 28', preserveAspectRatio: 'none', role: 'img' }, path);
+	plot.draw = (values) => {
+		const said = values.filter((value) => !Number.isNaN(value));
+		mark(path, 'd', line(values, 1, 28, true));
+		mark(plot, 'aria-label', said.length ? `busy in the last minute: ${percent(Math.min(...said))} to ${percent(Math.max(...said))}` : 'not known how busy');
+	};
+	return plot;
 }
 
 /* What was done at each look, as a strip of colours. */

@@ -142,7 +142,7 @@ function story(tenant, device) {
 			siblings.replaceChildren('Also on ', ...links(others));
 		siblings.where = where;
 		list.write({
-			User: row.user, Device: `GPU ${row.device}, ${row.model}`, Memory: bytes(row.used_bytes), Limit: bytes(row.limit_bytes),
+			User: row.user, Device: [`GPU ${row.device}`, row.model, boardWords(store.devices.get(row.device) || {})].filter(Boolean).join(', '), Memory: bytes(row.used_bytes), Limit: bytes(row.limit_bytes),
 			'On the device': bytes(row.used_bytes - row.out_bytes), 'In the host’s memory': bytes(row.out_bytes), 'Most it held': bytes(row.peak_bytes),
 			'Time, last second': time.by_turns ? `${percent(time.charged_1s_ns / 1e9)} of ${percent(time.entitled_1s_ns / 1e9)} due` : 'takes no turns',
 			'Time, last minute': time.by_turns ? `${percent(time.charged_60s_ns / 6e10)} of ${percent(time.entitled_60s_ns / 6e10)} due` : 'takes no turns',

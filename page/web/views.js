@@ -31,6 +31,25 @@ function keyed(parent, make) {
 	};
 }
 
+/* What its board says: "73 % busy · 61 °C · 320 of 700 W"; "": nothing. */
+function boardWords(device) {
+	const { utilization_percent: busy, temperature_celsius: warm, power_watts: power, power_limit_watts: most } = device;
+	return [isSaid(busy) && `${busy} % busy`, isSaid(warm) && `${warm} °C`, isSaid(power) && (isSaid(most) ? `${power} of ${most} W` : `${power} W`)].filter(Boolean).join(' · ');
+}
+
+/* Of all devices whose boards say it: how busy they are, and what they take. */
+function writeBoards(busy, power, all) {
+	const loads = all.filter((device) => isSaid(device.utilization_percent)), fed = all.filter((device) => isSaid(device.power_watts));
+	const warm = all.filter((device) => isSaid(device.temperature_celsius)).sort((a, b) => b.temperature_celsius - a.temperature_celsius)[0];
+	const sum = (of) => fed.reduce((total, device) => total + (device[of] || 0), 0);
+	busy.hidden = !loads.length;
+	power.hidden = !fed.length;
+	const idle = loads.filter((device) => !device.utilization_percent).length;
+	busy.write(percent(loads.reduce((total, device) => total + device.utilization_percent / 100, 0) / (loads.length || 1)), idle ? `${idle} of ${loads.length} idle` : 'none is idle');
+	const limit = fed.every((device) => isSaid(device.power_limit_watts)) ? `of ${watts(sum('power_limit_watts'))}` : '';
+	power.write(watts(sum('power_watts')), [limit, warm && `hottest ${warm.temperature_celsius} °C (GPU ${warm.index})`].filter(Boolean).join(', '));
+}
+
 /* Memory of a device: tenants', outside, kept back, free. */
 function memoryBar() {
 	const parts = { used: h('i.used'), outside: h('i.outside'), reserve: h('i.reserve') };
@@ -73,7 +92,7 @@ function deviceLine() {
 	const element = h('li.line', {}, h('div', {}, name, where), bar);
 	element.write = (device) => {
 		say(name, `GPU ${device.index}`);
-		say(where, `${device.model} · ${percent(fullOf(device))} full`);
+		say(where, [device.model, `${percent(fullOf(device))} full`, boardWords(device)].filter(Boolean).join(' · '));
 		bar.write(device);
 	};
 	return element;
@@ -99,11 +118,11 @@ function tenantCalled(name) {
 }
 
 function overview() {
-	const memory = card('Memory'), devices = card('Devices'), tenants = card('Tenants'), waits = card('Waiting');
+	const memory = card('Memory'), busy = card('Busy'), power = card('Power'), devices = card('Devices'), tenants = card('Tenants'), waits = card('Waiting');
 	const none = h('p.none', {}, 'Nobody waits, and nothing needs a look.');
 	const waiting = h('ul.lines'), fullest = h('ul.lines');
 	const writeWaiting = keyed(waiting, tenantLine), writeFullest = keyed(fullest, deviceLine);
-	const root = h('div.overview', {}, h('h1', {}, 'Overview'), h('div.cards', {}, memory, devices, tenants, waits),
+	const root = h('div.overview', {}, h('h1', {}, 'Overview'), h('div.cards', {}, memory, busy, power, devices, tenants, waits),
 		h('div.columns', {}, h('section.panel', {}, h('h2', {}, 'Who waits, and why'), none, waiting),
 			h('section.panel', {}, h('h2', {}, 'Fullest devices'), fullest)));
 	root.write = () => {
@@ -114,6 +133,7 @@ function overview() {
 		const need = rows.filter((row, i) => kinds[i] === 'waits' || kinds[i] === 'bad' || row.over_bytes);
 		const people = new Set(rows.map((row) => row.user)).size;
 		memory.write(percent(total ? 1 - free / total : 0), `${bytes(free)} of ${bytes(total)} free`);
+		writeBoards(busy, power, all);
 		devices.write(String(all.length), !all.length ? 'meted has none' : open === all.length ? 'all take new tenants' : `${all.length - open} cordoned`);
 		tenants.write(String(new Set(rows.map((row) => row.tenant)).size), `${plural(people, 'user', 'users')}, ${kinds.filter((kind) => kind === 'runs').length} run`);
 		waits.write(String(kinds.filter((kind) => kind === 'waits').length), `${kinds.filter((kind) => kind === 'bad').length} need a look`);
@@ -128,12 +148,13 @@ function overview() {
 const DEVICE_ORDERS = {
 	'fullest first': (a, b) => fullOf(b) - fullOf(a) || a.index - b.index,
 	'emptiest first': (a, b) => fullOf(a) - fullOf(b) || a.index - b.index,
+	'busiest first': (a, b) => (b.utilization_percent ?? -1) - (a.utilization_percent ?? -1) || a.index - b.index,
 	'by number': (a, b) => a.index - b.index,
 };
 const MOST_ON_CARD = 5;
 
 function deviceCard(device) {
-	const badge = h('span.badge', {}, 'cordoned'), amount = h('p.amount'), time = h('p.amount'), bar = memoryBar(), list = h('ul.on'), more = h('p.more');
+	const badge = h('span.badge', {}, 'cordoned'), amount = h('p.amount'), board = h('p.amount'), busy = spark(), time = h('p.amount'), bar = memoryBar(), list = h('ul.on'), more = h('p.more');
 	const full = h('span.full'), writeList = keyed(list, () => {
 		const name = h('a'), held = h('span'), does = h('span.unseen');
 		const item = h('li', {}, name, h('span', {}, does, held));
@@ -147,7 +168,7 @@ function deviceCard(device) {
 		return item;
 	});
 	const model = h('span');
-	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', { title: device.uuid }, model, ' ', badge), bar, amount, time, list, more);
+	const element = h('li.card.device', {}, h('h2', {}, `GPU ${device.index} `, full), h('p.model', { title: device.uuid }, model, ' ', badge), bar, amount, busy, board, time, list, more);
 	element.write = (now) => {
 		const on = element.rows || [];
 		say(model, now.model);
@@ -155,6 +176,11 @@ function deviceCard(device) {
 		badge.hidden = !now.cordoned;
 		bar.write(now);
 		say(amount, `${bytes(now.free_bytes)} free of ${bytes(now.capacity_bytes)}${now.outside_bytes >= MIB ? `, ${bytes(now.outside_bytes)} outside mete` : ''}`);
+		say(board, boardWords(now));
+		busy.toggleAttribute('hidden', !isSaid(now.utilization_percent));
+		board.hidden = !board.said;
+		if (store.loads.has(now.index))
+			busy.draw(inOrder(store.loads.get(now.index).busy).slice(-60));
 		const taking = on.filter((row) => row.time.by_turns), had = taking.reduce((sum, row) => sum + row.time.charged_1s_ns / 1e9, 0);
 		say(time, `${store.sees === 'all' ? 'tenants' : 'yours'} had ${percent(Math.min(1, had))} of its last second`);
 		time.hidden = !taking.length;

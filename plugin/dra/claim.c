@@ -286,9 +286,9 @@ static int find_common(const struct claim *claim, const struct claim_place *plac
 					 "the claim has %s and %llu%% of one device, and %s and "
 					 "%llu%% of another; accepted: the same of each device of "
 					 "a claim",
-					 text_mib(consumed->bytes[first], TEXT_DOWN).text,
+					 text_size(consumed->bytes[first], TEXT_DOWN).text,
 					 (unsigned long long)consumed->percent[first],
-					 text_mib(consumed->bytes[at], TEXT_DOWN).text,
+					 text_size(consumed->bytes[at], TEXT_DOWN).text,
 					 (unsigned long long)consumed->percent[at]);
 	}
 	return 0;

@@ -66,6 +66,19 @@ def test_a_long_name_is_whole_where_there_is_room_and_shortened_first_where_not(
         assert re.search(name[:20] + ".* ░{10} +0% .* s  no process has joined yet", plain(in_terminal(node, "ps", columns=110)))
 
 
+
+def test_the_gpu_of_each_tenant_is_shown_at_every_width_and_a_cut_state_below():
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        first = At(node, "--memory", "3G", "--name", "holder", "--device", "1")
+        node.mete("suspend", "holder")
+        sentence = json.loads(node.mete("ps", "--json").stdout)["tenants"][0]["state"]
+        for columns in (40, 60, 80, 100, 200):
+            shown = plain(in_terminal(node, "ps", columns=columns))
+            row = next(line for line in shown.splitlines() if "holder" in line)
+            assert cell(shown, row, "GPU") == "1", shown
+            assert sentence in re.sub(r"\s+", " ", shown), (sentence, shown)
+
+
 def test_the_reason_of_a_state_can_be_read_on_every_terminal():
     with Node() as node:
         holder = node.start("run", "--memory", "1G", "--name", "a-holder/" + "x" * 40, "--", workload("train"), "steps=100000", "ballast=256M")
@@ -130,7 +143,7 @@ def test_every_width_is_kept():
         for columns in (200, 132, 100, 80, 60, 50):
             shown = plain(in_terminal(node, "ps", columns=columns))
             assert max(map(len, shown.splitlines())) <= columns, (columns, shown)
-            assert "USED" in shown and "LIMIT" in shown and "STATE" in shown, (columns, shown)
+            assert "USED" in shown and "LIMIT" in shown and ("STATE" in shown or columns < 52 and len(re.findall("^ {4}(?:waits|has|running|idle)", shown, re.M)) == 2), (columns, shown)
 
 
 def test_everything_fits_into_40_columns():
@@ -148,10 +161,10 @@ def test_everything_fits_into_40_columns():
         shown = plain(in_terminal(node, "ps", "--processes", columns=40))
         assert max(map(len, shown.splitlines())) <= 40, shown
         # The main columns of each table are there; names are as long as there is room for, and marked; a state is in full.
-        for heading in ("GPU +TOTAL +USED +FREE .*FULL$", "ID +TENANT +USED +LIMIT +FULL$", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
+        for heading in ("GPU +TOTAL +USED +FREE .*FULL$", "ID +TENANT +GPU +USED +LIMIT +FULL$", "ID +PID +ALLOCATED .*PROGRAM", "OUTSIDE +GPU +PID +COMMAND",
                         "ID +TENANT +LAST SECOND"):
             assert re.search(f"^{heading}", shown, re.M), (heading, shown)
-        assert re.search(rf"^11  {LONG[-63:][:12]}\S*…  +\d\.\d\d  140\.00 .*\n    \w", shown, re.M), shown
+        assert re.search(rf"^11  {LONG[-63:][:9]}\S*…  +0  +\d\.\d\d  140\.00 .*\n    \w", shown, re.M), shown
         assert re.search(r"^ 1  shell  .*\n    no process has joined yet$", shown, re.M), shown
         bare.kill()
         bare.communicate()

@@ -287,7 +287,7 @@ def test_a_workload_runs_under_a_limit_and_is_reported():
 def test_a_program_that_passes_mete_by_is_reported():
     with Node() as node:
         done = node.mete("run", "--report", "--", "sh", "-c", "exit 3")
-        assert done.returncode == 3 and "sh on GPU 0: held at most 0KiB of 4096MiB" in done.stderr, done
+        assert done.returncode == 3 and "sh on GPU 0: held at most 0MiB of 4GiB" in done.stderr, done
         assert "no process of sh joined mete: if it used a GPU, nothing was limited" in done.stderr, done
         # A guest loads the library that it was given; what is loaded by its path is another one.
         passing = node.mete("run", "--report", "--", "env", "-u", "LD_PRELOAD", "LD_LIBRARY_PATH=" + os.path.join(BUILD, "sim", "lib"),
@@ -378,7 +378,7 @@ def test_a_program_without_a_limit_that_asks_for_too_much_is_told_of_oversize():
             assert done.returncode != 0 and "with --oversize managed the driver pages what does not fit" in done.stderr, (options, done)
             assert "the limit of" not in done.stderr, (options, done)
         done = node.mete("run", "--memory", "1G", "--", *large)
-        assert done.returncode != 0 and "the limit of 1024MiB is reached" in done.stderr and "oversize" not in done.stderr, done
+        assert done.returncode != 0 and "the limit of 1GiB is reached" in done.stderr and "oversize" not in done.stderr, done
 
 
 def test_a_share_may_silence_its_programs_notices_of_waits():

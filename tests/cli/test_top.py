@@ -4,7 +4,7 @@
 from person import *
 
 
-KEYS = "q quit  h help  <> sort  t tree  f filter  d detail  s set  z suspend  r resume  T end"
+KEYS = "q quit  h help  <> sort  t tree  f filter  d detail  e events  s set  z suspend  r resume  T end"
 
 
 class Screen(Terminal):
@@ -38,6 +38,33 @@ def test_it_shows_devices_and_tenants_at_every_width():
                 top.resize(columns, lines)
                 shown = until(lambda: top.shown_at(columns, lines, "train .*running"), lambda: f"{columns} times {lines}:\n{top.text()}")
                 assert "HAD" in shown and "USED" in shown, shown
+
+
+def test_what_has_happened_is_shown_and_followed_at_every_width():
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        At(node, "--memory", "1G", "--name", "first")
+        with Screen(node, columns=120, lines=30) as top:
+            top.wait("first .*running")
+            top.press("e")
+            top.wait("what has happened, the newest first; e: the tenants", r"^\d\d:\d\d:\d\d +came +GPU 0 +first: a new tenant, with a limit of 1", without="LIMIT")
+            # It comes while somebody looks, above what was before.
+            At(node, "--memory", "2G", "--name", "second")
+            shown = top.wait(r"^\d\d:\d\d:\d\d +came +GPU [01] +second: a new tenant")
+            assert shown.index("second: a new") < shown.index("first: a new"), shown
+            top.press("z")
+            top.wait("e leads back to the tenants")
+            top.press("G")  # the oldest alone
+            top.wait("first: a new tenant", without="second: a new tenant")
+            top.press("g")
+            top.wait("second: a new tenant")
+            top.resize(40, 12)
+            shown = top.wait(r"^\d\d:\d\d:\d\d +second: a new ten", without="came")
+            assert max(map(len, shown.splitlines())) <= 40, shown
+            for columns, lines in ((200, 50), (80, 24), (12, 6), (3, 3), (80, 24)):
+                top.resize(columns, lines)
+            top.wait("second: a new tenant")
+            top.press("e")
+            top.wait("HAD", "first .*running", without="what has happened")
 
 
 def test_a_terminal_of_any_size_is_survived():

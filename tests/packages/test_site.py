@@ -69,6 +69,33 @@ def test_all_documents_are_pages_and_every_link_leads_somewhere():
         assert count > 500, count
 
 
+def test_pictures_are_where_documents_have_them_and_nothing_is_missed_without():
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(folder + "/pictures")
+        for name in ("top.svg", "page-tenant.png", "nobody-wants-it.png"):
+            with open(f"{folder}/pictures/{name}", "w") as file:
+                file.write(name)
+        require("pypi")
+        done = subprocess.run([os.path.join(ROOT, "tools", "site"), "--pictures", folder + "/pictures", folder + "/site"], text=True, capture_output=True)
+        assert done.returncode == 0, done
+        assert sorted(os.listdir(folder + "/site/pictures")) == ["page-tenant.png", "top.svg"]
+        for page, name, missing in (("start", "top.svg", "page-"), ("page", "page-tenant.png", "page-overview")):
+            text = open(f"{folder}/site/docs/{page}.html").read()
+            assert re.search(f'<img src="\\.\\./pictures/{name}" alt="[^"]+">', text) and missing not in text.replace("page-tenant", ""), (page, text)
+
+
+def test_pictures_are_made_of_a_terminal_and_of_a_browser():
+    require("browser")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([os.path.join(ROOT, "tools", "picture"), sys.argv[1], folder + "/"], text=True, capture_output=True)
+        assert done.returncode == 0 and not done.stderr, done
+        made = {name: open(f"{folder}/{name}", "rb").read() for name in os.listdir(folder)}
+        assert sorted(made) == ["page-devices.png", "page-overview.png", "page-tenant.png", "top.svg"]
+        assert all(data.startswith(b"\x89PNG") for name, data in made.items() if name.endswith("png"))
+        said = re.sub("<[^>]+>", " ", made["top.svg"].decode())
+        assert "nightly" in said and "HISTORY" in said or "DUE" in said, said
+
+
 def test_each_alerts_runbook_is_where_its_address_says():
     with tempfile.TemporaryDirectory() as folder:
         files = built(folder)

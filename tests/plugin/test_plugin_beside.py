@@ -133,7 +133,7 @@ def test_memory_together_is_never_more_than_a_device():
         until(lambda: not greedy.refusal().startswith("mete.dev"))
         node.run("elsewhere", node.id(0, 1), annotations={"memory": "4Gi"})
         late = node.pod("late").admit(node.id(3))
-        assert late.refusal() == (f"the limits of the other containers on {node.uuid[0]} leave 0KiB of its memory, and this one is to have 1024MiB: "
+        assert late.refusal() == (f"the limits of the other containers on {node.uuid[0]} leave 0MiB of its memory, and this one is to have 1GiB: "
                                   "it has that when another one has ended, or asks for less")
         first.start()  # again, in its place
         second.annotate(memory="2Gi")

@@ -135,7 +135,7 @@ def test_a_process_that_announces_itself_and_brings_a_driver_is_held_to_its_limi
             assert allocate(program, 2 * GIB) == "0\n"
             node.await_log(f"container.over pod=ns/a .*uuid={node.uuid[0]} bytes=2[0-9]* limit={GIB}")
             event = until(lambda: [event for event in node.api.events_of("a") if event["reason"] == "GPUMemoryOverLimit"])[0]
-            assert re.search(r"container main has 2\S+MiB of device \S+ by measurement, and its limit is 1024MiB", event["message"]), event
+            assert re.search(r"container main has 2\S+[MG]iB of device \S+ by measurement, and its limit is 1GiB", event["message"]), event
             if mode == "kill":
                 assert program.wait(timeout=PATIENCE) == -signal.SIGKILL
                 killed = until(lambda: [event for event in node.api.events_of("a") if event["reason"] == "GPUProcessKilled"])[0]

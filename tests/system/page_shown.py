@@ -18,10 +18,19 @@ def begin():
         yield
 
 
+def put_boards(file, devices, celsius=50):
+    """Each takes a watt more than the one before it, of 1,000."""
+    file.seek(0)
+    file.truncate()
+    file.write("".join(f"{n} {celsius + n % 40} {1000 * (500 + n)} 1000000 1980\n" for n in range(devices)))
+    file.flush()
+
+
 @contextlib.contextmanager
 def page(tenants, devices, *options, guests=12):
     port = free_port()
-    with Daemon("--page", f"{HOST}:{port}", *(options or ("--page-open",)), environment={"METE_STUB_DEVICES": str(devices + 1)}) as meted:
+    with tempfile.NamedTemporaryFile("w") as boards, Daemon("--page", f"{HOST}:{port}", *(options or ("--page-open",)), environment={"METE_STUB_DEVICES": str(devices + 1), "METE_STUB_BOARDS": boards.name, "METE_STUB_LOADS": ",".join(str(7 * n % 101) for n in range(devices + 1))}) as meted:
+        put_boards(boards, devices + 1)
         crowd = Crowd(meted, tenants, devices, guests)
         browser = THE[0]
         browser.said()  # what it said of an earlier page

@@ -8,6 +8,8 @@
  *	METE_STUB_PROCESSES  a file of lines "DEVICE PID BYTES", read at each question
  *	METE_STUB_LOADS      percent busy, one per device with commas between them; "-": not said
  *	METE_STUB_USED       percent of the memory in use, likewise
+ *	METE_STUB_BOARDS     a file of lines "DEVICE CELSIUS MILLIWATTS LIMIT MHZ", read at each
+ *question; FILE.asked has a byte more for each time that a device's power was asked for
  */
 #include <string.h>
 
@@ -104,6 +106,62 @@ exported nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUti
 		return NVML_ERROR_NOT_SUPPORTED;
 	rates->gpu = rates->memory = (unsigned)percent;
 	return NVML_SUCCESS;
+}
+
+enum { CELSIUS, MILLIWATTS, LIMIT, MHZ, FIGURES };
+
+/* A figure of the device's board, if there is a line for it. */
+static nvmlReturn_t board(nvmlDevice_t device, unsigned which, unsigned int *ret)
+{
+	const char *path = getenv("METE_STUB_BOARDS");
+	owned(fclose) FILE *file = path ? fopen(path, "r") : NULL;
+	unsigned index, figure[FIGURES];
+
+	while (file && fscanf(file, "%u %u %u %u %u", &index, &figure[CELSIUS], &figure[MILLIWATTS],
+			      &figure[LIMIT], &figure[MHZ]) == 1 + FIGURES) {
+		if (index != index_of(device))
+			continue;
+		*ret = figure[which];
+		return NVML_SUCCESS;
+	}
+	return NVML_ERROR_NOT_SUPPORTED;
+}
+
+exported nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor,
+					       unsigned int *ret)
+{
+	(void)sensor;
+	return board(device, CELSIUS, ret);
+}
+
+static void count_question(void)
+{
+	const char *boards = getenv("METE_STUB_BOARDS");
+	char path[4096];
+	owned(fclose) FILE *file = NULL;
+
+	snprintf(path, sizeof(path), "%s.asked", boards ? boards : "");
+	file = boards ? fopen(path, "a") : NULL;
+	if (file)
+		fputc('?', file);
+}
+
+exported nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *ret)
+{
+	count_question();
+	return board(device, MILLIWATTS, ret);
+}
+
+exported nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int *ret)
+{
+	return board(device, LIMIT, ret);
+}
+
+exported nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type,
+					     unsigned int *ret)
+{
+	(void)type;
+	return board(device, MHZ, ret);
 }
 
 exported nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,

@@ -141,10 +141,33 @@ def test_time_is_shown_where_turns_are_taken_and_not_where_nobody_counts_it():
         assert browser.said() == []
 
 
+def test_what_boards_say_is_shown_and_left_out_where_they_say_nothing():
+    with page(3, 3) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        boards = meted.environment["METE_STUB_BOARDS"]
+        cards = "Object.fromEntries([...document.querySelectorAll('.cards .card')].filter((card) => !card.hidden).map((card) => [...card.children].map((one) => one.textContent)).map(([title, ...said]) => [title, said]))"
+        shown = browser.run(f"return {cards}")
+        # 0, 7, 14 and 21 percent; 500 to 503 W.
+        assert shown["Busy"] == ["11 %", "1 of 4 idle"] and shown["Power"] == ["2006 W", "of 4000 W, hottest 53 °C (GPU 3)"], shown
+        browser.view("#/devices")
+        words = "[...document.querySelectorAll('.device')].map((card) => card.innerText).join()"
+        browser.wait(f"/21 % busy · 53 °C · 503 of 1000 W/.test({words}) && document.querySelectorAll('.spark[aria-label=\"busy in the last minute: 21 % to 21 %\"]').length === 1")
+        browser.run("const order = document.querySelector('#order'); order.value = 'busiest first'; order.dispatchEvent(new Event('change'))")
+        browser.wait("[...document.querySelectorAll('.device h2')].map((name) => name.textContent.split(' ')[1]).join('') === '3210'")
+        with open(boards, "r+") as file:
+            file.write("0 90 ")  # it has grown hotter
+        browser.wait(f"/0 % busy · 90 °C · 500 of 1000 W/.test({words})")
+        open(boards, "w").close()
+        browser.wait(f"/21 % busy/.test({words}) && !/ W|°C/.test({words})")
+        browser.view("#/")
+        browser.wait(f"{cards}.Busy && !{cards}.Power")
+        assert browser.said() == []
+
+
 def test_no_device_and_64_devices():
     with page(0, -1) as (meted, crowd, browser):
         browser.wait(LIVE)
-        assert browser.run("return [...document.querySelectorAll('.cards .card')].map((card) => card.textContent)")[1] == "Devices0meted has none"
+        assert browser.run("return [...document.querySelectorAll('.cards .card')].filter((card) => !card.hidden).map((card) => card.textContent)")[1] == "Devices0meted has none"
         browser.view("#/devices")
         browser.wait("document.querySelector('#view .none:not([hidden])')?.textContent === 'meted has no devices.'")
         assert browser.said() == []
@@ -254,7 +277,7 @@ def test_each_control_is_reached_by_keyboard_and_can_be_seen():
 def test_the_page_follows_meteds_changes():
     with page(5, 2) as (meted, crowd, browser):
         browser.wait(LIVE)
-        assert browser.run("return document.querySelectorAll('.cards .value')[1].textContent") == "3"
+        assert browser.run("return [...document.querySelectorAll('.cards .card')].find((card) => card.firstChild.textContent === 'Devices').querySelector('.value').textContent") == "3"
         admin, guests = waiter(meted, crowd)
         browser.wait("document.querySelector('.line[data-kind=waits] .why')?.textContent.startsWith('waits for 3.00 GiB for ')")
         browser.run("document.querySelector('.line[data-kind=waits] a').click()")

@@ -89,3 +89,22 @@ TEST(bytes_are_written_in_the_largest_unit)
 	expect_str(text_bytes((4ull << 30) - 1).text, "3.9GiB"); /* cut, not rounded */
 	expect_str(text_bytes(UINT64_MAX).text, "15.9EiB");
 }
+
+TEST(sizes_of_a_sentence_are_whole_below_a_gib_and_rounded_as_is_asked)
+{
+	const uint64_t mib = 1 << 20, gib = 1 << 30;
+
+	expect_str(text_size(0, TEXT_UP).text, "0MiB");
+	expect_str(text_size(1, TEXT_UP).text, "1KiB");
+	expect_str(text_size(mib - 1, TEXT_UP).text, "1MiB");
+	expect_str(text_size(mib - 1, TEXT_DOWN).text, "1023KiB");
+	expect_str(text_size(384 * mib + 1, TEXT_UP).text, "385MiB");
+	expect_str(text_size(gib - 1, TEXT_UP).text, "1GiB");
+	expect_str(text_size(gib - 1, TEXT_DOWN).text, "1023MiB");
+	expect_str(text_size(gib, TEXT_UP).text, "1GiB");
+	expect_str(text_size(3 * gib / 2, TEXT_UP).text, "1.5GiB");
+	expect_str(text_size(gib + 1, TEXT_UP).text, "1.01GiB");
+	expect_str(text_size(2 * gib - 1, TEXT_UP).text, "2GiB");
+	expect_str(text_size(2 * gib - 1, TEXT_DOWN).text, "1.99GiB");
+	expect_str(text_size(UINT64_MAX, TEXT_UP).text, "17179869184GiB");
+}

@@ -94,6 +94,27 @@ static void freshen(struct daemon *d)
 	(void)d;
 }
 
+static bool want_boards(struct daemon *d, void (*told)(void *owner), void *owner)
+{
+	(void)d;
+	(void)told;
+	(void)owner;
+	return false;
+}
+
+static struct gpu_board board(struct daemon *d, uint32_t index)
+{
+	(void)d;
+	(void)index;
+	return board_unsaid();
+}
+
+static uint64_t boards_since_ns(struct daemon *d)
+{
+	(void)d;
+	return 0;
+}
+
 static void tell(struct daemon *d, struct wire_admin_welcome *ret_said)
 {
 	(void)d;
@@ -105,6 +126,9 @@ static const struct page_host host = {.loop = &loop,
 				      .believed_ns = (uint64_t)3600 * SECOND,
 				      .rows = rows,
 				      .freshen = freshen,
+				      .want_boards = want_boards,
+				      .board = board,
+				      .boards_since_ns = boards_since_ns,
 				      .tell = tell,
 				      .who = who,
 				      .may = may,
