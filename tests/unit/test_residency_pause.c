@@ -110,9 +110,9 @@ TEST(all_that_are_suspended_fit_in_the_store_together)
 	expect_eq(given_member(0, 2 * GIB), 0);
 	expect_eq(given_member(1, 2 * GIB + 1), 0);
 	expect_eq(given_member(2, 2 * GIB), 0);
-	expect_eq(residency_suspend(&w.m[0], true, w.now), 0);
-	expect_eq(residency_suspend(&w.m[1], true, w.now), RESIDENCY_STORE);
-	expect_eq(residency_suspend(&w.m[2], true, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
+	expect_eq(residency_suspend(&w.m[1], true, 0, w.now), RESIDENCY_STORE);
+	expect_eq(residency_suspend(&w.m[2], true, 0, w.now), 0);
 }
 
 TEST(a_tenant_whose_quota_is_smaller_than_its_memory_is_not_suspended)
