@@ -12,6 +12,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from meted import *
 from movable_meted import *
 
+SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
+
 
 class Machine:
     """A simulated machine of its own, with the test's daemon."""

@@ -255,7 +255,7 @@ TEST(a_set_stays_until_each_of_its_tenants_has_had_a_turn)
 			}
 			sets++;
 		}
-		while (move_chunk(0) | move_chunk(1) | move_chunk(2))
+		while ((int)move_chunk(0) + (int)move_chunk(1) + (int)move_chunk(2) > 0)
 			pump();
 	}
 	expect(sets > 3);

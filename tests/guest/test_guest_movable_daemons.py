@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest says to a daemon that recalls its credit, refuses, ends, or comes back, of memory that moves.
+
+    test_guest_movable_daemons.py SIMULATOR_BUILD GUEST_LINKS MOVABLE_LOAD [TEST...]
+"""
+import os
+import random
+
+from movable_machine import *
+
+
+def test_memory_that_is_made_after_a_recall_was_answered_is_told_of():
+    """The daemon has seen it granted and not movable, and checks again when it hears something."""
+    with Machine() as machine, Load(machine) as load:
+        load.take(8 * MIB)
+        assert load.guest.words == 0
+        machine.fake.recalls = True
+        assert load.ask("alloc", 1, 8 * MIB) == "0"
+        machine.fake.wait(lambda: load.guest.words > 0, "nothing is said")
+        assert load.moves("resident") == 16 * MIB
+
+
+def test_freed_memory_that_a_thread_unmaps_is_returned_to_a_daemon_that_recalls_it_meanwhile():
+    """The daemon takes what it gets for all that there is, and refuses others the rest."""
+    with Machine(unmap_cost="200ms") as machine, Load(machine) as load:
+        assert load.ask("alloc", 0, 8 * MIB) == "0" and load.ask("free", 0) == "0"
+        load.tell("alloc", 1, 4 * MIB)
+        until(load.guest.changing)
+        load.guest.say("credit_recall", device=0, bytes=2 * MIB)
+        machine.fake.wait(lambda: load.guest.returned, "the recall is not answered")
+        assert load.guest.returned == [2 * MIB], load.guest.returned
+        assert load.hear() == "0"
+
+
+def test_freed_memory_is_returned_to_a_daemon_that_recalls_it_before_it_has_answered_the_inventory():
+    with Machine() as machine, Load(machine) as load:
+        assert load.ask("alloc", 0, 8 * MIB) == "0" and load.ask("free", 0) == "0"
+        machine.fake.kill()
+        machine.fake.recalls_early, machine.fake.mute = 8 * MIB, True
+        machine.fake.start()
+        machine.fake.wait(lambda: any(guest.stated for guest in machine.fake.guests))
+        load.guest = machine.fake.guests[-1]
+        until(lambda: load.guest.credit() == 8 * MIB)
+        load.guest.say("done", load.guest.end)
+        machine.fake.wait(lambda: load.guest.returned, "the recall is not answered")
+        assert load.guest.returned == [8 * MIB], load.guest.returned
+
+
+def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is():
+    with Machine(METE_SIM_LINK_RATE="2M") as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(10 * MIB, 1000, 4 * MIB)
+        everything = load.guest.movable()["resident"]
+        choices = random.Random(int(os.environ.get("METE_SEED", "1")))
+        for _ in range(5 * SCALE):
+            fake.close()
+            fake.order(load.guest, leave=choices.randrange(1, everything))
+            time.sleep(choices.random() * 0.02)
+            fake.kill()
+            # Memory in the store waits, also for a daemon that knows nothing yet.
+            load.tell("check", 0, 1)
+            fake.start()
+            fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
+            guest = load.guest = fake.guests[0]
+            fake.close()
+            assert guest.stated_movable + guest.stated_out == everything, (guest.stated_movable, guest.stated_out)
+            assert guest.movable()["out"] == guest.stated_out and guest.allocated() == guest.stated_movable
+            fake.wait(lambda: guest.stores, "it asks for no store")
+            fake.back(guest)
+            fake.stop(guest)
+            fake.gate(True)
+            assert load.hear() == "same"
+            load.check(0, 1, 2)
+            fake.round(guest)
+            load.check(0, 1, 2)
+
+
+def test_a_daemon_that_refuses_its_store_is_asked_again_when_it_orders_something():
+    """The share had swap=off when the guest came back, and has swap=auto since."""
+    with Machine() as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(8 * MIB)
+        fake.kill()
+        fake.swap = False
+        fake.start()
+        fake.wait(lambda: any(g.store_asks for g in fake.guests), "it does not ask")
+        fake.swap, load.guest = True, fake.guests[0]
+        fake.close()
+        assert fake.away(load.guest) == 8 * MIB
+        fake.back(load.guest)
+        fake.gate(True)
+        load.check(0)
+
+
+def test_what_a_daemon_orders_before_it_has_answered_the_inventory_is_done():
+    with Machine() as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(8 * MIB)
+        fake.close()
+        assert fake.away(load.guest) == 8 * MIB
+        fake.kill()
+        fake.hasty = True
+        fake.start()
+        fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
+        guest = load.guest = fake.guests[0]
+        fake.wait(lambda: guest.moved["entered"] == 8 * MIB, lambda: f"it does not come: {guest.moved} {guest.movable()}")
+        fake.gate(True)
+        load.check(0)
+
+
+def test_a_daemon_does_not_free_memory_before_guests_have_stated_it():
+    """A context is in no figure of the program's own: its page, which is new, has that figure only later."""
+    with Machine() as machine:
+        fake, load = machine.fake, Load(machine)
+        fake.show(300 * MIB)
+        free = int(load.ask("info"))
+        assert free < 1 << 30, "none of it is used"
+        fake.kill()
+        fake.mute = True
+        fake.start()
+        fake.show(0)
+        fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
+        assert int(load.ask("info")) == free
+        load.process.kill()
+        load.process.wait()
+
+
+def test_a_daemon_that_does_not_know_of_evicted_memory_opens_no_gate():
+    """It has lost its journal, which its counts show. Its page may be open from the beginning, or only later."""
+    for early in True, False:
+        with Machine() as machine:
+            fake, load = machine.fake, Load(machine)
+            load.take(10 * MIB)
+            fake.close()
+            assert fake.away(load.guest)
+            fake.kill()
+            fake.forgets = True
+            fake.start()
+            fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
+            if not early:
+                fake.close()
+                fake.gate(True)
+                fake.close()
+                fake.gate(True)
+            load.tell("check", 0, 1)
+            _, error = load.process.communicate(timeout=PATIENCE)
+            assert "802" in error and "meted does not know that memory of this program is in the host's memory" in error, error
+
+
+run(globals())
