@@ -91,7 +91,7 @@ static void drop_events(struct held_call *call)
 
 /* The next place; NULL: it is taken. The driver is asked once only, as it is by each call.
  * Otherwise the call has BEGUN, and is the caller's; its events are of this context, if of any. */
-static struct held_call *take_call(CUcontext context)
+static struct held_call *take_call(CUcontext context, uint32_t thread)
 {
 	struct signals before;
 	struct held_call *call;
@@ -102,7 +102,8 @@ static struct held_call *take_call(CUcontext context)
 		call = NULL;
 	} else {
 		call->state = BEGUN;
-		call->thread = call->ended = 0;
+		call->thread = thread;
+		call->ended = 0;
 		if (call->context != context)
 			drop_events(call);
 	}
@@ -136,18 +137,26 @@ static bool make_event(CUcontext context, CUevent *ret_event)
 	return r == CUDA_SUCCESS;
 }
 
+/* Others compare the contexts of all calls. */
 static bool give_events(struct held_call *call, CUcontext context)
 {
+	struct signals before;
+	CUevent first, second;
+
 	if (call->context == context)
 		return true;
-	if (!make_event(context, &call->before))
+	if (!make_event(context, &first))
 		return false;
-	if (make_event(context, &call->behind)) {
-		call->context = context;
-		return true;
+	if (!make_event(context, &second)) {
+		best_effort(real(cuEventDestroy_v2)(first));
+		return false;
 	}
-	best_effort(real(cuEventDestroy_v2)(call->before));
-	return false;
+	lock(&before);
+	call->before = first;
+	call->behind = second;
+	call->context = context;
+	unlock(&before);
+	return true;
 }
 
 /* Not of a call that the driver makes inside another one, nor into a capture, where nothing is
@@ -168,9 +177,7 @@ struct held_call *held_call_begin(CUstream stream, const void *caller)
 	if (stream == CU_STREAM_PER_THREAD)
 		own_streams_used(context);
 	mode = capture_relax();
-	call = take_call(context);
-	if (call && stream == CU_STREAM_PER_THREAD)
-		call->thread = own_streams_thread();
+	call = take_call(context, stream == CU_STREAM_PER_THREAD ? own_streams_thread() : 0);
 	if (call && (!give_events(call, context) ||
 		     real(cuEventRecord)(call->before, stream) != CUDA_SUCCESS)) {
 		set(call, NULL, OVER);

@@ -107,7 +107,7 @@ def test_an_ask_that_waits_when_a_division_takes_its_part_is_answered():
         meted.play(lambda: meted.row(b).waiting)
         seven(meted)
         meted.play(lambda: not b.asked)
-        assert b.refusal and "neither the device nor the store has room" in b.refusal.reason and "0KiB in the store" in b.refusal.reason, b.refusal
+        assert b.refusal and "neither the device nor the store has room" in b.refusal.reason and "0MiB in the store" in b.refusal.reason, b.refusal
         a.obeys = True
         meted.play(a.is_whole)
         # Room that is there needs no store.
