@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -26,18 +27,30 @@ void nvml_close(struct nvml *nvml)
 	free(nvml);
 }
 
-static int resolve(struct nvml *nvml, struct fault *why)
-{
-#define CALL(name, needed)                                                                         \
-	nvml->name = (nvml_fn_##name *)dlsym(nvml->library, #name);                                \
-	if (needed && !nvml->name) {                                                               \
-		fault_set(why, -ENOSYS,                                                            \
-			  "it has no " #name ": the driver is too old (450 "                       \
-			  "or newer is needed)");                                                  \
-		return -ENOSYS;                                                                    \
-	}
+struct symbol {
+	const char *name;
+	size_t at; /* in struct nvml */
+	bool needed;
+};
+
+static const struct symbol symbols[] = {
+#define CALL(name, needed) {#name, offsetof(struct nvml, name), needed},
 	NVML_CALLS(CALL)
 #undef CALL
+};
+
+static int resolve(struct nvml *nvml, struct fault *why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		void *function = dlsym(nvml->library, symbols[i].name);
+
+		memcpy((char *)nvml + symbols[i].at, &function, sizeof(function));
+		if (symbols[i].needed && !function)
+			return fault_set(why, -ENOSYS,
+					 "it has no %s: the driver is too old (450 or newer is "
+					 "needed)",
+					 symbols[i].name);
+	}
 	return 0;
 }
 
