@@ -280,15 +280,16 @@ static int find_common(const struct claim *claim, const struct claim_place *plac
 	for (uint32_t i = 1; i < claim->devices; i++) {
 		uint32_t at = claim->of[i];
 
+		/* Not text_size(): a GiB's hundredths may be the same of both. */
 		if (limit_of(place, at, consumed->bytes[at]) != *ret_bytes ||
 		    most(1, consumed->percent[at]) != *ret_percent)
 			return fault_set(why, -EINVAL,
-					 "the claim has %s and %llu%% of one device, and %s and "
-					 "%llu%% of another; accepted: the same of each device of "
-					 "a claim",
-					 text_size(consumed->bytes[first], TEXT_DOWN).text,
+					 "the claim has %lluMiB and %llu%% of one device, and "
+					 "%lluMiB and %llu%% of another; accepted: the same of "
+					 "each device of a claim",
+					 (unsigned long long)consumed->bytes[first] >> 20,
 					 (unsigned long long)consumed->percent[first],
-					 text_size(consumed->bytes[at], TEXT_DOWN).text,
+					 (unsigned long long)consumed->bytes[at] >> 20,
 					 (unsigned long long)consumed->percent[at]);
 	}
 	return 0;

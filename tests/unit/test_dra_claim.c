@@ -338,7 +338,10 @@ TEST(a_claim_has_the_same_of_each_of_its_devices)
 	expect_eq(claim->devices, 2);
 	expect_eq(claim->of[1], 1);
 	bad(RESULT("a", GPU_A, "4Gi", "25") "," RESULT("b", GPU_B, "5Gi", "25"), "",
-	    "the claim has 4GiB and 25% of one device, and 5GiB and 25% of another");
+	    "the claim has 4096MiB and 25% of one device, and 5120MiB and 25% of another");
+	/* Which differ, however little. */
+	bad(RESULT("a", GPU_A, "4Gi", "25") "," RESULT("b", GPU_B, "4100Mi", "25"), "",
+	    "the claim has 4096MiB and 25% of one device, and 4100MiB and 25% of another");
 	bad(RESULT("a", GPU_A, "4Gi", "25") "," RESULT("b", GPU_B, "4Gi", "30"), "",
 	    "the same of each device");
 	bad(RESULT("a", GPU_A, "4Gi", "25") "," RESULT("b", GPU_B, "4Gi", "25"),
