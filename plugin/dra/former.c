@@ -128,12 +128,15 @@ static void on_page(void *owner, int status, const char *problem, const cJSON *o
 		tell_unknown(dra, problem);
 		return;
 	}
-	dra->untold_former = false;
 	user = find_user(dra, object);
+	if (!user && next && *next) {
+		ask_page(dra, next);
+		return;
+	}
+	/* Not before: the first page may be answered each time, and a later one never. */
+	dra->untold_former = false;
 	if (user)
 		tell_needed(dra, user);
-	else if (next && *next)
-		ask_page(dra, next);
 	else if (!is_prepared(dra) && list_empty(&dra->asking))
 		name_change(dra);
 }
@@ -163,9 +166,10 @@ static void on_needed(void *owner, int status, const char *problem, const cJSON 
 		tell_unknown(dra, problem);
 		return;
 	}
-	dra->untold_former = false;
-	if (!problem && has_device(dra, object))
+	if (!problem && has_device(dra, object)) {
+		dra->untold_former = false;
 		return;
+	}
 	forget_needed(dra);
 	ask_page(dra, NULL);
 }

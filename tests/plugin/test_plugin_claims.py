@@ -20,6 +20,7 @@ class Claims:
         self.read, self.under_way, self.most = [], set(), 0
         self.connections, self.let, self.all = set(), set(), False
         self.listed, self.refused, self.limits = {}, None, []
+        self.refused_from = 0  # of the pages of all claims: the first that is refused
         self.admins = set()  # claims with adminAccess
         self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused,
         self.reason = "the test refuses"  # and why
@@ -70,7 +71,7 @@ class Claims:
         """Of the claims of all namespaces."""
         slices = self.node.api.objects("resourceslices", len(self.node.api.log))
         self.pages.append((begin, tuple(device["name"] for slice in slices for device in slice["spec"].get("devices", ()))))
-        if self.refused:
+        if self.refused and begin >= self.refused_from:
             return {"kind": "Status", "code": self.refused, "message": "the test refuses"}, self.refused
         end = begin + limit
         return {"metadata": {"continue": str(end)} if end < len(self.cluster) else {}, "items": self.cluster[begin:end] or None},

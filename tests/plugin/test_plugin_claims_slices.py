@@ -364,7 +364,12 @@ def test_a_former_name_is_kept_while_nobody_says_who_has_its_devices():
         made.refused = 403
         changed(node, "other.dev")
         looks(made, 2)
-        assert len(re.findall("dra.name_kept .* cannot be read: the test refuses", node.log())) == 1, node.log()
+        untold = "dra.name_kept .* cannot be read: the test refuses"
+        assert len(re.findall(untold, node.log())) == 1, node.log()
+        # The first page is answered, and each time not the second one.
+        made.cluster, made.refused_from = [{"metadata": {"name": "pending"}, "spec": {}}] * 150, 100
+        looks(made, 3)
+        assert {begin for begin, _ in made.pages} == {0, 100} and len(re.findall(untold, node.log())) == 1, node.log()
         made.refused = None
         node.await_log("dra.renamed driver=gpu.other.dev former=gpu.mete.dev")
 
