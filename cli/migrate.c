@@ -110,15 +110,16 @@ static int take_environment(const struct document_node *container, struct migrat
 		const struct document_node *from = migrate_at(row, "valueFrom", NULL);
 		const char *name = migrate_text(migrate_at(row, "name", NULL));
 		const char *value = migrate_text(migrate_at(row, "value", NULL));
+		bool seen = strcmp(name, "NVIDIA_VISIBLE_DEVICES") == 0;
 
 		if (is_of_pod(name, value))
 			continue;
-		if (strcmp(name, "NVIDIA_VISIBLE_DEVICES") == 0)
+		if (seen && !from)
 			migrate_say(said,
 				    "not carried over: NVIDIA_VISIBLE_DEVICES, by which that "
 				    "plugin sees only the GPUs '%s': meted offers all of its node",
 				    value);
-		else if (!is_known(name))
+		else if (!seen && !is_known(name))
 			migrate_say(said,
 				    "not carried over: the variable %s, which mete does not "
 				    "know",

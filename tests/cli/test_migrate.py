@@ -112,6 +112,9 @@ def test_gpus_that_the_plugin_does_not_see_are_named():
     assert "NVIDIA_VISIBLE_DEVICES" not in changed(text).stdout
     said = changed(text, ("{name: NVIDIA_VISIBLE_DEVICES, value: all}", '{name: NVIDIA_VISIBLE_DEVICES, value: "0,1"}'))
     assert said.returncode == 0 and "which that plugin sees only the GPUs '0,1'" in said.stdout, said
+    # Nobody knows which.
+    said = changed(text, ("{name: NVIDIA_VISIBLE_DEVICES, value: all}", "{name: NVIDIA_VISIBLE_DEVICES, valueFrom: {configMapKeyRef: {name: gpus, key: seen}}}"))
+    assert said.returncode == 0 and "NVIDIA_VISIBLE_DEVICES, whose value is not in the DaemonSet (valueFrom)" in said.stdout and "sees only" not in said.stdout, said
 
 
 def test_plugins_of_others_and_values_of_a_chart_are_named():
