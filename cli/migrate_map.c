@@ -24,16 +24,18 @@ static const struct document_node *pod_of(const struct migrate_objects *objects)
 	return migrate_at(objects->plugin, "spec", "template", "spec", NULL);
 }
 
-/* The row of volumeMounts that is nearest to the path, in any container. */
+/* The row of volumeMounts that is nearest to the path: the same path may be something else in
+ * another container. NULL: in any container, as a folder's is the one that chooses. */
 static const struct document_node *find_mount(const struct migrate_objects *objects,
-					      const char *path)
+					      const char *path, const struct document_node *only)
 {
 	const struct document_node *one = migrate_at(pod_of(objects), "containers", NULL);
 	const struct document_node *found = NULL;
 	size_t most = 0;
 
 	for (one = one ? one->first : NULL; one; one = one->next) {
-		const struct document_node *row = migrate_at(one, "volumeMounts", NULL);
+		const struct document_node *row =
+			only && one != only ? NULL : migrate_at(one, "volumeMounts", NULL);
 
 		for (row = row ? row->first : NULL; row; row = row->next) {
 			size_t n = is_below(path, migrate_text(migrate_at(row, "mountPath", NULL)));
@@ -95,7 +97,8 @@ static const char *key_of(const struct document_node *config, const struct docum
 void migrate_find_map(const struct migrate_objects *objects, const char *path, bool is_folder,
 		      struct migrate_source *ret)
 {
-	const struct document_node *mount = find_mount(objects, path), *config;
+	const struct document_node *only = is_folder ? NULL : objects->container, *config;
+	const struct document_node *mount = find_mount(objects, path, only);
 
 	*ret = (struct migrate_source){.name = "", .key = ""};
 	if (!*path && !is_folder)

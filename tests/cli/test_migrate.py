@@ -88,6 +88,9 @@ def test_the_configuration_is_that_of_the_file_which_the_plugin_reads():
             ([("/etc/cfg/eks-a10g", "/etc/cfg/eks-whole")], "eks-whole"),
             # The first one mounted is something else, which nobody has to give.
             ([("volumes:\n", bundle)], "eks-a10g"),
+            # The same path is something else in a container beside it.
+            ([("      - image", "      - {name: beside, image: x, volumeMounts: [{name: other, mountPath: /etc/cfg}]}\n      - image"),
+              ("volumes:\n", "volumes:\n      - {name: other, configMap: {name: others}}\n")], "eks-a10g"),
             ([(volume, "configMap: {name: nvidia-device-plugin, items: [{key: eks-whole, path: eks-a10g}]}")], "eks-whole"),
             ([("mountPath: /etc/cfg}", "mountPath: /etc/cfg/eks-a10g, subPath: eks-whole}")], "eks-whole"),
             ([(volume, "projected: {sources: [{secret: {name: x}}, {" + volume + "}]}")], "eks-a10g"),
