@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/health.h"
 
-enum { FALLEN_OFF = 79 }; /* the Xid of a GPU that is gone */
+enum {
+	FALLEN_OFF = 79, /* the Xid of a GPU that is gone, */
+	DOUBLE_BIT = 48, /* and that of a memory error that was not corrected */
+};
 
 static const uint64_t second_ns = 1000000000;
 
@@ -121,6 +124,9 @@ bool health_xids_add(struct health_xids *xids, const char *list, bool counts)
 
 int health_xid(struct health *health, uint64_t xid, uint64_t now_ns)
 {
+	/* The driver reports such an error by an event of its own, too, before or after its Xid. */
+	if (xid == DOUBLE_BIT && health->cause == HEALTH_ECC)
+		return health_ecc(health, now_ns);
 	return fall(health, HEALTH_XID, xid, now_ns);
 }
 

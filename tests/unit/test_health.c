@@ -98,6 +98,22 @@ TEST(another_reason_is_news_and_the_same_again_is_none)
 	expect_eq(recovers_at(&h, 6), 65);
 }
 
+/* Whichever of the two reports came last was shown. */
+TEST(a_memory_error_and_its_xid_are_one_reason_in_either_order)
+{
+	struct health first, last;
+
+	health_init(&first, 0);
+	expect_eq(health_ecc(&first, 1 * s), HEALTH_FELL);
+	expect_eq(health_xid(&first, 48, 1 * s), 0);
+	expect_eq(first.cause, HEALTH_ECC);
+	expect_eq(health_xid(&first, 63, 2 * s), HEALTH_ANOTHER);
+	health_init(&last, 0);
+	expect_eq(health_xid(&last, 48, 1 * s), HEALTH_FELL);
+	expect_eq(health_ecc(&last, 1 * s), HEALTH_ANOTHER);
+	expect_eq(last.cause, HEALTH_ECC);
+}
+
 TEST(a_device_that_keeps_failing_stays_away_for_longer_each_time)
 {
 	uint64_t wanted = 60, at = 0;
@@ -135,7 +151,7 @@ TEST(a_device_is_gone_while_it_does_not_answer_or_has_fallen_off_the_bus)
 	expect(!health_is_gone(&h));
 	expect_eq(health_ecc(&h, 1 * s), HEALTH_FELL);
 	expect(!health_is_gone(&h));
-	expect_eq(health_xid(&h, 48, 2 * s), HEALTH_ANOTHER);
+	expect_eq(health_xid(&h, 63, 2 * s), HEALTH_ANOTHER);
 	expect(!health_is_gone(&h));
 	expect_eq(health_xid(&h, 79, 3 * s), HEALTH_GONE);
 	expect(health_is_gone(&h));
