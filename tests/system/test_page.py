@@ -221,6 +221,38 @@ def test_what_boards_say_is_shown_and_followed_and_nobody_is_asked_while_nobody_
                 assert changed[0] == {"index": 0, "temperature_celsius": None, "power_watts": None, "power_limit_watts": None, "clock_mhz": None}, changed
 
 
+def sleeps_until_called(pid):
+    """All its threads are in a call of the system that nothing but somebody else's doing ends: no timer, and no question to the driver."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/syscall") as file:
+            number, *arguments = file.read().split()
+        # epoll_wait() without a time, and futex() likewise.
+        if number == "232" and int(arguments[3], 16) & 0xffffffff == 0xffffffff or number == "202" and int(arguments[3], 16) == 0:
+            continue
+        return False
+    return True
+
+
+def test_when_the_last_who_looked_has_left_nothing_is_done_any_more():
+    if os.uname().machine != "x86_64" or not os.path.exists("/proc/self/syscall"):
+        raise Skipped("this kernel does not say in which call a thread is; run it on Linux for x86-64")
+    with tempfile.TemporaryDirectory() as folder:
+        boards = folder + "/boards"
+        put_boards(boards, "0 61 320400 700000 1980")
+        with Shown(environment={"METE_STUB_BOARDS": boards, "METE_SIM_DIR": folder}) as meted:
+            admin, pid = Admin(meted.place), meted.process.pid
+            admin.tenant("1GiB", name="one")
+            until(lambda: sleeps_until_called(pid))
+            assert asked_of_boards(boards) == 0
+            with web.Stream(meted.page) as stream:
+                stream.next()
+                asked = asked_of_boards(boards)
+                # As long as somebody looks, the driver is asked again and again, and meted has a time to wake up at.
+                until(lambda: asked_of_boards(boards) > asked + 1)
+                until(lambda: not sleeps_until_called(pid))
+            until(lambda: sleeps_until_called(pid))
+
+
 def test_a_driver_that_says_nothing_of_boards_holds_up_no_figure_of_meted():
     with tempfile.TemporaryDirectory() as folder:
         os.mkfifo(folder + "/boards")
