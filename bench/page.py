@@ -81,7 +81,9 @@ def spent(pid):
 
 
 def main():
-    with Daemon("--page", f"{ADDRESS[0]}:{ADDRESS[1]}", "--page-open", environment={"METE_STUB_DEVICES": str(DEVICES)}) as meted:
+    # The stub's devices have the same names for all: another meted of this machine is greeted, unless it is on another simulated machine.
+    with tempfile.TemporaryDirectory() as machine, Daemon("--page", f"{ADDRESS[0]}:{ADDRESS[1]}", "--page-open",
+                                                          environment={"METE_STUB_DEVICES": str(DEVICES), "METE_SIM_DIR": machine}) as meted:
         crowd, pid = Crowd(meted, TENANTS, DEVICES, CHANGING), meted.process.pid
         time.sleep(5)  # what the driver is asked soon after guests have come
         print(f"figure: page_idle_calls {calls(pid, 10)} calls of the system in 10 s, while nobody watches", flush=True)

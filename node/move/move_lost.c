@@ -3,7 +3,7 @@
 #include "node/daemon.h"
 #include "node/move/ask_types.h"
 #include "node/move/move.h"
-#include "node/move/move_store.h"
+#include "node/move/move_wait.h"
 
 static void lose(struct guest_device *at, uint64_t ns)
 {
@@ -18,7 +18,7 @@ static void lose(struct guest_device *at, uint64_t ns)
 
 void move_lost(struct daemon *d, uint64_t ns)
 {
-	move_segments_lost(d, ns);
+	move_waits_lost(d, ns);
 	list_for_each(link, &d->tenants.all)
 	{
 		struct tenant *t = list_entry(link, struct tenant, link);

@@ -11,6 +11,4 @@ void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment
 void move_segments_forget(struct guest_device *at);
 /* Its connection has ended: nobody will hear of the segments that it has asked for. */
 void move_segments_away(struct guest_device *at);
-/* meted did not run for so long. */
-void move_segments_lost(struct daemon *d, uint64_t ns);
 void move_segments_late(struct daemon *d, uint64_t now_ns);

@@ -31,9 +31,9 @@ class Claims:
     def devices(self):
         return [device for item in self.slices() for device in item["spec"].get("devices") or []]
 
-    def await_slices(self, holds, what):
+    def await_slices(self, holds, what, besides=0):
         ours = lambda items: [item for item in items.values() if item["spec"]["driver"] == DRIVER]  # noqa: E731
-        return self.cluster.until(f"{API}/resourceslices", lambda items: holds(ours(items)), what)
+        return self.cluster.until(f"{API}/resourceslices", lambda items: holds(ours(items)), what, besides)
 
     def await_published(self):
         self.await_slices(lambda items: items and items[0]["spec"].get("devices"), "the node's devices were never published")

@@ -26,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLS = os.path.join(ROOT, "tests", "cluster")
 PATIENCE = int(os.environ.get("METE_PATIENCE", "300"))  # seconds for what must come, on a machine however busy: only a failure takes so long
+QUIET = 60  # seconds that a device with a fault must be quiet, the first time (core/health.c): where it is waited for, this comes on top
 SKIPPED = 77
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PLACES = {"Namespace": "/api/v1/namespaces", "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
@@ -293,9 +294,10 @@ class Cluster:
         finally:
             connection.close()
 
-    def until(self, path, holds, what, **query):
-        """Until holds(the objects of a list, by name) is true; what it was. `what`: a sentence for when it never is."""
-        end = time.monotonic() + PATIENCE
+    def until(self, path, holds, what, besides=0, **query):
+        """Until holds(the objects of a list, by name) is true; what it was. `what`: a sentence for when it never is. `besides`: seconds that
+        it takes on any machine."""
+        end = time.monotonic() + PATIENCE + besides
         now = None
         while (left := end - time.monotonic()) > 0:
             try:
@@ -324,10 +326,10 @@ class Cluster:
     def node(self):
         return self.get("/api/v1/nodes/node")
 
-    def await_resource(self, name, count):
+    def await_resource(self, name, count, besides=0):
         """Until so many of an extended resource are allocatable."""
         self.until("/api/v1/nodes", lambda nodes: nodes["node"]["status"].get("allocatable", {}).get(name, "0") == str(count),
-                   f"the node never had {count} {name}")
+                   f"the node never had {count} {name}", besides)
 
     # Namespaces and pods.
 
@@ -364,15 +366,15 @@ class Pod:
     def get(self):
         return self.cluster.get(self.path)
 
-    def until(self, holds, what):
-        return self.cluster.until(self.all, lambda pods: self.name in pods and holds(pods[self.name]), f"pod {self.name} {what}", **self.query)
+    def until(self, holds, what, besides=0):
+        return self.cluster.until(self.all, lambda pods: self.name in pods and holds(pods[self.name]), f"pod {self.name} {what}", besides, **self.query)
 
     def await_running(self):
         """Until its containers run."""
         self.until(lambda pod: all("running" in s["state"] for s in pod["status"].get("containerStatuses", [])) and pod["status"].get("containerStatuses"), "never ran")
         return self
 
-    def await_end(self):
+    def await_end(self, besides=0):
         """Until its container has ended; its exit status."""
         def ended(pod):
             if pod["status"]["phase"] not in ("Succeeded", "Failed"):
@@ -380,7 +382,7 @@ class Pod:
             states = [s["state"].get("terminated") for s in pod["status"].get("containerStatuses", [])]
             return [state["exitCode"] for state in states if state] or [pod["status"].get("reason", "failed")]
 
-        return self.until(ended, "never ended")[0]
+        return self.until(ended, "never ended", besides)[0]
 
     def await_restart(self, count):
         """Until its container runs for the (count + 1)th time, or has ended that often."""

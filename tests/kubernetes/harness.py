@@ -22,7 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "system")]
 import images  # noqa: E402
-from cluster import PATIENCE, ROOT, Answer, Cluster, Never, until  # noqa: E402,F401
+from cluster import PATIENCE, QUIET, ROOT, Answer, Cluster, Never, until  # noqa: E402,F401
 from runner import Skipped, needed, run as run_tests, soak  # noqa: E402,F401
 
 BUILD = os.path.abspath(sys.argv[1])

@@ -3,7 +3,7 @@
 """A device that is not well, and what Prometheus is told."""
 import re
 
-from harness import GIB, MIB, node, pod, run, seen_by, soak, until
+from harness import GIB, MIB, QUIET, node, pod, run, seen_by, soak, until
 
 SHARE = "share: {memory: 1GiB}\nmetrics: 127.0.0.1:9400"
 
@@ -67,7 +67,7 @@ def test_all_slots_are_given_again_when_a_device_was_quiet():
         faults(here, "xid=48")
         here.cluster.await_resource("mete.dev/gpu", 0)
         faults(here, "")
-        here.cluster.await_resource("mete.dev/gpu", 4)
+        here.cluster.await_resource("mete.dev/gpu", 4, QUIET)
         until(lambda: "GPURecovered" in events(here), "no event of the node says that it is over")
         works = here.pod("after", pod(command=["seen"], slots=1))
         assert works.await_end() == 0

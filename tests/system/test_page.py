@@ -10,21 +10,11 @@ import subprocess
 import sys
 
 from meted import *
+from page_socket import Shown
 import web
 
 BUILD = sys.argv.pop(3)
 NOBODY, OTHER, SO_PASSRIGHTS = 65534, 4711, 83
-
-
-class Shown(Daemon):
-    def __init__(self, *options, role="--user", **more):
-        more.setdefault("place", tempfile.mkdtemp(prefix="mete-"))
-        os.makedirs(more["place"], mode=0o700, exist_ok=True)
-        self.page = more["place"] + "/page.sock"
-        super().__init__("--page", "unix:" + self.page, *options, role=role, **more)
-
-    def ask(self, path, **more):
-        return web.ask(self.page, path, **more)
 
 
 def as_others(uid, action):
@@ -173,73 +163,6 @@ def test_the_keys_that_are_documented_are_those_that_are_served():
             row = re.search(rf"^\| `{path}` \| (.*) \|$", paths, re.M)[1]
             documented = {word for word in re.findall(r"`(\w+)`", row) if word not in ("all", "own")} | everywhere
             assert documented == served_keys(meted.ask(asked).json), (path, documented ^ served_keys(meted.ask(asked).json))
-
-
-BOARD = ("temperature_celsius", "power_watts", "power_limit_watts", "clock_mhz", "utilization_percent")
-
-
-def put_boards(path, *lines):
-    with open(path + ".new", "w") as file:
-        file.write("".join(line + "\n" for line in lines))
-    os.replace(path + ".new", path)
-
-
-def asked_of_boards(path):
-    return os.path.getsize(path + ".asked") if os.path.exists(path + ".asked") else 0
-
-
-def test_what_boards_say_is_shown_and_followed_and_nobody_is_asked_while_nobody_looks():
-    with tempfile.TemporaryDirectory() as folder:
-        boards = folder + "/boards"
-        put_boards(boards, "0 61 320400 700000 1980")
-        with Shown(environment={"METE_STUB_DEVICES": "2", "METE_STUB_BOARDS": boards, "METE_STUB_LOADS": "73,-"}) as meted:
-            Admin(meted.place).tenant("1GiB", name="one")
-            # Rows, the page itself and a tenant's story need none of it.
-            for _ in range(3):
-                Admin(meted.place).list()
-                assert meted.ask("/").status == 200 and meted.ask("/v1/tenants/one").status in (200, 404)
-            assert asked_of_boards(boards) == 0
-            # The first answer has them already, whichever path is asked first.
-            for path in ("/v1/devices/0", "/v1/node"):
-                said = meted.ask(path).json
-                device = said["device"] if "device" in said else said["devices"][0]
-                assert [device[key] for key in BOARD] == [61, 320, 700, 1980, 73], device
-            documented = set(re.findall(r"`(\w+)`", re.search(r"^Of its board, .*$", open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "page.md")).read(), re.M)[0]))
-            assert documented == set(BOARD), documented ^ set(BOARD)
-            # One of which the driver says nothing has no such keys.
-            assert not set(BOARD) & set(meted.ask("/v1/devices/1").json["device"])
-            with web.Stream(meted.page) as stream:
-                watched = web.Watched(stream)
-                watched.step()
-                assert watched.devices[0]["power_watts"] == 320
-                put_boards(boards, "0 62 320400 700000 1980", "1 40 60000 300000 345")
-                changed = stream.until(lambda name, data: name == "change" and len(data["devices"]) == 2 and data["devices"])
-                assert changed == [{"index": 0, "temperature_celsius": 62},
-                                   {"index": 1, "temperature_celsius": 40, "power_watts": 60, "power_limit_watts": 300, "clock_mhz": 345}], changed
-                put_boards(boards)
-                changed = stream.until(lambda name, data: name == "change" and data["devices"])
-                assert changed[0] == {"index": 0, "temperature_celsius": None, "power_watts": None, "power_limit_watts": None, "clock_mhz": None}, changed
-
-
-def test_a_driver_that_says_nothing_of_boards_holds_up_no_figure_of_meted():
-    with tempfile.TemporaryDirectory() as folder:
-        os.mkfifo(folder + "/boards")
-        with Shown(environment={"METE_STUB_BOARDS": folder + "/boards"}) as meted:
-            admin = Admin(meted.place)
-            admin.tenant("1GiB", name="one")
-            with web.Stream(meted.page) as stream:  # its first words wait a second, and no longer
-                assert [row["name"] for row in stream.next()[1]["tenants"]] == ["one"]
-                admin.tenant("1GiB", name="two")
-                assert [row["name"] for row in stream.until(lambda name, data: data["tenants"])] == ["two"]
-            device = meted.ask("/v1/node").json["devices"][0]
-            assert not set(BOARD) & set(device), device
-            assert len([row for row in admin.list() if row.kind == "tenant_row"]) == 2
-            # It says something again.
-            with open(folder + "/boards", "w") as file:
-                os.unlink(folder + "/boards")
-                put_boards(folder + "/boards", "0 61 320400 700000 1980")
-                file.write("0 1 1000 1000 1\n")
-            until(lambda: meted.ask("/v1/node").json["devices"][0].get("power_watts") == 320)
 
 
 def test_the_page_runs_nothing_but_its_own_script():
