@@ -67,7 +67,9 @@
  *     neither reported nor suspended nor killed. After such a drain, and later less and less often,
  *     it is watched: it has no turn before its work has ended, or before work of `hang_ns` would
  *     have ended beside others. If it ended by itself, its drains are waited for as long as that
- *     took, `hang_ns` at most, and nobody is let in for them;
+ *     took, `hang_ns` at most, and nobody is let in for them. A tenant with a cap is watched for
+ *     10 times `hang_ns`, and twice as long each time; and after each such drain, as long as what
+ *     was watched ended by itself;
  *  8. only a tenant whose closed gate did not drain within `hang_ns`, and that has no thread at any
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
  *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. A
@@ -78,7 +80,8 @@
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
  * 12. half of the time for which a tenant's work went on beside others' turns is charged once it
- *     has drained by itself: the hardware gave it every other slice;
+ *     has drained by itself: the hardware gave it every other slice. So is all of the time between
+ *     those turns, if no other tenant's work went on like that;
  * 13. a tenant on one device whose gate does not drain while none of its threads waits there may
  *     wait for another tenant's work. The others in line are let in for a moment, one after the
  *     other. A tenant that was let in twice when the drain ended, or that had not drained either
@@ -246,6 +249,7 @@ struct turns_device {
 	uint64_t slow_ns;   /* when the last turn ended that was long in draining; 0: all who
 			       waited then have had a turn */
 	uint64_t turn_ns;
+	uint64_t used_ns; /* by turns, as far as they are settled */
 	/* Sums over the seats, which decide between open and governed. */
 	uint64_t weights, weights_squared, guarantees;
 	uint32_t classes[3], capped, equal, uneven, weighted, barred;
@@ -277,6 +281,7 @@ struct turns_tenant {
 	bool moment;	   /* likewise, as work beside others may wait for it: see law 15 */
 	bool laden;	   /* its turn began while a drain was given up */
 	bool holds;	   /* its last drain to be given up waited for something outside */
+	bool computes;	   /* likewise, of the last that was watched */
 	bool lasts;	   /* the last drain that was given up ended by itself */
 	bool escalated;
 	bool alone; /* its turn is without those it awaits, to see whether it still waits */
@@ -347,6 +352,7 @@ struct turns_seat {
 	uint64_t tried_ns;	       /* the end of the turn in whose drain it was last let in */
 	uint64_t settled_ns, closing_ns, entitled_at_ns, entitled_clock;
 	uint64_t opened_ns, opened_before_ns; /* the last time, and the one before */
+	uint64_t owing_used_ns;		      /* the device's `used_ns` at that time */
 	uint64_t owing_ns;		      /* since when its drain is not waited for, or it was
 						 last seen to be held */
 	uint64_t virtual_ns;		      /* by weight: what it was charged, ... */

@@ -276,14 +276,33 @@ static bool is_charged(const struct turns_seat *s)
 	return s->gate != TURNS_OPENED || !s->tenant->paused;
 }
 
+/* The hardware gave it every other slice of others' turns. In between it had the device for itself,
+ * or together with other such work. */
+static uint64_t had_beside(const struct turns_seat *s, uint64_t now_ns)
+{
+	const struct turns_device *d = s->device;
+	uint64_t span = now_ns - s->owing_ns, turns = least(d->used_ns - s->owing_used_ns, span);
+
+	return turns / TURNS_BESIDE_PART + (span - turns) / (d->beside > 1 ? TURNS_BESIDE_PART : 1);
+}
+
+void turns_seat_owe(struct turns_seat *s, uint64_t now_ns)
+{
+	turns_device_settle(s->device, now_ns);
+	s->owing_ns = now_ns;
+	s->owing_used_ns = s->device->used_ns;
+}
+
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
 {
-	/* What was held may have the device between others' turns, too. */
-	uint64_t part = s->tenant->holds ? 1 : TURNS_BESIDE_PART;
+	bool owes = s->gate == TURNS_OWING && !is_free(s) && now_ns > s->owing_ns;
 
-	if (s->gate == TURNS_OWING && !is_free(s) && now_ns > s->owing_ns)
-		charge(s, (now_ns - s->owing_ns) / part, s->owing_ns, now_ns);
-	s->owing_ns = now_ns;
+	turns_device_settle(s->device, now_ns);
+	/* What was held may have had the device whenever it was not. */
+	if (owes)
+		charge(s, s->tenant->holds ? now_ns - s->owing_ns : had_beside(s, now_ns),
+		       s->owing_ns, now_ns);
+	turns_seat_owe(s, now_ns);
 }
 
 void turns_seat_bound(struct turns_seat *s, uint64_t now_ns)
@@ -298,7 +317,7 @@ void turns_seat_bound(struct turns_seat *s, uint64_t now_ns)
 void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns)
 {
 	turns_seat_bound(s, now_ns);
-	s->owing_ns = now_ns;
+	turns_seat_owe(s, now_ns);
 }
 
 void turns_seat_pay_before(struct turns_seat *s, uint64_t now_ns)
@@ -333,12 +352,18 @@ static void spend(struct turns_seat *s, uint64_t ns, uint64_t now_ns)
 		allow(s, ns, now_ns);
 }
 
+static void charge_turn(struct turns_seat *s, uint64_t now_ns)
+{
+	s->device->used_ns += now_ns - s->settled_ns;
+	charge(s, now_ns - s->settled_ns, s->settled_ns, now_ns);
+}
+
 void turns_settle(struct turns_seat *s, uint64_t now_ns)
 {
 	if (now_ns > s->settled_ns && is_charged(s) && s->leader)
 		spend(s, now_ns - s->settled_ns, now_ns);
 	else if (now_ns > s->settled_ns && is_charged(s))
-		charge(s, now_ns - s->settled_ns, s->settled_ns, now_ns);
+		charge_turn(s, now_ns);
 	if (now_ns > s->settled_ns)
 		s->settled_ns = now_ns;
 	if (s->entitling && now_ns - s->entitled_at_ns >= TURNS_RATE_SLOT_NS)

@@ -224,7 +224,7 @@ void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns)
 	s->stray = s->held = false;
 	s->device->beside += s->gate != TURNS_OWING;
 	s->gate = TURNS_OWING;
-	s->owing_ns = now_ns;
+	turns_seat_owe(s, now_ns);
 	turns_timer_set(&t->turns->drains, &s->timer, UINT64_MAX);
 	turns_moment_await_all(s->device, now_ns);
 }

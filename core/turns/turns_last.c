@@ -9,6 +9,8 @@
 enum {
 	SLACK_PART = 4,	   /* a kernel may take longer than the last one, by this part of it */
 	FADES = 16,	   /* how slowly shorter ones lower what is known */
+	CAPPED_WATCH = 10, /* times `hang_ns`, twice as long each time: how long a tenant with a cap
+			      is watched at most */
 	WATCH_OCTUPLED = 6 /* watched after 1, 8, 64, ... drains that were given up in a row */
 };
 
@@ -59,10 +61,15 @@ bool turns_last_is_watched(const struct turns_tenant *t)
 	return t->watched_until_ns != 0;
 }
 
+static bool has_cap(const struct turns_tenant *t)
+{
+	return turns_tenant_seat(t) && turns_cap_milli(turns_tenant_seat(t)) < MILLI;
+}
+
 /* To watch one whose work waits for its thread costs it turns: not again and again. */
 static bool is_to_be_watched(const struct turns_tenant *t)
 {
-	if (t->seen_ns)
+	if (t->seen_ns || (t->computes && has_cap(t)))
 		return true;
 	for (unsigned i = 0; i < WATCH_OCTUPLED; i++) {
 		if (t->left == 1u << 3 * i)
@@ -71,10 +78,23 @@ static bool is_to_be_watched(const struct turns_tenant *t)
 	return false;
 }
 
-void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
+/* Work that would have ended within `hang_ns` with nobody beside it ends until then. If there is a
+ * cap, more than that may be queued, and would never be charged: each turn adds to it before it has
+ * ended. See decisions/0198. */
+static uint64_t watch_ns(const struct turns_tenant *t)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
+	unsigned times = 0;
 
+	if (!has_cap(t))
+		return TURNS_BESIDE_PART * (tuning->hang_ns - tuning->beside_ns);
+	while (times < WATCH_OCTUPLED - 1 && t->left >= 1u << 3 * (times + 1))
+		times++;
+	return CAPPED_WATCH * tuning->hang_ns << times;
+}
+
+void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
+{
 	/* Its drains are not what they were. */
 	if (t->lasting_ns)
 		t->overrun_ns = 0;
@@ -85,8 +105,7 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	t->left_ns = now_ns;
 	if (!is_to_be_watched(t))
 		return;
-	/* Work that would have ended within `hang_ns` with nobody beside it ends until then. */
-	t->watched_until_ns = now_ns + TURNS_BESIDE_PART * (tuning->hang_ns - tuning->beside_ns);
+	t->watched_until_ns = now_ns + watch_ns(t);
 	turns_timer_set(&t->turns->timers, &t->timer, t->watched_until_ns);
 	/* It does not save up what it does not get meanwhile. */
 	list_for_each(link, &t->seats) turns_seat_deactivate(SEAT_OF_TENANT(link), false, now_ns);
@@ -104,6 +123,7 @@ void turns_last_is_over(struct turns_tenant *t)
 {
 	turns_last_unwatch(t);
 	t->seen_ns = 0;
+	t->computes = false;
 	t->lasts = false; /* and is charged no more for what it has beside others */
 }
 
@@ -153,6 +173,7 @@ void turns_last_drained(struct turns_tenant *t, uint64_t now_ns)
 	bool agrees;
 
 	turns_last_unwatch(t);
+	t->computes = true;
 	if (!t->left_ns || may_wait_for_others(t) || had_moments(t))
 		return;
 	alone_ns = t->left_ns - t->ending_ns + (now_ns - t->left_ns) / TURNS_BESIDE_PART;

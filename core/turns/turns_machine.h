@@ -59,6 +59,8 @@ void turns_seat_floor(struct turns_seat *s, bool wanted, uint64_t now_ns);
 void turns_device_floors(struct turns_device *d, uint64_t now_ns);
 /* Its work went on beside others' until now. / It did not. */
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns);
+/* From now on it goes on beside others'. */
+void turns_seat_owe(struct turns_seat *s, uint64_t now_ns);
 void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns);
 /* Before its gate opens: what it had beside others is charged, unless it may wait for its own
  * threads, as that takes little of the device. What waits for something outside takes nothing, but

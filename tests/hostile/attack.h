@@ -62,5 +62,9 @@ void child(void (*work)(void));
 /* Returns when standard input ends. */
 void wait_for_the_end(void);
 
+/* Kernels that take so long; loaded once in each process. */
+bool attack_load_spend(void);
+void attack_spend(CUstream where, uint32_t ns);
+
 /* PTX with so many bytes of static data; the caller frees it. */
 char *image(size_t bytes);

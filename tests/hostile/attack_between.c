@@ -325,12 +325,15 @@ static void at_priority(void)
 	while (until(&t, WHILE_MS)) {
 		for (int i = 0; i < 40; i++)
 			CALL(cuMemsetD8Async)(address, 2, PIECE, own);
+		for (int i = 0; i < 4; i++)
+			attack_spend(own, 1000000);
 		CALL(cuStreamSynchronize)(own);
 	}
 }
 
 void attack_turns_priorities(void)
 {
-	in_threads(12, at_priority);
+	if (attack_load_spend())
+		in_threads(12, at_priority);
 	take_everything();
 }

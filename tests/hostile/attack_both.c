@@ -154,10 +154,15 @@ static void take_and_work(void)
 {
 	uint64_t t = 0;
 
+	bool computes;
+
 	start();
+	computes = attack_load_spend();
 	while (until(&t, WHILE_MS)) {
 		CUdeviceptr address = fill(PIECE);
 
+		for (int i = 0; computes && i < 4; i++)
+			attack_spend(NULL, 1000000);
 		CALL(cuCtxSynchronize)();
 		if (address)
 			g.cuMemFree_v2(address);

@@ -26,7 +26,7 @@ static struct {
 	volatile uint32_t *word;
 } kernels;
 
-static bool load(void)
+bool attack_load_spend(void)
 {
 	CUmodule module;
 	void *host;
@@ -51,7 +51,7 @@ static CUstream stream(void)
 	return made;
 }
 
-static void spend(CUstream where, uint32_t ns)
+void attack_spend(CUstream where, uint32_t ns)
 {
 	CALL(cuLaunchKernel)
 	(kernels.spend, 1, 1, 1, 1, 1, 1, 0, where, (void *[]){&ns}, NULL);
@@ -70,7 +70,7 @@ static void work_on(void)
 
 	while (until(&t, 1500)) {
 		for (int i = 0; i < 4; i++)
-			spend(own, 1000000);
+			attack_spend(own, 1000000);
 		CALL(cuStreamSynchronize)(own);
 	}
 }
@@ -78,7 +78,7 @@ static void work_on(void)
 /* Kernels that never end in four streams, and threads that are always about to launch. */
 void attack_turns_spinning(void)
 {
-	if (!load())
+	if (!attack_load_spend())
 		return;
 	for (int i = 0; i < 4; i++)
 		spin(stream());
@@ -105,7 +105,7 @@ static void wait_in_turn(void)
 		CALL(cuLaunchHostFunc)(first, wait_for_word, NULL);
 		spin(second);
 		for (int i = 0; i < 20; i++)
-			spend(first, 1000000);
+			attack_spend(first, 1000000);
 		usleep(20000);
 		*kernels.word = 1;
 		CALL(cuStreamSynchronize)(first);
@@ -116,21 +116,21 @@ static void wait_in_turn(void)
 
 void attack_turns_coupled(void)
 {
-	if (load())
+	if (attack_load_spend())
 		in_threads(4, wait_in_turn);
 	take_everything();
 }
 
 void attack_turns_wait_values(void)
 {
-	if (!load())
+	if (!attack_load_spend())
 		return;
 	for (int i = 0; i < 64; i++) {
 		CUstream one = stream();
 
 		CALL(cuStreamWaitValue32_v2)
 		(one, kernels.address, 1, CU_STREAM_WAIT_VALUE_GEQ);
-		spend(one, 50000000);
+		attack_spend(one, 50000000);
 	}
 	in_threads(3, work_on);
 	take_everything();
@@ -142,14 +142,14 @@ static void capture_and_work(void)
 
 	open = stream();
 	CALL(cuStreamBeginCapture_v2)(open, CU_STREAM_CAPTURE_MODE_RELAXED);
-	spend(open, 1000);
+	attack_spend(open, 1000);
 	work_on();
 }
 
 /* No close is acknowledged while they are open. */
 void attack_turns_captured(void)
 {
-	if (load())
+	if (attack_load_spend())
 		in_threads(6, capture_and_work);
 	take_everything();
 }
@@ -157,7 +157,7 @@ void attack_turns_captured(void)
 static void work_in_child(void)
 {
 	start();
-	if (load())
+	if (attack_load_spend())
 		in_threads(2, work_on);
 	take_everything();
 }
@@ -172,7 +172,7 @@ void attack_turns_children(void)
 			_exit(0);
 		}
 	start();
-	if (load())
+	if (attack_load_spend())
 		work_on();
 	take_everything();
 }
@@ -181,9 +181,9 @@ void attack_turns_children(void)
 static void work_and_die(void)
 {
 	start();
-	if (load())
+	if (attack_load_spend())
 		for (int i = 0; i < 50; i++)
-			spend(NULL, 5000000);
+			attack_spend(NULL, 5000000);
 	usleep(30000);
 	kill(getpid(), SIGKILL);
 }
@@ -240,11 +240,11 @@ void attack_turns_graphs(void)
 	CUgraph graph;
 	uint64_t t = 0;
 
-	if (!load() ||
+	if (!attack_load_spend() ||
 	    CALL(cuStreamBeginCapture_v2)(own, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS)
 		return;
 	for (int i = 0; i < 20; i++)
-		spend(own, 50000000);
+		attack_spend(own, 50000000);
 	if (CALL(cuStreamEndCapture)(own, &graph) != CUDA_SUCCESS ||
 	    g.cuGraphInstantiateWithFlags(&exec, graph, 0) != CUDA_SUCCESS)
 		return;
@@ -300,7 +300,7 @@ void attack_turns_decided(void)
 	CUgraphExec exec;
 	CUmodule module;
 
-	if (!load() || g.cuModuleLoadData(&module, decided_ptx) != CUDA_SUCCESS ||
+	if (!attack_load_spend() || g.cuModuleLoadData(&module, decided_ptx) != CUDA_SUCCESS ||
 	    CALL(cuModuleGetFunction)(&go_on, module, "go_on") != CUDA_SUCCESS)
 		return;
 	for (int i = 0; i < 4 && make_endless(go_on, &exec); i++)
@@ -364,13 +364,13 @@ static void stop_in_work(void)
 	CUstream own;
 
 	start();
-	if (!load())
+	if (!attack_load_spend())
 		return;
 	own = stream();
 	spin(stream());
 	CALL(cuLaunchHostFunc)(own, stop_here, NULL);
 	for (;;)
-		spend(own, 1000000);
+		attack_spend(own, 1000000);
 }
 
 /* Stopped by the driver's own thread, while another one is in the middle of a launch. */

@@ -33,7 +33,7 @@ CAP = 20
 CAPPED = ("--cap", f"{CAP}%", "--weight", "1000")
 # Judged by it, but for those in which a kernel never ends (docs/time.md, "What it does not promise"), and those whose cap is set meanwhile.
 ENDLESS = {"turns_spinning", "turns_decided", "turns_stopped"}
-NO_KERNELS = {"turns_capture_execs", "turns_priorities", "both_capture_child"}  # their copies are not in that ledger
+NO_KERNELS = {"turns_capture_execs"}  # their copies are not in that ledger
 CAP_SET = ("shares_set", "suspended_set", "set_flooded", "set_flooded_killed")
 # Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
@@ -80,7 +80,7 @@ def judge_caps(attacks):
     for attack in attacks:
         whole, _, disturbed = attack.name.partition("/")
         programs = whole.split(" beside ")
-        computes = [name for name in programs if name.startswith("turns_") and name not in NO_KERNELS]
+        computes = [name for name in programs if name.startswith(("turns_", "both_capture_child")) and name not in NO_KERNELS]
         if set(CAPPED) <= set(attack.options) and computes and not ENDLESS & set(computes) and disturbed not in CAP_SET:
             attack.cap = CAP
     return attacks

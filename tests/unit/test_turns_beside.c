@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs with a cap that queue more than their neighbours can wait for: their drains are given
+ * up, and what they have beside others is charged. See decisions/0198.
+ */
+#include "tests/unit/turns_sliced.h"
+
+enum { FIRST_MS = 20000, THEN_MS = 60000, POINTS = 5 };
+
+/* Of kernels that are always queued so deep. */
+static struct program *given_queue(uint64_t kernel_ns, unsigned ahead, uint32_t cap_milli,
+				   enum kind neighbour)
+{
+	struct program *p;
+
+	given(false);
+	p = add(AHEAD, 100, kernel_ns);
+	p->ahead = ahead;
+	p->cap_milli = cap_milli;
+	add(neighbour, 100, 1 * MS);
+	begin();
+	return p;
+}
+
+static void expect_cap_kept(uint64_t kernel_ns, unsigned ahead, uint32_t cap_milli,
+			    enum kind neighbour)
+{
+	struct program *p = given_queue(kernel_ns, ahead, cap_milli, neighbour);
+
+	run(FIRST_MS * MS);
+	forget_what_they_had();
+	run(THEN_MS * MS);
+	expect(had(p, THEN_MS * MS) <= cap_milli / 10.0 + POINTS);
+	expect_eq(m.hung, 0);
+}
+
+static void expect_caps_kept(enum kind neighbour)
+{
+	for (uint32_t cap = 200; cap <= 500; cap += 300) {
+		for (unsigned ahead = 1; ahead <= 4; ahead++)
+			expect_cap_kept(1000 * MS, ahead, cap, neighbour);
+		expect_cap_kept(500 * MS, 8, cap, neighbour);
+		expect_cap_kept(3000 * MS, 1, cap, neighbour);
+	}
+}
+
+/* Each turn added to the queue before it had ended, so nothing of it was charged: 54 to 73 % with
+ * caps of 10 to 50 %. */
+TEST(a_cap_holds_for_work_that_is_queued_ahead)
+{
+	expect_caps_kept(GREEDY);
+}
+
+/* Half of the time was charged, also of that in which nobody else had a turn: 42 % with a cap of
+ * 30 %, and 80 to 88 % with those queues. */
+TEST(a_cap_holds_beside_a_neighbour_that_leaves_the_device_alone)
+{
+	expect_caps_kept(MEETS);
+}
+
+/* It is watched for long, but less and less often. (4,300 rounds within 20 s if it is not.) */
+TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_has_turns)
+{
+	struct program *p;
+	uint64_t done;
+
+	given(false);
+	p = add(LEANS, 100, 1 * MS);
+	p->ahead = 4;
+	p->cap_milli = 300;
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	run(11000 * MS);
+	done = p->done;
+	run(5000 * MS);
+	expect(p->done - done >= 600);
+	run(84000 * MS);
+	expect(p->done - done >= 6000);
+	expect(m.program[1].gap_ns <= 500 * MS);
+	expect_eq(m.hung, 0);
+}
+
+/* What it has is charged to it, beside whom it is: it has no less than its cap either. */
+TEST(a_queue_with_a_cap_has_its_part)
+{
+	struct program *p = given_queue(1000 * MS, 1, 300, MEETS);
+
+	run(FIRST_MS * MS);
+	forget_what_they_had();
+	run(THEN_MS * MS);
+	expect(had(p, THEN_MS * MS) >= 25);
+}
