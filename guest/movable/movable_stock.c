@@ -167,10 +167,17 @@ void movable_stock_down(void)
 	stock()->recall_id = 0;
 }
 
+/* With the lock held. It is not if another one has come meanwhile, or the connection was lost. */
+static bool is_asked(uint32_t id, uint64_t since_ns)
+{
+	return stock()->recall_id == id && stock()->recall_ns == since_ns;
+}
+
 static bool answer(void)
 {
 	uint32_t id, wire = atomic_load(&state.device[movable_.device].wire_index);
 	uint64_t bytes, since;
+	bool asked;
 	int r;
 
 	futex_lock_take(&movable_.lock);
@@ -181,6 +188,12 @@ static bool answer(void)
 	if (!id)
 		return false;
 	movable_stock_release(movable_.device, bytes);
+	/* That may have lasted: another daemon would take this for its own recall's answer. */
+	futex_lock_take(&movable_.lock);
+	asked = is_asked(id, since);
+	futex_lock_give(&movable_.lock);
+	if (!asked)
+		return true;
 	/* meted takes an answer for all that there is, and refuses others what is about to be
 	 * credit. A thread that left by longjmp() is not waited for. */
 	if (credit_unused(movable_.device) < bytes && some_is_going() &&
@@ -191,7 +204,7 @@ static bool answer(void)
 	if (r == -EAGAIN || r == -ENOTCONN)
 		return false;
 	futex_lock_take(&movable_.lock);
-	if (stock()->recall_id == id)
+	if (is_asked(id, since))
 		stock()->recall_id = 0;
 	futex_lock_give(&movable_.lock);
 	return true;

@@ -47,6 +47,20 @@ def test_freed_memory_is_returned_to_a_daemon_that_recalls_it_before_it_has_answ
         assert load.guest.returned == [8 * MIB], load.guest.returned
 
 
+def test_what_a_former_daemon_recalled_is_no_answer_to_the_next_ones_recall():
+    """That takes what it gets for all that there is. The first recall's memory is being unmapped when the next one comes."""
+    with Machine(unmap_cost="1s") as machine, Load(machine) as load:
+        assert load.ask("alloc", 0, 8 * MIB) == load.ask("alloc", 1, 8 * MIB) == "0"
+        assert load.ask("free", 0) == load.ask("free", 1) == "0"
+        load.guest.say("credit_recall", device=0, bytes=2 * MIB)
+        until(load.guest.changing)
+        machine.fake.kill()
+        machine.fake.recalls_early = 16 * MIB
+        machine.fake.start()
+        machine.fake.wait(lambda: any(guest.returned for guest in machine.fake.guests), "the recall is not answered")
+        assert machine.fake.guests[-1].returned == [16 * MIB], machine.fake.guests[-1].returned
+
+
 def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is():
     with Machine(METE_SIM_LINK_RATE="2M") as machine, Load(machine) as load:
         fake = machine.fake
