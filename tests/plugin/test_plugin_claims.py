@@ -22,8 +22,7 @@ class Claims:
         self.listed, self.refused, self.limits = {}, None, []
         self.refused_from = 0  # of the pages of all claims: the first that is refused
         self.admins = set()  # claims with adminAccess
-        self.told, self.deaf = [], None  # the claims' status that meted wrote; the code with which that is refused,
-        self.reason = "the test refuses"  # and why
+        self.told, self.deaf, self.reason = [], None, "the test refuses"  # the claims' status that meted wrote; the code with which that is refused, and why
         self.memory, self.memories = "64Mi", {}  # of each; of some, by name
         self.annotation = ""  # of each list's first claim
         self.uids, self.pools, self.missing = {}, {}, set()  # of claims that were made anew, and of those of another node, by name; claims that are gone
