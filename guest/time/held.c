@@ -302,7 +302,7 @@ bool held_stands(CUcontext context, CUstream stream)
 		return false;
 	signals_block(&before);
 	if (futex_lock_try(&held.lock)) {
-		stand = stands(context, stream);
+		stand = stands(context, stream ? stream : CU_STREAM_LEGACY);
 		futex_lock_give(&held.lock);
 	}
 	signals_restore(&before);

@@ -75,7 +75,7 @@ static int suspend(struct tenant *t, uint64_t now, struct fault *why)
 
 		/* What it holds unused is recalled as its memory leaves. */
 		if (!at->joined ||
-		    residency_suspend(&at->member, true, move_idle_credit_of(at), now) == 0)
+		    residency_suspend(&at->member, true, move_unused_credit_of(at), now) == 0)
 			continue;
 		bring_back(t, i, now);
 		return fault_set(why, -ENOSPC,

@@ -57,6 +57,22 @@ uint64_t move_idle_credit_of(const struct tenant_device *of)
 	return all;
 }
 
+uint64_t move_unused_credit_of(const struct tenant_device *of)
+{
+	uint64_t all = 0;
+
+	list_for_each(link, (struct list *)&of->tenant->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+		const struct guest_device *at = &g->device[of - of->tenant->device];
+		uint64_t ended = load(&g->own->changes_ended), begun = load(&g->own->changes_begun);
+
+		if (begun == ended && !move_open_order(&at->move))
+			all += idle_credit(at);
+	}
+	return all;
+}
+
 uint64_t move_idle_credit_on(const struct device *device)
 {
 	uint64_t all = 0;

@@ -324,14 +324,15 @@ TEST(a_thread_that_waits_in_vain_stops_waiting_though_other_work_ends_by_itself)
 }
 
 /* What is marked waits for this thread's work in another stream. */
-static void waits_for_another_stream(void)
+static void waits_for_another_stream(bool by_default)
 {
-	CUstream waits, runs;
+	CUstream waits = NULL, runs;
 	int waited = 0;
 
 	load_guest(&bounded);
 	law->unready = counts_polls;
-	waits = load_stream(CU_STREAM_NON_BLOCKING);
+	if (!by_default)
+		waits = load_stream(CU_STREAM_NON_BLOCKING);
 	runs = load_stream(CU_STREAM_NON_BLOCKING);
 	for (int i = 0; i < CYCLES; i++) {
 		__atomic_store_n(&word, 0, __ATOMIC_RELEASE);
@@ -349,9 +350,20 @@ static void waits_for_another_stream(void)
 	check(waited == 0);
 }
 
+static void waits_for_a_stream(void)
+{
+	waits_for_another_stream(false);
+}
+
+static void waits_for_the_default_stream(void)
+{
+	waits_for_another_stream(true);
+}
+
 TEST(a_launch_does_not_wait_for_a_mark_behind_a_value_that_its_thread_will_write)
 {
-	expect_eq(in_child(waits_for_another_stream, NULL, 0), 0);
+	expect_eq(in_child(waits_for_a_stream, NULL, 0), 0);
+	expect_eq(in_child(waits_for_the_default_stream, NULL, 0), 0);
 }
 
 /* Longer than a submission. */

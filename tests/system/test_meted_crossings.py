@@ -150,6 +150,22 @@ def test_unused_credit_needs_no_room_in_the_store():
         meted.ends()
 
 
+def test_credit_that_an_allocation_is_about_to_use_needs_room_in_the_store():
+    """Otherwise a suspended tenant's memory could not leave, and others would wait for it."""
+    with Node(store="576MiB") as meted:
+        a = meted.mover("a", SET)
+        for _ in range(4):
+            a.unused += a.blocks.pop().bytes
+        a.show()
+        a.changing()
+        try:
+            suspend(meted, a)
+            assert False, "it is suspended"
+        except Refused as refused:
+            assert "the store has no room" in str(refused), refused
+        meted.ends()
+
+
 def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
     """They are the only place of their memory then."""
     with Node(store="832MiB") as meted:
