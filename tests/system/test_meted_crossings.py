@@ -166,26 +166,31 @@ def test_credit_that_an_allocation_is_about_to_use_needs_room_in_the_store():
         meted.ends()
 
 
+def copies_leave_that_were_to_be_dropped(meted):
+    """They are the only place of a's memory then; it and a neighbour are returned."""
+    a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
+    suspend(meted, a)
+    meted.play(lambda: not a.here())
+    suspend(meted, a, 0)
+    meted.play(lambda: a.is_whole())
+    a.obeys = b.obeys = False
+    b.idle()
+    c = meted.mover("c")
+    c.allocate(6 * CHUNK)
+    meted.play(lambda: a.order["drop"])
+    meted.movers.remove(b)
+    b.close()
+    meted.play(lambda: not c.asked)
+    suspend(meted, a)
+    meted.play(lambda: a.order["leave"] - a.done["left"] == SET)
+    a.obeys = True
+    meted.play(lambda: not a.here())
+    return a, c
+
+
 def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
-    """They are the only place of their memory then."""
     with Node(store="832MiB") as meted:
-        a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
-        suspend(meted, a)
-        meted.play(lambda: not a.here())
-        suspend(meted, a, 0)
-        meted.play(lambda: a.is_whole())
-        a.obeys = b.obeys = False
-        b.idle()
-        c = meted.mover("c")
-        c.allocate(6 * CHUNK)
-        meted.play(lambda: a.order["drop"])
-        meted.movers.remove(b)
-        b.close()
-        meted.play(lambda: not c.asked)
-        suspend(meted, a)
-        meted.play(lambda: a.order["leave"] - a.done["left"] == SET)
-        a.obeys = True
-        meted.play(lambda: not a.here())
+        a, _ = copies_leave_that_were_to_be_dropped(meted)
         end = time.monotonic() + LONGER_THAN_PATIENCE_S
         meted.play(lambda: time.monotonic() > end)
         assert a.done["dropped"] < a.order["drop"] and is_calm(meted, a), meted.log()
@@ -197,23 +202,7 @@ def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
 def test_copies_that_have_become_the_only_place_of_their_memory_are_no_room_in_the_store():
     """Nobody waits for them. They were to be dropped before."""
     with Node(store="832MiB") as meted:
-        a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
-        suspend(meted, a)
-        meted.play(lambda: not a.here())
-        suspend(meted, a, 0)
-        meted.play(lambda: a.is_whole())
-        a.obeys = b.obeys = False
-        b.idle()
-        c = meted.mover("c")
-        c.allocate(6 * CHUNK)
-        meted.play(lambda: a.order["drop"])
-        meted.movers.remove(b)
-        b.close()
-        meted.play(lambda: not c.asked)
-        suspend(meted, a)
-        meted.play(lambda: a.order["leave"] - a.done["left"] == SET)
-        a.obeys = True
-        meted.play(lambda: not a.here())
+        a, c = copies_leave_that_were_to_be_dropped(meted)
         assert a.done["dropped"] < a.order["drop"] and a.out() == SET, (a.order, a.done)
         for _ in range(4):
             c.ask("segment_ask", device=0, bytes=CHUNK)
