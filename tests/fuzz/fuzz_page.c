@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "page/host.h"
+#include "tests/no_boards.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -168,27 +169,6 @@ static void events(struct daemon *d, void (*event)(void *owner, const struct wir
 static void freshen(struct daemon *d)
 {
 	(void)d;
-}
-
-static bool want_boards(struct daemon *d, void (*told)(void *owner), void *owner)
-{
-	(void)d;
-	(void)told;
-	(void)owner;
-	return false;
-}
-
-static struct gpu_board board(struct daemon *d, uint32_t index)
-{
-	(void)d;
-	(void)index;
-	return board_unsaid();
-}
-
-static uint64_t boards_since_ns(struct daemon *d)
-{
-	(void)d;
-	return 0;
 }
 
 static void tell(struct daemon *d, struct wire_admin_welcome *ret_said)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/no_boards.h"
 #include "tests/test.h"
 
 enum { OWNER = 4711, QUESTIONS = 128, SECOND = 1000000000 };
@@ -92,27 +93,6 @@ static void rows(struct daemon *d, void (*row)(void *owner, const struct wire_me
 static void freshen(struct daemon *d)
 {
 	(void)d;
-}
-
-static bool want_boards(struct daemon *d, void (*told)(void *owner), void *owner)
-{
-	(void)d;
-	(void)told;
-	(void)owner;
-	return false;
-}
-
-static struct gpu_board board(struct daemon *d, uint32_t index)
-{
-	(void)d;
-	(void)index;
-	return board_unsaid();
-}
-
-static uint64_t boards_since_ns(struct daemon *d)
-{
-	(void)d;
-	return 0;
 }
 
 static void tell(struct daemon *d, struct wire_admin_welcome *ret_said)
