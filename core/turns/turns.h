@@ -281,7 +281,7 @@ struct turns_tenant {
 	bool moment;	   /* likewise, as work beside others may wait for it: see law 15 */
 	bool laden;	   /* its turn began while a drain was given up */
 	bool holds;	   /* its last drain to be given up waited for something outside */
-	bool computes;	   /* likewise, of the last that was watched */
+	bool computes;	   /* what was watched last ended by itself */
 	bool lasts;	   /* the last drain that was given up ended by itself */
 	bool escalated;
 	bool alone; /* its turn is without those it awaits, to see whether it still waits */

@@ -286,11 +286,17 @@ static uint64_t had_beside(const struct turns_seat *s, uint64_t now_ns)
 	return turns / TURNS_BESIDE_PART + (span - turns) / (d->beside > 1 ? TURNS_BESIDE_PART : 1);
 }
 
+/* The device is settled up to now. */
+static void owes_from_now(struct turns_seat *s, uint64_t now_ns)
+{
+	s->owing_ns = now_ns;
+	s->owing_used_ns = s->device->used_ns;
+}
+
 void turns_seat_owe(struct turns_seat *s, uint64_t now_ns)
 {
 	turns_device_settle(s->device, now_ns);
-	s->owing_ns = now_ns;
-	s->owing_used_ns = s->device->used_ns;
+	owes_from_now(s, now_ns);
 }
 
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
@@ -302,7 +308,7 @@ void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
 	if (owes)
 		charge(s, s->tenant->holds ? now_ns - s->owing_ns : had_beside(s, now_ns),
 		       s->owing_ns, now_ns);
-	turns_seat_owe(s, now_ns);
+	owes_from_now(s, now_ns);
 }
 
 void turns_seat_bound(struct turns_seat *s, uint64_t now_ns)
