@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "cuda/nvml_board.h"
 #include "cuda/nvml_library.h"
 #include "cuda/nvml_prototypes.h"
 
@@ -17,14 +18,10 @@ struct gpus {
 	__typeof__(&nvmlDeviceGetHandleByIndex_v2) handle;
 	__typeof__(&nvmlDeviceGetUUID) uuid;
 	__typeof__(&nvmlDeviceGetName) name;
-	__typeof__(&nvmlDeviceGetUtilizationRates) rates;
+	struct nvml_board_calls board;
 	__typeof__(&nvmlDeviceGetMemoryInfo) memory;
 	__typeof__(&nvmlDeviceGetComputeRunningProcesses_v3) processes;
 	__typeof__(&nvmlDeviceGetHandleByUUID) by_uuid;
-	__typeof__(&nvmlDeviceGetTemperature) temperature;
-	__typeof__(&nvmlDeviceGetPowerUsage) power;
-	__typeof__(&nvmlDeviceGetEnforcedPowerLimit) power_limit;
-	__typeof__(&nvmlDeviceGetClockInfo) clock;
 	__typeof__(&nvmlDeviceGetProcessUtilization) samples;
 	__typeof__(&nvmlDeviceGetMinorNumber) minor;
 	__typeof__(&nvmlDeviceGetComputeMode) mode;
@@ -49,14 +46,14 @@ static int find(struct gpus *gpus, const char *path, struct fault *why)
 	FUNCTION(handle, nvmlDeviceGetHandleByIndex_v2);
 	FUNCTION(uuid, nvmlDeviceGetUUID);
 	FUNCTION(name, nvmlDeviceGetName);
-	FUNCTION(rates, nvmlDeviceGetUtilizationRates);
+	FUNCTION(board.rates, nvmlDeviceGetUtilizationRates);
 	FUNCTION(memory, nvmlDeviceGetMemoryInfo);
 	FUNCTION(processes, nvmlDeviceGetComputeRunningProcesses_v3);
 	FUNCTION(by_uuid, nvmlDeviceGetHandleByUUID);
-	FUNCTION(temperature, nvmlDeviceGetTemperature);
-	FUNCTION(power, nvmlDeviceGetPowerUsage);
-	FUNCTION(power_limit, nvmlDeviceGetEnforcedPowerLimit);
-	FUNCTION(clock, nvmlDeviceGetClockInfo);
+	FUNCTION(board.temperature, nvmlDeviceGetTemperature);
+	FUNCTION(board.power, nvmlDeviceGetPowerUsage);
+	FUNCTION(board.power_limit, nvmlDeviceGetEnforcedPowerLimit);
+	FUNCTION(board.clock, nvmlDeviceGetClockInfo);
 	FUNCTION(samples, nvmlDeviceGetProcessUtilization);
 	FUNCTION(minor, nvmlDeviceGetMinorNumber);
 	FUNCTION(mode, nvmlDeviceGetComputeMode);
@@ -95,7 +92,7 @@ static void read_gpu(const struct gpus *gpus, nvmlDevice_t device, struct pick_g
 
 	gpu->load = gpu->memory = NAN;
 	gpu->memory_bytes = gpu->free_bytes = 0;
-	if (gpus->rates && gpus->rates(device, &rates) == NVML_SUCCESS)
+	if (gpus->board.rates && gpus->board.rates(device, &rates) == NVML_SUCCESS)
 		gpu->load = rates.gpu / 100.0;
 	if (gpus->memory(device, &memory) == NVML_SUCCESS && memory.total) {
 		gpu->memory = (double)memory.used / (double)memory.total;
@@ -185,35 +182,12 @@ static bool find_device(const struct gpus *gpus, const char *uuid, nvmlDevice_t 
 	return gpus && gpus->by_uuid && gpus->by_uuid(uuid, ret_device) == NVML_SUCCESS;
 }
 
-/* NVML counts milliwatts; a board that is on never takes 0. */
-static int watts(nvmlReturn_t (*ask)(nvmlDevice_t, unsigned int *), nvmlDevice_t device)
-{
-	unsigned int milli = 0;
-
-	if (!ask || ask(device, &milli) != NVML_SUCCESS || !milli)
-		return BOARD_UNSAID;
-	return (int)((milli + 500) / 1000);
-}
-
 struct gpu_board gpus_gauges(const struct gpus *gpus, const char *uuid)
 {
-	struct gpu_board gauges = board_unsaid();
-	nvmlUtilization_t rates;
 	nvmlDevice_t device;
-	unsigned int value;
 
-	if (!find_device(gpus, uuid, &device))
-		return gauges;
-	if (gpus->rates && gpus->rates(device, &rates) == NVML_SUCCESS)
-		gauges.load_percent = (int)rates.gpu;
-	if (gpus->temperature &&
-	    gpus->temperature(device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)
-		gauges.celsius = (int)value;
-	gauges.watts = watts(gpus->power, device);
-	gauges.watts_most = watts(gpus->power_limit, device);
-	if (gpus->clock && gpus->clock(device, NVML_CLOCK_SM, &value) == NVML_SUCCESS)
-		gauges.mhz = (int)value;
-	return gauges;
+	return find_device(gpus, uuid, &device) ? nvml_board_read(&gpus->board, device)
+						: board_unsaid();
 }
 
 enum {

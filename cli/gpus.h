@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "cli/pick_choose.h"
-#include "core/board.h"
+#include "base/board.h"
 
 struct gpus;
 

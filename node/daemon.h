@@ -9,7 +9,7 @@
 
 #include "base/loop.h"
 #include "base/place.h"
-#include "core/board.h"
+#include "base/board.h"
 #include "node/devices/device_types.h"
 #include "node/memory/memory_types.h"
 #include "node/move/move_types.h"

@@ -65,21 +65,6 @@ static void device(struct daemon *d, uint32_t index, int *minor, int *gpu_instan
 	*gpu_instance = d->device[index].info->gpu_instance;
 }
 
-static bool want_boards(struct daemon *d, void (*told)(void *owner), void *owner)
-{
-	return boards_want(d, told, owner);
-}
-
-static struct gpu_board board(struct daemon *d, uint32_t index)
-{
-	return boards_of(d, index);
-}
-
-static uint64_t boards_since(struct daemon *d)
-{
-	return boards_since_ns(d);
-}
-
 /* "unix:/path" is how curl and systemd write it. */
 static const char *address_of(const char *text)
 {
@@ -116,9 +101,9 @@ static void fill_host(struct daemon *d, struct page_host *host)
 		.tell = tell,
 		.user = user,
 		.device = device,
-		.want_boards = want_boards,
-		.board = board,
-		.boards_since_ns = boards_since,
+		.want_boards = boards_want,
+		.board = boards_of,
+		.boards_since_ns = boards_since_ns,
 		.believed_ns = options->page_kubernetes_ns,
 		.audience = options->page_audience,
 		.who = kubernetes_who,

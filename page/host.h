@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/loop.h"
-#include "core/board.h"
+#include "base/board.h"
 #include "kube/right.h"
 #include "wire/wire.h"
 
@@ -55,8 +55,8 @@ struct page_host {
 	 * long. `told` NULL: nobody waits. */
 	bool (*want_boards)(struct daemon *d, void (*told)(void *owner), void *owner);
 	/* As it was said, and when; 0: not yet. */
-	struct gpu_board (*board)(struct daemon *d, uint32_t index);
-	uint64_t (*boards_since_ns)(struct daemon *d);
+	struct gpu_board (*board)(const struct daemon *d, uint32_t index);
+	uint64_t (*boards_since_ns)(const struct daemon *d);
 	/* "alice", or "1004". */
 	void (*user)(uid_t uid, char ret_name[PAGE_USER_MAX]);
 

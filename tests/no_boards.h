@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/board.h"
+#include "base/board.h"
 
 struct daemon;
 
@@ -17,14 +17,14 @@ static bool want_boards(struct daemon *d, void (*told)(void *owner), void *owner
 	return false;
 }
 
-static struct gpu_board board(struct daemon *d, uint32_t index)
+static struct gpu_board board(const struct daemon *d, uint32_t index)
 {
 	(void)d;
 	(void)index;
 	return board_unsaid();
 }
 
-static uint64_t boards_since_ns(struct daemon *d)
+static uint64_t boards_since_ns(const struct daemon *d)
 {
 	(void)d;
 	return 0;

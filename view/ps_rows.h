@@ -8,7 +8,7 @@
 
 #include "base/fault.h"
 #include "base/text.h"
-#include "core/board.h"
+#include "base/board.h"
 #include "wire/wire.h"
 
 struct ps_filter;

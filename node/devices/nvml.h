@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
-#include "core/board.h"
+#include "base/board.h"
 #include "core/part.h"
 
 struct nvml;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cuda/nvml_board.h"
 #include "node/devices/nvml.h"
 #include "node/devices/nvml_inside.h"
 #include "node/devices/nvml_rows.h"
@@ -49,35 +50,17 @@ uint64_t nvml_used(struct nvml *nvml, uint32_t index)
 	return memory.used;
 }
 
-/* NVML counts milliwatts; a board that is on never takes 0. */
-static int watts(nvmlReturn_t (*ask)(nvmlDevice_t, unsigned int *), nvmlDevice_t device)
-{
-	unsigned int milli = 0;
-
-	if (!ask || ask(device, &milli) != NVML_SUCCESS || !milli)
-		return BOARD_UNSAID;
-	return (int)((milli + 500) / 1000);
-}
-
 struct gpu_board nvml_board(struct nvml *nvml, uint32_t index)
 {
-	struct gpu_board board = board_unsaid();
-	nvmlDevice_t device = nvml_handle(nvml, index);
-	nvmlUtilization_t rates;
-	unsigned int value;
+	const struct nvml_board_calls calls = {
+		.rates = nvml->nvmlDeviceGetUtilizationRates,
+		.temperature = nvml->nvmlDeviceGetTemperature,
+		.power = nvml->nvmlDeviceGetPowerUsage,
+		.power_limit = nvml->nvmlDeviceGetEnforcedPowerLimit,
+		.clock = nvml->nvmlDeviceGetClockInfo,
+	};
 
-	if (nvml->nvmlDeviceGetUtilizationRates &&
-	    nvml->nvmlDeviceGetUtilizationRates(device, &rates) == NVML_SUCCESS)
-		board.load_percent = (int)rates.gpu;
-	if (nvml->nvmlDeviceGetTemperature &&
-	    nvml->nvmlDeviceGetTemperature(device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)
-		board.celsius = (int)value;
-	board.watts = watts(nvml->nvmlDeviceGetPowerUsage, device);
-	board.watts_most = watts(nvml->nvmlDeviceGetEnforcedPowerLimit, device);
-	if (nvml->nvmlDeviceGetClockInfo &&
-	    nvml->nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &value) == NVML_SUCCESS)
-		board.mhz = (int)value;
-	return board;
+	return nvml_board_read(&calls, nvml_handle(nvml, index));
 }
 
 /* The driver wants room for all that it may keep, whatever it then writes: 580 wants 72 rows, and
