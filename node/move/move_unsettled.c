@@ -48,16 +48,15 @@ bool move_is_expecting(const struct daemon *d, uint32_t index)
 	return false;
 }
 
-uint64_t move_idle_credit_of(const struct tenant_device *of)
+/* No allocation is about to use its credit, and none of its memory leaves. */
+static bool is_calm(const struct guest *g, const struct guest_device *at)
 {
-	uint64_t all = 0;
+	uint64_t ended = load(&g->own->changes_ended), begun = load(&g->own->changes_begun);
 
-	list_for_each(link, (struct list *)&of->tenant->guests) all +=
-		idle_credit(&list_entry(link, struct guest, link)->device[of - of->tenant->device]);
-	return all;
+	return begun == ended && !move_open_order(&at->move);
 }
 
-uint64_t move_unused_credit_of(const struct tenant_device *of)
+static uint64_t credit_of(const struct tenant_device *of, bool of_calm)
 {
 	uint64_t all = 0;
 
@@ -65,12 +64,21 @@ uint64_t move_unused_credit_of(const struct tenant_device *of)
 	{
 		const struct guest *g = list_entry(link, struct guest, link);
 		const struct guest_device *at = &g->device[of - of->tenant->device];
-		uint64_t ended = load(&g->own->changes_ended), begun = load(&g->own->changes_begun);
 
-		if (begun == ended && !move_open_order(&at->move))
+		if (!of_calm || is_calm(g, at))
 			all += idle_credit(at);
 	}
 	return all;
+}
+
+uint64_t move_idle_credit_of(const struct tenant_device *of)
+{
+	return credit_of(of, false);
+}
+
+uint64_t move_unused_credit_of(const struct tenant_device *of)
+{
+	return credit_of(of, true);
 }
 
 uint64_t move_idle_credit_on(const struct device *device)
