@@ -20,7 +20,11 @@ struct events_order {
 
 /* Connects to meted, unless it is connected. ADMIN_ABSENT: none runs here. */
 must_check int events_reach(struct events_order *order, struct fault *why);
-/* Reads the answer to a request of either kind, and prints what was asked for. */
+typedef void events_taker(void *owner, const struct wire_event_row *event);
+/* Reads the answer to a request of either kind. */
+must_check int events_rows(struct admin *admin, events_taker *take_row, void *owner,
+			   struct fault *why);
+/* Likewise, and prints what was asked for. */
 must_check int events_read(struct events_order *order, struct fault *why);
 /* Prints one if it was asked for. */
 void events_take(struct events_order *order, const struct wire_event_row *event);

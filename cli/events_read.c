@@ -83,14 +83,23 @@ void events_take(struct events_order *order, const struct wire_event_row *event)
 	order->printed = true;
 }
 
+static void take_ordered(void *owner, const struct wire_event_row *event)
+{
+	events_take(owner, event);
+}
+
 int events_read(struct events_order *order, struct fault *why)
 {
-	struct admin *admin = &order->remote.admin;
+	return events_rows(&order->remote.admin, take_ordered, order, why);
+}
+
+int events_rows(struct admin *admin, events_taker *take_row, void *owner, struct fault *why)
+{
 	struct wire_message answer = {0};
 	int r = admin_next(admin, &answer, why);
 
 	for (; r == 0 && answer.code == WIRE_event_row; r = admin_next(admin, &answer, why))
-		events_take(order, &answer.event_row);
+		take_row(owner, &answer.event_row);
 	if (r < 0 && answer.code == WIRE_refused && answer.refused.code == WIRE_REFUSED_UNKNOWN)
 		return fault_set(why, -ENOTSUP,
 				 "this meted is older than this mete, and keeps no events");

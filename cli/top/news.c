@@ -6,6 +6,7 @@
 
 #include "base/least.h"
 #include "base/place.h"
+#include "cli/events.h"
 #include "core/happened.h"
 
 enum { WIDE = 72 }; /* columns with room for the kind and the GPU beside what is said */
@@ -13,8 +14,10 @@ enum { WIDE = 72 }; /* columns with room for the kind and the GPU beside what is
 static const uint64_t second_ns = 1000000000;
 
 /* A meted that knows nothing of the former one's events counts anew. */
-static void add(struct news *news, const struct wire_event_row *event)
+static void add(void *owner, const struct wire_event_row *event)
 {
+	struct news *news = owner;
+
 	if (event->number <= news->after)
 		news->count = news->first = 0;
 	news->row[news->count++ % NEWS_MOST] = *event;
@@ -23,17 +26,12 @@ static void add(struct news *news, const struct wire_event_row *event)
 
 static int ask(struct news *news, struct admin *admin, struct fault *why)
 {
-	struct wire_message request = {.code = WIRE_events_ask}, answer = {0};
+	struct wire_message request = {.code = WIRE_events_ask};
 	int r;
 
 	request.events_ask.after = news->after;
-	r = admin_ask(admin, &request, &answer, why);
-	for (; r == 0 && answer.code == WIRE_event_row; r = admin_next(admin, &answer, why))
-		add(news, &answer.event_row);
-	if (r < 0 && answer.code == WIRE_refused && answer.refused.code == WIRE_REFUSED_UNKNOWN)
-		return fault_set(why, -ENOTSUP,
-				 "this meted is older than this mete, and keeps no events");
-	return r;
+	r = admin_send(admin, &request, why);
+	return r < 0 ? r : events_rows(admin, add, news, why);
 }
 
 static int ask_at(struct news *news, struct remote *remote, struct fault *why)
