@@ -94,14 +94,20 @@ def suspend(world, running):
         time.sleep(0.1)
 
 
-def suspend_and_kill(world, running):
-    """Likewise, and meted is killed while it is out, or on its way."""
-    for pause_s in (0.05, 0.2, 0.6):
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
-        time.sleep(pause_s)
-        kill_meted(1, 0)(world, running)
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
-        time.sleep(0.1)
+def suspended(pauses_s, meet, rest_s=0):
+    """Likewise, and meted meets that while it is out, or on its way."""
+    def disturb(world, running):
+        for pause_s in pauses_s:
+            ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
+            time.sleep(pause_s)
+            meet(world, running)
+            ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
+            time.sleep(rest_s)
+    return disturb
+
+
+suspend_and_kill = suspended((0.05, 0.2, 0.6), kill_meted(1, 0), 0.1)
+suspend_and_end = suspended((0.02, 0.2, 0.6), end_meted(1, 0))
 
 
 def no_room(error):
@@ -226,15 +232,6 @@ def kill_closers(world, running):
         for pid in closers(world):
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
-
-
-def suspend_and_end(world, running):
-    """Its memory is out, or on its way, when meted is told to end."""
-    for pause_s in (0.02, 0.2, 0.6):
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=1)
-        time.sleep(pause_s)
-        end_meted(1, 0)(world, running)
-        ask_of_theirs(world, "tenant_suspend", name="", suspends=0)
 
 
 RESIZED = (("memory", "20MiB"), ("memory", "400MiB"), ("memory", "512MiB"))

@@ -138,12 +138,17 @@ def test_memory_whose_credit_was_returned_does_not_count_any_more():
         meted.ends()
 
 
+def with_unused_credit(meted):
+    a = meted.mover("a", SET)
+    for _ in range(4):
+        a.unused += a.blocks.pop().bytes
+    a.show()
+    return a
+
+
 def test_unused_credit_needs_no_room_in_the_store():
     with Node(store="576MiB") as meted:
-        a = meted.mover("a", SET)
-        for _ in range(4):
-            a.unused += a.blocks.pop().bytes
-        a.show()
+        a = with_unused_credit(meted)
         suspend(meted, a)
         meted.play(lambda: not a.here() and not a.unused)
         assert a.out() == 5 * CHUNK == meted.row(a).out, meted.row(a)
@@ -153,10 +158,7 @@ def test_unused_credit_needs_no_room_in_the_store():
 def test_credit_that_an_allocation_is_about_to_use_needs_room_in_the_store():
     """Otherwise a suspended tenant's memory could not leave, and others would wait for it."""
     with Node(store="576MiB") as meted:
-        a = meted.mover("a", SET)
-        for _ in range(4):
-            a.unused += a.blocks.pop().bytes
-        a.show()
+        a = with_unused_credit(meted)
         a.changing()
         try:
             suspend(meted, a)
