@@ -33,7 +33,7 @@ COUPLED = ("host_function", "wait_value", "flag", "barrier", "host_barrier", "gr
            "outside", "sleeper", "watcher", "two", "per_thread", "alarm", "pipes", "mates", "server", "children", "values", "values_ahead",
            "ipc_values", "far", "far_default", "told", "half",
            "behind", "graph_told", "busy", "hand_over", "proxies", "allocators", "recaptures", "relaunched", "loaders", "batching", "workers",
-           "debugged", "discarded", "own_told")
+           "debugged", "discarded", "own_told", "graph_waits", "posted", "posted_big", "unasked", "freed", "new_streams")
 PAIRS = {"values": ("value_here", "value_there"), "values_ahead": ("ahead_here", "ahead_there"), "ipc_values": ("value_lends", "value_borrows"),
          "barrier": ("lends", "borrows"), "host_barrier": ("meets_here", "meets_there"), "requests": ("asks", "answers"),
          "proxies": ("ring_here", "ring_there"),

@@ -48,6 +48,7 @@
 	X(cuMemcpyDtoH_v2)                                                                         \
 	X(cuGraphCreate)                                                                           \
 	X(cuGraphAddHostNode)                                                                      \
+	X(cuGraphAddBatchMemOpNode)                                                                \
 	X(cuCtxDestroy_v2)                                                                         \
 	X(cuMemFree_v2)                                                                            \
 	X(cuMemAllocAsync)                                                                         \
