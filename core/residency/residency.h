@@ -58,7 +58,9 @@
  *     `patience_ns`, plus the time that the bytes which they moved take at `slowest_bps`, is
  *     reported (RESIDENCY_STUCK). It counts as unmovable until its guests show a sign of life; the
  *     second time at least until twice the patience has passed, and so on. (A member that did not
- *     drain and runs on needs no sign, only the time.) If such a member is whole it is admitted.
+ *     drain and runs on needs no sign, only the time.) If such a member is whole it is admitted,
+ *     and what it asks for comes from members that can leave: its work on the device may wait for
+ *     the thread that asks.
  *     Time in which the store has no room for what is to leave counts against no member's
  *     patience, nor time in which a member's processes wait for a processor.
  *  5. Nothing moves while all members that want the device fit on it, with all that they ask for.

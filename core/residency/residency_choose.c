@@ -189,7 +189,7 @@ uint64_t residency_choose_at(struct residency *r, uint64_t now_ns)
 
 static bool choose(struct residency_member *m, uint64_t *room)
 {
-	uint64_t need = member_need(m) - member_fixed(m);
+	uint64_t need = member_claim(m);
 
 	m->considered = true;
 	if (need > *room)
@@ -251,7 +251,7 @@ static void choose_askers(struct residency *r, uint64_t *room, uint64_t now_ns)
 		struct residency_member *m = MEMBER_OF_DEVICE(link);
 
 		if (m->place == RESIDENCY_IN && m->waiting) {
-			*room = beyond(*room, beyond(m->resident_bytes, member_fixed(m)));
+			*room = beyond(*room, beyond(member_claim(m), m->asked_bytes));
 			m->chosen = m->considered = true;
 		}
 	}
@@ -289,9 +289,10 @@ void residency_reconsider(struct residency *r)
 	list_for_each(link, &r->members)
 	{
 		const struct residency_member *m = MEMBER_OF_DEVICE(link);
-		uint64_t all = list_linked(&m->of_coming) ? member_need(m) : m->resident_bytes;
+		uint64_t here = m->stuck ? 0 : beyond(m->resident_bytes, member_fixed(m));
 
-		need += m->chosen && !m->stuck ? beyond(all, member_fixed(m)) : 0;
+		if (m->chosen)
+			need += list_linked(&m->of_coming) ? member_claim(m) : here;
 	}
 	if (need > residency_movable(r))
 		list_for_each(link, &r->coming) residency_withdraw(MEMBER_OF_COMING(link));

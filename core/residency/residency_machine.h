@@ -28,9 +28,14 @@ static inline bool is_to_be_out(const struct residency_member *m)
 	return m->suspended || m->parked;
 }
 
+/* What is stuck and runs on claims what it asks for: its work may not end before it has that. */
 static inline bool is_claiming(const struct residency_member *m)
 {
-	return !m->suspended && !m->stuck && !m->yields && (m->wants || m->asked_bytes);
+	if (m->suspended || m->yields)
+		return false;
+	if (m->stuck)
+		return m->place == RESIDENCY_IN && m->asked_bytes;
+	return m->wants || m->asked_bytes;
 }
 
 /* It claims more than it has. */
@@ -45,6 +50,12 @@ static inline uint64_t member_fixed(const struct residency_member *m)
 	uint64_t need = member_need(m), chunk = m->residency->tuning.chunk_bytes;
 
 	return need <= m->quota_bytes ? 0 : need - least(beyond(m->quota_bytes, chunk), need);
+}
+
+/* What it has on the device and could leave counts for no choice while it is stuck: it stays. */
+static inline uint64_t member_claim(const struct residency_member *m)
+{
+	return m->stuck ? m->asked_bytes : member_need(m) - member_fixed(m);
 }
 
 /* ---- residency.c ----------------------------------------------------------------------------- */

@@ -172,6 +172,8 @@ static void give_up(struct residency_member *m, uint64_t now_ns)
 		turns_bar(m->seat, false, now_ns);
 	}
 	residency_rewait(m);
+	/* The members that come may not fit beside it. */
+	residency_reconsider(r);
 	r->choosing = true;
 }
 

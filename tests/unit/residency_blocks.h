@@ -24,7 +24,8 @@ struct guest {
 	struct residency_member member;
 	struct block blocks[BLOCKS];
 	bool there, open, draining, frozen, wants, must_stop, starved;
-	uint64_t order, credit, asked, must_drop, writes;
+	bool awaits; /* its work on the device waits for the thread that asks for memory */
+	uint64_t order, credit, asked, asked_ns, must_drop, writes;
 };
 
 static struct {
@@ -120,7 +121,7 @@ static inline void obey_turns(const struct turns_action *a)
 		g->open = false;
 		g->draining = true;
 	} else if (a->verb == TURNS_LATE) {
-		turns_late(a->seat, false, w.m.now);
+		turns_late(a->seat, g->awaits && g->asked, w.m.now);
 	}
 }
 
@@ -152,7 +153,7 @@ static inline void obey(const struct residency_action *a)
 		w.admitted++;
 		break;
 	case RESIDENCY_STUCK:
-		expect(!w.honest);
+		expect(!w.honest || g->awaits);
 		w.stuck++;
 		break;
 	}

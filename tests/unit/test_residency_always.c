@@ -63,7 +63,7 @@ static void move(struct guest *g)
 
 static void drain(struct guest *g)
 {
-	if (!g->draining)
+	if (!g->draining || (g->awaits && g->asked))
 		return;
 	g->draining = false;
 	turns_drained(&g->seat, g->wants, w.m.now);
@@ -389,4 +389,68 @@ TEST(a_tenant_that_wants_its_memory_is_in_a_set_within_the_bound)
 			expect(w.guests[i].member.waits > 0 || w.guests[i].seat.turns > 0);
 		expect(w.m.r.left_bytes > 0);
 	}
+}
+
+/* ---- work that waits for the thread that asks -------------------------------------------------
+ */
+
+static void free_all(struct guest *g)
+{
+	for (int i = 0; i < BLOCKS; i++) {
+		struct block *b = &g->blocks[i];
+
+		if (b->bytes)
+			residency_free(&g->member, b->on_device ? b->bytes : 0,
+				       b->on_device ? 0 : b->bytes, w.m.now);
+		b->bytes = 0;
+	}
+}
+
+/* While its gate is open it asks for a block more, until it has so much; then it frees all. */
+static void ask_on(struct guest *g, uint64_t bytes)
+{
+	if (g->asked || !g->open)
+		return;
+	if (g->member.resident_bytes + g->member.out_bytes >= bytes)
+		free_all(g);
+	g->asked_ns = w.m.now;
+	if (residency_ask(&g->member, CHUNK, w.m.now) == 0)
+		allocated(g, CHUNK);
+	else
+		g->asked = CHUNK;
+}
+
+/* Beside tenants that do not fit on the device together. Its ask is one wait of law 6. */
+TEST(a_tenant_whose_work_waits_for_its_memory_gets_it_within_the_bound)
+{
+	unsigned rounds = test_histories(12), granted = 0;
+
+	for (unsigned round = 0; round < rounds; round++) {
+		uint64_t capacity = 12 * CHUNK + below(8 * CHUNK), longest = 0, bound;
+
+		begin(true, capacity, GUESTS * capacity);
+		for (unsigned i = 0; i < 3; i++) {
+			join(&w.guests[i], i);
+			pump();
+			if (i)
+				fill(&w.guests[i], capacity * 6 / 10 + below(capacity * 3 / 10));
+			toggle(&w.guests[i]);
+		}
+		w.guests[0].awaits = true;
+		bound = 3 * w.m.r.tuning.longest_ns;
+		for (unsigned ms = 0; ms < 60000; ms++) {
+			ask_on(&w.guests[0], capacity / 2);
+			for (int i = 0; i < 3; i++)
+				step_honestly(&w.guests[i]);
+			granted += !w.guests[0].asked;
+			if (w.guests[0].asked && w.m.now - w.guests[0].asked_ns > longest)
+				longest = w.m.now - w.guests[0].asked_ns;
+			tick(MS);
+			if (ms % 100 == 0)
+				check();
+		}
+		expect(longest <= bound);
+		expect(w.guests[1].member.waits > 0 && w.guests[2].member.waits > 0);
+	}
+	expect(granted);
 }

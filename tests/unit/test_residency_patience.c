@@ -184,6 +184,46 @@ TEST(a_tenant_whose_drain_was_given_up_is_told_to_leave_again_soon)
 	expect_eq(w.granted[1], 5 * GIB);
 }
 
+/* Its work on the device waits for the thread that asks: it can neither drain nor end before. */
+static void given_a_tenant_that_asks_and_cannot_drain(void)
+{
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 3 * GIB), 0);
+	expect_eq(given_member(2, 4 * GIB), 0);
+	wants(0);
+	w.lazy[0] = w.stands[0] = true;
+	expect_eq(given_member(1, 8 * GIB), RESIDENCY_WAITS);
+	expect_eq(residency_ask(&w.m[0], 2 * GIB, w.now), RESIDENCY_WAITS);
+	wants(2);
+}
+
+static void pass_and_move(uint64_t ns)
+{
+	for (uint64_t end = w.now + ns; w.now < end;) {
+		pass(100 * MS);
+		move_all();
+	}
+}
+
+TEST(a_tenant_that_cannot_drain_gets_what_it_asks_for_from_one_that_can)
+{
+	given_a_tenant_that_asks_and_cannot_drain();
+	pass_and_move(w.r.tuning.longest_ns);
+	expect_eq(w.granted[0], 2 * GIB);
+	expect(w.m[2].out_bytes > 0);
+}
+
+TEST(a_suspended_tenant_that_cannot_drain_gets_nothing)
+{
+	given_a_tenant_that_asks_and_cannot_drain();
+	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
+	pass_and_move(w.r.tuning.longest_ns);
+	expect_eq(w.granted[0], 0);
+	expect_eq(residency_suspend(&w.m[0], false, 0, w.now), 0);
+	pass_and_move(w.r.tuning.longest_ns);
+	expect_eq(w.granted[0], 2 * GIB);
+}
+
 /* It was stopped, and goes on to compute: it is never idle, and is ordered nothing. */
 TEST(a_tenant_that_did_not_drain_and_runs_on_is_told_to_leave_again)
 {
