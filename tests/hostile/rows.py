@@ -38,7 +38,7 @@ CAP_SET = ("shares_set", "suspended_set", "set_flooded", "set_flooded_killed")
 # Their forgeries are believed only of a tenant that takes part in turns.
 TURNS = {"flight_forged", "waits_forged", "wants_storm", "drained_early", "drained_never", "drained_backwards", "times_backwards"}
 RESTART_S = 15.0  # a restarted meted waits for guests that were there (--grace)
-QUICK = {"take-linear", "memory_held_for_ever", "first_thread_ends", "neighbours_listed", "descriptors_lingering", "descriptors_behind", "image_forged", "image_forged_copy", "interposed_apart", "take-async", "take-virtual", "take-graph", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
+QUICK = {"take-linear", "memory_held_for_ever", "first_thread_ends", "neighbours_listed", "descriptors_lingering", "descriptors_behind", "image_forged", "image_forged_copy", "interposed_apart", "take-async", "take-virtual", "pools_destroyed", "heaps", "threads_race", "raw_clone", "fork_exec",
          "close_all", "own_sockets", "page_scribbled", "limits_forged", "by_getproc", "second_copy", "empty_env", "hello_storm",
          "ask_storm", "descriptors_sent", "inventory_lies", "inventory_out", "moved_noise", "store_held", "over_returns", "waiting_asks",
          "pools_exchanged", "graph_updates", "captures_of_others", "lends_freed", "flight_forged", "moved_forth_and_back", "segments_of_the_dying",

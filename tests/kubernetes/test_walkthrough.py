@@ -5,7 +5,7 @@ and prints what the comments below it (`prints: REGULAR EXPRESSION`) say."""
 import os
 import re
 
-from harness import ROOT, run, the_cluster
+from harness import ROOT, run, soak, the_cluster
 
 
 def blocks(page):
@@ -39,6 +39,7 @@ def test_every_command_of_the_walk_through_does_as_the_page_promises():
     walk("kubernetes.md", "simulated", ("large", "small", "greedy"), 10)
 
 
+@soak
 def test_every_command_of_the_walk_through_of_claims_does_as_the_page_promises():
     walk("claims.md", "simulated-claims", ("first", "second", "third", "legacy"), 8)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests of a module: functions whose names are sentences."""
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -52,9 +53,15 @@ def chosen(namespace, only):
     return {name: test for name, test in tests.items() if os.environ.get("METE_SOAK") or not getattr(test, "soak", False)}
 
 
+def used():
+    """Processor seconds of this process and of those of its children that have ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
 def judged(name, test):
     """Runs it; what became of it."""
     print(f"[ RUN      ] {name}", flush=True)
+    began = used()
     try:
         test()
         print(f"[       OK ] {name}", flush=True)
@@ -66,6 +73,9 @@ def judged(name, test):
         traceback.print_exc()
         print(f"[  FAILED  ] {name}", flush=True)
         return FAILED
+    finally:
+        if os.environ.get("METE_SPENT"):
+            print(f"[ {used() - began:6.2f} s ] {name}", flush=True)
 
 
 def in_a_child(name, test):
