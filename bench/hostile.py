@@ -10,7 +10,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT + "/tests/hostile")
 BUILD = os.environ.get("METE_BUILD", ROOT + "/build/plain")
 from rows import rows  # noqa: E402
-from world import ADMITTED, ESCAPED, HARMED, HELD, World  # noqa: E402
+from world import ADMITTED, ESCAPED, HARMED, HELD, UNTRIED, World  # noqa: E402
 
 
 def main():
@@ -26,12 +26,12 @@ def main():
             outcome, why = attack.run(world)
             outcomes.append(outcome)
             print(f"{attack.name:<45} {outcome:<16} {attack.tries}" + (f" [{why}]" if why else ""), flush=True)
-            if outcome != HELD:
+            if outcome not in (HELD, UNTRIED):
                 world.__exit__()
                 world = None
         if world:
             world.__exit__()
-    print(f"{outcomes.count(HELD)} held, {outcomes.count(ADMITTED)} admitted, in {time.monotonic() - began:.0f} s")
+    print(f"{outcomes.count(HELD)} held, {outcomes.count(ADMITTED)} admitted, {outcomes.count(UNTRIED)} whose cap was not tried, in {time.monotonic() - began:.0f} s")
     print(f"figure: escapes_not_admitted {outcomes.count(ESCAPED)} count")
     print(f"figure: neighbours_harmed {outcomes.count(HARMED)} count")
     print(f"figure: attacks {len(outcomes)} count")

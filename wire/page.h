@@ -56,6 +56,8 @@ enum wire_contended {
 	WIRE_CONTENDED = 1 << 0, /* another tenant waits for the device: large copies are split */
 	WIRE_COUPLED = 1 << 1,	 /* ... and work in flight may wait for the threads that submit it:
 				  * no thread waits for long until less is in flight */
+	WIRE_CAPPED = 1 << 2, /* the tenant has a cap: of work whose length is not known little is
+			       * in flight, whether others wait or not */
 };
 
 /* How guests take part in turns. All zero: they do not take part and keep no state for it.

@@ -81,7 +81,8 @@
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);
  * 12. half of the time for which a tenant's work went on beside others' turns is charged once it
  *     has drained by itself: the hardware gave it every other slice. So is all of the time between
- *     those turns, if no other tenant's work went on like that;
+ *     those turns, if no other tenant's work went on like that. For its cap all of that time
+ *     counts;
  * 13. a tenant on one device whose gate does not drain while none of its threads waits there may
  *     wait for another tenant's work. The others in line are let in for a moment, one after the
  *     other. A tenant that was let in twice when the drain ended, or that had not drained either

@@ -299,15 +299,28 @@ void turns_seat_owe(struct turns_seat *s, uint64_t now_ns)
 	owes_from_now(s, now_ns);
 }
 
+/* Others leave the device idle in parts of their turns, which work that goes on by itself has. How
+ * much that is nobody knows: a cap is a ceiling, so it pays for all: decisions/0205. */
+static void pay_whole(struct turns_seat *s, uint64_t charged_ns, uint64_t now_ns)
+{
+	uint64_t span = now_ns - s->owing_ns;
+
+	if (!s->moment && turns_cap_milli(s) < MILLI && span > charged_ns)
+		allow(s, span - charged_ns, now_ns);
+}
+
 void turns_seat_pay(struct turns_seat *s, uint64_t now_ns)
 {
 	bool owes = s->gate == TURNS_OWING && !is_free(s) && now_ns > s->owing_ns;
+	uint64_t ns;
 
 	turns_device_settle(s->device, now_ns);
-	/* What was held may have had the device whenever it was not. */
-	if (owes)
-		charge(s, s->tenant->holds ? now_ns - s->owing_ns : had_beside(s, now_ns),
-		       s->owing_ns, now_ns);
+	if (owes) {
+		/* What was held may have had the device whenever it was not. */
+		ns = s->tenant->holds ? now_ns - s->owing_ns : had_beside(s, now_ns);
+		charge(s, ns, s->owing_ns, now_ns);
+		pay_whole(s, ns, now_ns);
+	}
 	owes_from_now(s, now_ns);
 }
 

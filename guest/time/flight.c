@@ -150,12 +150,18 @@ static void measure(struct marks *m, int device)
 	atomic_store(&flight.period[device], (uint32_t)(best ? best : 1));
 }
 
-static bool is_coupled(int device)
+static bool is_told(int device, enum wire_contended bit)
 {
 	uint32_t w = atomic_load(&state.device[device].wire_index);
 
-	return __atomic_load_n(&guest_tenant_page.turns[w].contended, __ATOMIC_RELAXED) &
-	       WIRE_COUPLED;
+	return __atomic_load_n(&guest_tenant_page.turns[w].contended, __ATOMIC_RELAXED) & bit;
+}
+
+/* What is queued under a cap is had before it is paid for: so it is waited for as if it were known
+ * to end by itself, until that was in vain once. */
+static bool is_presumed(const struct marks *m, int device)
+{
+	return lasts_presumably(&m->lasts) && is_told(device, WIRE_CAPPED);
 }
 
 static uint64_t at_most(uint64_t ns, uint64_t most_ms)
@@ -165,9 +171,11 @@ static uint64_t at_most(uint64_t ns, uint64_t most_ms)
 
 static uint64_t patience_ns(const struct marks *m, int device)
 {
+	if (is_presumed(m, device))
+		return PATIENCE_LONG_MS * ms;
 	if (lasts_by_itself(&m->lasts) && m->apart_ns * PATIENCE_LONG > PATIENCE_MS * ms)
 		return at_most(m->apart_ns * PATIENCE_LONG, PATIENCE_LONG_MS);
-	if (is_coupled(device))
+	if (is_told(device, WIRE_COUPLED))
 		return PATIENCE_COUPLED_MS * ms;
 	if (m->apart_ns * 4 < PATIENCE_MS * ms)
 		return PATIENCE_MS * ms;
@@ -298,7 +306,7 @@ static enum sample waits_for(struct marks *m, struct presence_slot *slot, int de
 	 * stream is the thread's alone, and counts from its beginning. */
 	if (waited_ns(slot, marks ? 0 : marks_left_ns(m)) < patience_ns(m, device))
 		return WAITS;
-	lasts_in_vain(&m->lasts);
+	lasts_in_vain(&m->lasts, is_presumed(m, device));
 	give_up(marks ? &slot->vain : &m->vain, now_ns());
 	return GOES_ON;
 }

@@ -42,10 +42,17 @@ static inline bool lasts_by_itself(const struct lasts *l)
 	return l->proofs > l->needed;
 }
 
-/* Its work was waited for, and did not end. */
-static inline void lasts_in_vain(struct lasts *l)
+/* Nothing speaks against it: its work was never waited for in vain. */
+static inline bool lasts_presumably(const struct lasts *l)
 {
-	if (!lasts_by_itself(l))
+	return l->needed == 0;
+}
+
+/* Its work was waited for, and did not end, although it was believed to end by itself, or
+ * `presumed` to. */
+static inline void lasts_in_vain(struct lasts *l, bool presumed)
+{
+	if (!presumed && !lasts_by_itself(l))
 		return;
 	l->proofs = 0;
 	l->needed = l->needed * 4 + 1;

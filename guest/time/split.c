@@ -33,15 +33,17 @@ static struct {
  * the gate. Nor during a capture, as the driver will refuse it. */
 static bool is_split(size_t bytes, const void *caller, int *ret_device)
 {
+	uint32_t w;
+
 	if (likely(bytes <= LARGE_BYTES) || real_is_driver(caller) ||
 	    real_is_driver((const void *)(uintptr_t)guest_slot->return_address) || capture_open())
 		return false;
 	*ret_device = devices_current();
-	return *ret_device >= 0 &&
-	       __atomic_load_n(
-		       &guest_tenant_page.turns[atomic_load(&state.device[*ret_device].wire_index)]
-				.contended,
-		       __ATOMIC_RELAXED);
+	if (*ret_device < 0)
+		return false;
+	w = atomic_load(&state.device[*ret_device].wire_index);
+	return __atomic_load_n(&guest_tenant_page.turns[w].contended, __ATOMIC_RELAXED) &
+	       WIRE_CONTENDED;
 }
 
 #define BETWEEN(symbol, to, from)                                                                  \

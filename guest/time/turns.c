@@ -121,7 +121,7 @@ static int watch_step(uint32_t wire_device, int device, struct watch *w, bool wa
 	/* Is all work complete, and did nobody submit while this was checked? */
 	if (w->last.inside || is_busy(device) || has_submitted(w) || w->last.inside) {
 		w->complete_ns = 0;
-		return next_check_us(w, page_turns(wire_device, contended) != 0);
+		return next_check_us(w, page_turns(wire_device, contended) & WIRE_CONTENDED);
 	}
 	now = now_ns();
 	w->check_us = 0;

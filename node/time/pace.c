@@ -14,6 +14,7 @@ static const uint64_t us = 1000;
 enum {
 	GRACE_US = 300,		 /* how long a guest is silent before it reports IDLE, */
 	GRACE_CONTENDED_US = 50, /* ... while another tenant waits */
+	MILLI = 1000,		 /* a cap of so much is none */
 };
 
 /* Guests may read while this writes: they act on each word by itself. */
@@ -56,9 +57,11 @@ static uint64_t flight_ns(const struct tenant_device *at, bool contended)
 
 static uint32_t contended_bits(const struct tenant_device *at)
 {
+	uint32_t capped = turns_cap_milli(&at->seat) < MILLI ? WIRE_CAPPED : 0;
+
 	if (!at->seat.device->waiting)
-		return 0;
-	return WIRE_CONTENDED | (pace_is_coupled(at) ? (uint32_t)WIRE_COUPLED : 0);
+		return capped;
+	return capped | WIRE_CONTENDED | (pace_is_coupled(at) ? (uint32_t)WIRE_COUPLED : 0);
 }
 
 bool pace_listens(const struct tenant_device *at)
@@ -80,8 +83,9 @@ void pace_show(struct tenant_device *at, bool tell)
 	if (at->seated && seat->device->governed) {
 		now.reports = 1;
 		now.contended = contended_bits(at);
-		now.flight_ns = flight_ns(at, now.contended);
-		now.grace_ns = (now.contended ? GRACE_CONTENDED_US : GRACE_US) * us;
+		now.flight_ns = flight_ns(at, now.contended & WIRE_CONTENDED);
+		now.grace_ns =
+			(now.contended & WIRE_CONTENDED ? GRACE_CONTENDED_US : GRACE_US) * us;
 	}
 	if (show(&at->tenant->shown->turns[device], &now) && tell)
 		tell_pace_to_all(at->tenant, device);

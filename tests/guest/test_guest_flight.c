@@ -128,7 +128,10 @@ TEST(no_more_work_is_under_way_than_the_daemon_lets)
 static const struct wire_tenant_turns second = {
 	.reports = 1, .contended = 1, .flight_ns = 1000000000};
 
-enum { LONG_CALLS = 300 };
+enum {
+	LONG_CALLS = 300,
+	LASTS_MS = 400, /* more than anybody waits who knows nothing and has no cap */
+};
 
 /* Once it is known how long they take. */
 static void long_calls(uint32_t call_us, int streams, long wanted)
@@ -176,6 +179,61 @@ TEST(of_calls_half_as_long_as_the_bound_no_more_than_two_are_under_way)
 TEST(of_long_calls_each_stream_has_one_under_way_at_most)
 {
 	expect_eq(in_child(long_calls_of_streams, NULL, 0), 0);
+}
+
+/* As a kernel does that is told to take so long. */
+static int ends_after_a_while(void)
+{
+	static __thread uint64_t since_ms;
+	struct timespec now;
+	uint64_t now_ms;
+
+	if (!submits)
+		return 0;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	if (told_busy++ == 0)
+		since_ms = now_ms;
+	if (now_ms - since_ms < LASTS_MS)
+		return 0;
+	told_busy = 0;
+	may_end();
+	return 1;
+}
+
+/* The guest sees the launch, and not what lasts so long. */
+static void launch_lasting(CUstream stream)
+{
+	submits = 1;
+	check(load_launch(stream) == CUDA_SUCCESS);
+	check(calls.may_end == calls.begun);
+	calls.begun++;
+	check(guest_function(driver, cuLaunchHostFunc)(stream, takes_until_then,
+						       (void *)calls.begun) == CUDA_SUCCESS);
+}
+
+/* Also though meted takes the tenant for coupled, as its thread stands at the gate. */
+static void first_calls_under_a_cap(void)
+{
+	static const struct wire_tenant_turns capped = {.reports = 1,
+							.contended = WIRE_CONTENDED | WIRE_COUPLED |
+								     WIRE_CAPPED,
+							.flight_ns = 4000000};
+	CUstream stream;
+
+	load_guest(&capped);
+	law->call_us = LASTS_MS * 1000;
+	law->unready = ends_after_a_while;
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	for (int i = 0; i < 4; i++)
+		launch_lasting(stream);
+	may_end();
+	load_synchronize(stream);
+}
+
+TEST(under_a_cap_one_call_is_under_way_until_it_is_known_how_long_they_take)
+{
+	expect_eq(in_child(first_calls_under_a_cap, NULL, 0), 0);
 }
 
 /* ---- waits that would not end ---------------------------------------------------------------- */
@@ -263,11 +321,11 @@ TEST(without_a_bound_as_much_work_is_under_way_as_the_program_likes)
 }
 
 /* The marks can only be reached when this thread has done more. */
-static void work_waits_for_thread(void)
+static void work_waits_for_thread_by(const struct wire_tenant_turns *turns)
 {
 	CUstream stream;
 
-	load_guest(&bounded);
+	load_guest(turns);
 	stream = load_stream(CU_STREAM_NON_BLOCKING);
 	stream_waits_unseen(stream);
 	for (int i = 0; i < 3000; i++)
@@ -276,9 +334,23 @@ static void work_waits_for_thread(void)
 	load_synchronize(stream);
 }
 
+static void work_waits_for_thread(void)
+{
+	work_waits_for_thread_by(&bounded);
+}
+
+static void work_waits_for_thread_under_a_cap(void)
+{
+	static const struct wire_tenant_turns capped = {
+		.reports = 1, .contended = WIRE_CONTENDED | WIRE_CAPPED, .flight_ns = 4000000};
+
+	work_waits_for_thread_by(&capped);
+}
+
 TEST(work_that_waits_for_the_thread_that_would_wait_for_it_goes_on)
 {
 	expect_eq(in_child(work_waits_for_thread, NULL, 0), 0);
+	expect_eq(in_child(work_waits_for_thread_under_a_cap, NULL, 0), 0);
 }
 
 enum { CYCLES = 100, POLLS = 20 /* more than one look asks */ };

@@ -71,10 +71,12 @@ static void poll_second_word(CUstream stream)
 	guest_call(cuLaunchKernel, poll, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
 }
 
+/* From now on: what was said before is forgotten, as it is once meted has read it. */
 static bool says_held(int for_ms)
 {
 	const struct timespec pause = {0, 1000000};
 
+	__atomic_store_n(&fake.guest[0].own->held[0], 0, __ATOMIC_RELEASE);
 	for (int i = 0; i < for_ms; i++) {
 		if (__atomic_load_n(&fake.guest[0].own->held[0], __ATOMIC_ACQUIRE))
 			return true;

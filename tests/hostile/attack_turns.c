@@ -361,13 +361,15 @@ static void stop_here(void *nothing)
 
 static void stop_in_work(void)
 {
-	CUstream own;
+	CUstream own, other;
 
 	start();
 	if (!attack_load_spend())
 		return;
 	own = stream();
-	spin(stream());
+	other = stream();
+	for (int i = 0; i < 10; i++)
+		attack_spend(other, 50000000);
 	CALL(cuLaunchHostFunc)(own, stop_here, NULL);
 	for (;;)
 		attack_spend(own, 1000000);

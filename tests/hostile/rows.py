@@ -32,7 +32,7 @@ ALLOCATORS = {"jemalloc": LIBRARIES + "/libjemalloc.so.2", "tcmalloc": LIBRARIES
 CAP = 20
 CAPPED = ("--cap", f"{CAP}%", "--weight", "1000")
 # Judged by it, but for those in which a kernel never ends (docs/time.md, "What it does not promise"), and those whose cap is set meanwhile.
-ENDLESS = {"turns_spinning", "turns_decided", "turns_stopped"}
+ENDLESS = {"turns_spinning", "turns_decided"}
 NO_KERNELS = {"turns_capture_execs"}  # their copies are not in that ledger
 CAP_SET = ("shares_set", "suspended_set", "set_flooded", "set_flooded_killed")
 # Their forgeries are believed only of a tenant that takes part in turns.

@@ -18,7 +18,8 @@ class Spent:
         return others(text, self.neighbour)
 
     def judge(self, cap):
-        """(more than that cap?, what was had, in words)"""
+        """(more than that cap?, what was had, in words); None: it is not known. An attack that is over sooner had that within LEAST_S."""
+        time.sleep(max(0, self.began + LEAST_S - time.monotonic()))
         had, seconds = self.ns() - self.before, time.monotonic() - self.began
         return judged(cap, had, seconds)
 
@@ -36,6 +37,6 @@ def others(ledger, neighbour):
 def judged(cap, had_ns, seconds):
     part = had_ns / seconds / 1e7
     said = f"{part:.1f} % of the device for {seconds:.1f} s"
-    if seconds < LEAST_S:
-        return False, said + ", too short to judge"
+    if had_ns == 0:
+        return None, said + ": its cap was not tried"
     return part > cap + POINTS, said + f", {cap} were its own"

@@ -35,7 +35,7 @@ SCRAPE_S, SCRAPE_PATIENCE_S = 1.0, 10  # a reader at a door; Prometheus's usual 
 PERSON_S = 10  # a person at a terminal
 BOOK_S = 15.0  # until what an attacker held is in nobody's name
 
-HELD, ADMITTED, ESCAPED, HARMED = "held", "admitted", "ESCAPED", "NEIGHBOUR HARMED"
+HELD, ADMITTED, ESCAPED, HARMED, UNTRIED = "held", "admitted", "ESCAPED", "NEIGHBOUR HARMED", "cap not tried"
 
 
 def readme():
@@ -442,13 +442,13 @@ class Attack:
         # In the book, so that all further memory is refused: that is what is promised of what only measuring can tell.
         escaped = bool(shown) or (most > LIMIT if self.exact else late and (booked < BOOKED or grown > 0))
         why = (shown[0].strip() + ", " if shown else "") + f"{most / MIB:.0f} MiB at most" + (f", {over:.2f} s beyond the limit" if most > LIMIT else "")
-        escaped |= too_much
+        escaped |= bool(too_much)
         why += f", {had}" if spent else ""
         if late:
             why += f", {booked / MIB:.0f} MiB in meted's book, {grown / MIB:.0f} MiB more later"
-        return self.outcome(escaped, why, harmed)
+        return self.outcome(escaped, why, harmed, too_much is None)
 
-    def outcome(self, escaped, why, harmed):
+    def outcome(self, escaped, why, harmed, untried=False):
         if (escaped or harmed) and self.admitted:
             if self.admitted in readme():
                 return ADMITTED, f"README: \"{self.admitted}\""
@@ -457,4 +457,4 @@ class Attack:
             return ESCAPED, why + ("; " + harmed if harmed else "")
         if harmed:
             return HARMED, harmed
-        return HELD, why
+        return UNTRIED if untried else HELD, why

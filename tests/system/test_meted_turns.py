@@ -59,6 +59,17 @@ def test_nothing_is_gated_where_no_share_makes_a_difference():
         assert not select.select([guest.socket for guest in guests], [], [], 0)[0], "nobody was told anything"
 
 
+def test_a_tenant_is_told_that_a_cap_applies():
+    """Also where nobody else waits, and until its cap is 100 %."""
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made = admin.tenant(name="a", cap="50%")
+        guest = Player(made.socket)
+        until(lambda: guest.turns()["contended"] == 4, guest.turns)
+        admin.set(made.tenant, "cap", "100%")
+        until(lambda: guest.turns()["contended"] == 0, guest.turns)
+
+
 def test_tenants_of_different_weights_run_one_at_a_time():
     with Daemon() as meted:
         admin = Admin(meted.place)

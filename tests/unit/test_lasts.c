@@ -45,7 +45,7 @@ TEST(a_tenant_that_was_waited_for_in_vain_is_believed_less_and_less)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(wanted); i++) {
 		expect_eq(proofs_until_believed(&l), wanted[i]);
-		lasts_in_vain(&l);
+		lasts_in_vain(&l, false);
 		expect(!lasts_by_itself(&l));
 	}
 }
@@ -55,6 +55,18 @@ TEST(a_wait_in_vain_for_work_of_unknown_length_proves_nothing)
 	struct lasts l = {0};
 
 	for (unsigned i = 0; i < 100; i++)
-		lasts_in_vain(&l);
+		lasts_in_vain(&l, false);
 	expect_eq(proofs_until_believed(&l), 1);
+}
+
+TEST(work_that_was_presumed_to_end_by_itself_is_not_once_it_was_waited_for_in_vain)
+{
+	struct lasts l = {0};
+
+	expect(lasts_presumably(&l));
+	expect_eq(proofs_until_believed(&l), 1);
+	expect(lasts_presumably(&l));
+	lasts_in_vain(&l, true);
+	expect(!lasts_presumably(&l));
+	expect_eq(proofs_until_believed(&l), 2);
 }

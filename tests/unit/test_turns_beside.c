@@ -58,6 +58,14 @@ TEST(a_cap_holds_beside_a_neighbour_that_leaves_the_device_alone)
 	expect_caps_kept(MEETS);
 }
 
+/* Its neighbour's turns counted as half of the device each, of which that computes nothing: 30 %
+ * with a cap of 20. */
+TEST(a_cap_holds_beside_a_neighbour_that_only_copies)
+{
+	expect_cap_kept(1000 * MS, 1, 200, COPIES);
+	expect_cap_kept(2000 * MS, 1, 200, COPIES);
+}
+
 /* It is watched for long, but less and less often. (4,300 rounds within 20 s if it is not.) */
 TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_has_turns)
 {

@@ -29,6 +29,7 @@ enum kind {
 	HALF,	 /* one at a time, while another stream waits for that long */
 	WRITES,	 /* two, of which the first waits for a value that its thread writes as it launches
 		    the second, after a pause of up to `wait_ns` */
+	COPIES,	 /* one at a time, by an engine of its own: kernels have the device meanwhile */
 };
 
 struct program {
@@ -207,11 +208,15 @@ static inline bool is_held(const struct program *p)
 
 static inline bool uses_the_device(const struct program *p)
 {
-	return p->queued && p->kind != HOLDS && !is_held(p);
+	return p->queued && p->kind != HOLDS && p->kind != COPIES && !is_held(p);
 }
 
 static inline void device(void)
 {
+	for (unsigned i = 0; i < m.programs; i++) {
+		if (m.program[i].kind == COPIES && m.program[i].queued)
+			compute(&m.program[i]);
+	}
 	for (unsigned i = 0; i < m.programs; i++) {
 		if (m.slice && uses_the_device(&m.program[m.running]))
 			break;
