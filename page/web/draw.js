@@ -88,6 +88,14 @@ function clock(ms) {
 	return new Date(ms).toLocaleTimeString([], { hour12: false });
 }
 
+/* Of today the time alone. */
+function when(ms) {
+	const day = new Date(ms);
+	return day.toDateString() === new Date().toDateString() ? clock(ms) : `${day.toLocaleDateString([], { day: 'numeric', month: 'short' })} ${clock(ms)}`;
+}
+
+const timeOf = (ms) => h('time', { datetime: new Date(ms).toISOString() }, when(ms));
+
 function plural(count, one, many) {
 	return `${count} ${count === 1 ? one : many}`;
 }
