@@ -92,7 +92,7 @@ function deviceLine() {
 	const element = h('li.line', {}, h('div', {}, name, where), bar);
 	element.write = (device) => {
 		say(name, `GPU ${device.index}`);
-		say(where, [device.model, `${percent(fullOf(device))} full`, boardWords(device)].filter(Boolean).join(' · '));
+		say(where, [device.model, device.cordoned && 'cordoned', `${percent(fullOf(device))} full`, boardWords(device)].filter(Boolean).join(' · '));
 		bar.write(device);
 	};
 	return element;
@@ -154,13 +154,13 @@ function overview() {
 		const sum = (of) => all.reduce((total, device) => total + of(device), 0);
 		const total = sum((device) => device.capacity_bytes), free = sum((device) => device.free_bytes);
 		const kinds = rows.map(kindOf), open = all.filter((device) => !device.cordoned).length;
-		const need = rows.filter((row, i) => kinds[i] === 'waits' || kinds[i] === 'bad' || row.over_bytes);
+		const need = rows.filter((row, i) => kinds[i] === 'waits' || kinds[i] === 'bad');
 		const people = new Set(rows.map((row) => row.user)).size;
 		memory.write(percent(total ? 1 - free / total : 0), `${bytes(free)} of ${bytes(total)} free`);
 		writeBoards(busy, power, all);
 		devices.write(String(all.length), !all.length ? 'meted has none' : open === all.length ? 'all take new tenants' : `${all.length - open} cordoned`);
 		tenants.write(String(new Set(rows.map((row) => row.tenant)).size), `${plural(people, 'user', 'users')}, ${kinds.filter((kind) => kind === 'runs').length} run`);
-		waits.write(String(kinds.filter((kind) => kind === 'waits').length), `${kinds.filter((kind) => kind === 'bad').length} need a look`);
+		waits.write(String(kinds.filter((kind) => kind === 'waits').length), plural(kinds.filter((kind) => kind === 'bad').length, 'needs a look', 'need a look'));
 		need.sort((a, b) => (kindOf(b) === 'bad') - (kindOf(a) === 'bad') || b.doing_ns - a.doing_ns || a.tenant - b.tenant);
 		writeWaiting(need.slice(0, 8), keyOf);
 		none.hidden = need.length > 0;

@@ -259,6 +259,7 @@ def test_each_control_is_reached_by_keyboard_and_can_be_seen():
             reached, hidden = ["the first"], []
             for _ in range(wanted + 3):
                 browser.keys(Keys.TAB)
+                browser.driver.execute_async_script("const [done] = arguments; requestAnimationFrame(() => requestAnimationFrame(() => done()))")  # it has been scrolled to
                 state = browser.run("""const one = document.activeElement, at = one.getBoundingClientRect();
                     if (one === document.body || one.className === 'skip' || one.seen === location.hash) return null;
                     one.seen = location.hash;
@@ -293,6 +294,27 @@ def test_the_page_follows_meteds_changes():
         admin.close()
         browser.wait("[...document.querySelectorAll('.none')].some((p) => !p.hidden && p.textContent.includes('is not here'))")
         assert browser.said() == []
+
+
+WRONG = ({"over_bytes": 1 << 20}, {"stuck": True}, {"kept_bytes": 1 << 20}, {"behind": 1, "doing": "waits-for-memory"}, {"unmovable_why": 1 << 11}, {"doing": "hangs"}, {"doing": "stopped"}, {"doing": "suspended-by-share"})
+
+
+def test_what_is_wrong_with_a_tenant_that_runs_is_among_what_needs_a_look():
+    """As `mete top` has it in red: it may have its turn all the while."""
+    with page(1, 1) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        row = browser.wait("[...mete.store.tenants.values()][0]")
+        needs = "[...document.querySelectorAll('.line[data-kind=bad] a')].map((a) => a.textContent).join() + document.querySelector('.cards .card:last-child .note').textContent"
+        assert browser.run(f"return {needs}") == "0 need a look"
+        for wrong in WRONG:
+            was = {key: row.get(key) for key in wrong}
+            browser.run("onChange({ devices: [], gone: [], tenants: [arguments[0]] }); changed(0)", {"tenant": row["tenant"], "device": row["device"], **wrong})
+            browser.wait(f"{needs} === '{row['name']}1 needs a look'", f"{wrong}: {browser.run('return ' + needs)}")
+            browser.run("onChange({ devices: [], gone: [], tenants: [arguments[0]] }); changed(0)", {"tenant": row["tenant"], "device": row["device"], **was})
+            browser.wait(f"{needs} === '0 need a look'", str(wrong))
+        # Of a device that is cordoned the overview says so, too.
+        crowd.first.ask("device_cordon", device="0", on=1)
+        browser.wait("[...document.querySelectorAll('.columns .where')].some((where) => / · cordoned · /.test(where.textContent))")
 
 
 NEWS = "[...document.querySelectorAll('.news li')].map((li) => li.innerText.replace(/\\s+/g, ' ').trim())"
