@@ -65,7 +65,12 @@ static int lock(struct daemon *d, struct fault *why)
 	if (r == -EBUSY && d->options.stand_by)
 		return standby_wait(d, why);
 	if (r == -EBUSY)
-		return fault_set(why, r, "%s: another meted is running there", d->place);
+		return fault_set(
+			why, r, "%s: another meted is running there%s", d->place,
+			d->options.system || d->options.dir
+				? ""
+				: ": if `mete run` has started it, it ends with its last "
+				  "tenant (`mete ps`), and yours can start before the next");
 	return r < 0 ? fault_set(why, r, "%s: the lock: %s", d->place, strerror(-r)) : 0;
 }
 

@@ -28,12 +28,11 @@ static void rows(struct daemon *d, void (*row)(void *owner, const struct wire_me
 	listing_all(d, &(struct listing){.row = row, .owner = owner});
 }
 
-static void events(struct daemon *d, void (*tell)(void *owner, const struct wire_event_row *event),
-		   void *owner)
+static void events(struct daemon *d, uint64_t after,
+		   void (*tell)(void *owner, const struct wire_event_row *event), void *owner)
 {
 	const struct event *event;
 	struct wire_event_row row;
-	uint64_t after = 0;
 
 	for (; (event = events_after(d, after)) != NULL; after = event->number) {
 		events_row(event, &row);

@@ -115,7 +115,7 @@ static struct chunk *look_again(struct crowd *crowd)
 	if (!out)
 		return NULL;
 	fputs("event: change\ndata: ", out);
-	r = crowd_look_at(&look, &crowd->look, &crowd->sight, &crowd->all->looks->rows, out, &any);
+	r = crowd_look_at(&look, &crowd->look, &crowd->sight, crowd->all->looks, out, &any);
 	fputs("\n\n", out);
 	chunk = chunk_of(out, &text, &size);
 	leave(take(crowd->full));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "page/lines.h"
+#include "page/news.h"
 #include "view/ps_write.h"
 
 void crowd_look_free(struct crowd_look *look)
@@ -241,7 +242,8 @@ static void write_whole(FILE *change, const char *key, const char *before, const
 	*any = true;
 }
 
-static int compare(struct crowd_look *look, struct crowd_look *before, FILE *change, bool *any)
+static int compare(struct crowd_look *look, struct crowd_look *before, const struct news *news,
+		   FILE *change, bool *any)
 {
 	struct list to = {.out = change, .between = "", .any = any};
 	int r;
@@ -259,15 +261,23 @@ static int compare(struct crowd_look *look, struct crowd_look *before, FILE *cha
 	fputc(']', change);
 	write_whole(change, "meted", before->meted, look->meted, any);
 	write_whole(change, "outside", before->outside, look->outside, any);
+	if (news_write_any(change, news))
+		*any = true;
 	fputc('}', change);
 	return r;
 }
 
 int crowd_look_at(struct crowd_look *ret_look, struct crowd_look *before, const struct sight *sight,
-		  const struct ps_rows *rows, FILE *change, bool *ret_any)
+		  const struct looks *looks, FILE *change, bool *ret_any)
 {
-	struct crowd_look look = {0};
-	int r = sight_look(sight, rows, &look.rows);
+	struct crowd_look look = {.happened = looks->happened};
+	const struct news news = {.host = looks->host,
+				  .sight = sight,
+				  .rows = &look.rows,
+				  .before = &before->rows,
+				  .after = before->happened,
+				  .upto = look.happened};
+	int r = sight_look(sight, &looks->rows, &look.rows);
 
 	if (r < 0)
 		return r;
@@ -276,7 +286,7 @@ int crowd_look_at(struct crowd_look *ret_look, struct crowd_look *before, const 
 	look.text = calloc(look.rows.count + 1, sizeof(look.text[0]));
 	look.meted = meted_of(&look.rows);
 	look.outside = outside_of(&look.rows);
-	r = look.text && look.meted && look.outside ? compare(&look, before, change, ret_any)
+	r = look.text && look.meted && look.outside ? compare(&look, before, &news, change, ret_any)
 						    : -ENOMEM;
 	look.rows.board = NULL; /* which is of now; the texts have it */
 	if (r < 0)

@@ -9,6 +9,7 @@ struct crowd_look {
 	struct ps_rows rows;
 	char **text; /* of rows[i]; NULL: it has none of its own */
 	char *meted, *outside;
+	uint64_t happened; /* looks.happened of it */
 };
 
 void crowd_look_free(struct crowd_look *look);
@@ -17,5 +18,5 @@ void crowd_look_free(struct crowd_look *look);
  * freed. Writes an object of what has changed to `change`; *ret_any: whether anything has. Ages
  * are no change. -ENOMEM. */
 must_check int crowd_look_at(struct crowd_look *ret_look, struct crowd_look *before,
-			     const struct sight *sight, const struct ps_rows *rows, FILE *change,
+			     const struct sight *sight, const struct looks *looks, FILE *change,
 			     bool *ret_any);

@@ -14,7 +14,7 @@
 #include "kube/right.h"
 #include "wire/wire.h"
 
-enum { PAGE_VERSION = 6 }; /* of this interface: both sides are built together */
+enum { PAGE_VERSION = 7 }; /* of this interface: both sides are built together */
 
 enum { PAGE_USER_MAX = 33 };
 
@@ -40,8 +40,9 @@ struct page_host {
 	 * outside. A row is lent. */
 	void (*rows)(struct daemon *d, void (*row)(void *owner, const struct wire_message *row),
 		     void *owner);
-	/* What has happened and meted still knows, the oldest first. An event is lent. */
-	void (*events)(struct daemon *d,
+	/* What has happened and meted still knows, beyond the event of that number, the oldest
+	 * first. An event is lent. */
+	void (*events)(struct daemon *d, uint64_t after,
 		       void (*event)(void *owner, const struct wire_event_row *event), void *owner);
 	/* Has the driver asked for newer figures; they are in later rows. */
 	void (*freshen)(struct daemon *d);

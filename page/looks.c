@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "page/news.h"
 #include "page/rights.h"
 #include "page/story.h"
 #include "view/ps_write.h"
@@ -54,6 +55,13 @@ static void on_row(void *owner, const struct wire_message *row)
 		*added = *row;
 }
 
+static void on_event(void *owner, const struct wire_event_row *event)
+{
+	struct looks *looks = owner;
+
+	looks->happened = event->number;
+}
+
 static void gather_boards(struct looks *looks)
 {
 	const struct page_host *host = looks->host;
@@ -88,6 +96,7 @@ int looks_gather(struct looks *looks, bool now)
 	looks->rows.names = &looks->said;
 	looks->host->tell(looks->host->daemon, &looks->rows.daemon);
 	looks->host->rows(looks->host->daemon, on_row, looks);
+	looks->host->events(looks->host->daemon, looks->happened, on_event, looks);
 	gather_boards(looks);
 	/* What has been measured meanwhile is in the next ones. */
 	looks->host->freshen(looks->host->daemon);
@@ -216,6 +225,10 @@ static void write_all(FILE *out, struct looks *looks, const struct sight *sight,
 	write_list(out, rows, WIRE_device_row, "devices", NULL, NULL);
 	write_list(out, rows, WIRE_tenant_row, "tenants", NULL, NULL);
 	write_list(out, rows, WIRE_outside_row, "outside", NULL, NULL);
+	news_write(out, &(struct news){.host = looks->host,
+				       .sight = sight,
+				       .rows = rows,
+				       .upto = looks->happened});
 }
 
 int looks_write(FILE *out, struct looks *looks, const struct sight *sight)

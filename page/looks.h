@@ -29,6 +29,7 @@ struct looks {
 	struct ps_rows rows;
 	uint64_t since_ns; /* 0: there are none */
 	bool lacking;	   /* a row had no memory */
+	uint64_t happened; /* the number of the last event that there was then; 0: none */
 	struct gpu_board board[LOOKS_BOARDS];
 	uint64_t boards_ns; /* page_host.boards_since_ns of them */
 	struct loop_timer forget;

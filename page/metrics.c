@@ -66,10 +66,18 @@ static char *recent(struct metrics *metrics)
 static void on_request(void *owner, const struct http_request *request,
 		       struct http_answer *ret_answer)
 {
-	if (strcmp(request->path, "/healthz") == 0)
+	if (strcmp(request->path, "/healthz") == 0) {
 		ret_answer->status = 200;
-	if (strcmp(request->path, "/metrics") != 0)
 		return;
+	}
+	if (strcmp(request->path, "/metrics") != 0) {
+		/* As a person types the address that he has said. */
+		ret_answer->status = 404;
+		ret_answer->body =
+			strdup("there is no such path: there are /metrics and /healthz\n");
+		ret_answer->size = ret_answer->body ? strlen(ret_answer->body) : 0;
+		return;
+	}
 	ret_answer->entitled = true; /* as far as anybody is */
 	ret_answer->body = recent(owner);
 	ret_answer->size = ret_answer->body ? strlen(ret_answer->body) : 0;

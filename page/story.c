@@ -3,9 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "core/happened.h"
+#include "page/news.h"
 #include "view/event_write.h"
 
 struct story {
@@ -51,8 +50,7 @@ static void on_event(void *owner, const struct wire_event_row *event)
 
 	if (!event->tenant || !is_told(story, event->tenant))
 		return;
-	if (!story->all && event->kind == HAPPENED_REFUSED)
-		wire_set_text(&told.said, "memory was refused to one of its processes");
+	news_withhold(&told, story->all);
 	fputs(story->between, story->out);
 	event_write(story->out, &told);
 	story->between = ",";
@@ -62,13 +60,11 @@ void story_write(FILE *out, const struct page_host *host, const struct ps_rows *
 		 const char *name, bool all)
 {
 	struct story story = {.out = out, .between = "", .all = all};
-	struct timespec now;
 
 	find(&story, rows, name);
-	clock_gettime(CLOCK_REALTIME, &now);
-	fprintf(out, ",\"clock\":\"%s\",\"events\":[",
-		event_time((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec).text);
-	host->events(host->daemon, on_event, &story);
+	news_write_clock(out);
+	fputs(",\"events\":[", out);
+	host->events(host->daemon, 0, on_event, &story);
 	fputc(']', out);
 	free(story.tenants);
 }

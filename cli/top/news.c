@@ -90,9 +90,21 @@ static void say_when(uint64_t at_ns, char *ret_text, size_t size)
 		 &then);
 }
 
+/* A third of the line, at most: what is said of it has the rest. */
+static void cut_name(const struct page *page, const char *name, char *ret_name, size_t size)
+{
+	FILE *out = fmemopen(ret_name, size, "w");
+
+	*ret_name = '\0';
+	if (!out)
+		return;
+	grid_field(out, &page->screen, name, least(grid_width(name), page->screen.width / 3));
+	fclose(out);
+}
+
 static void put_event(const struct page *page, const struct wire_event_row *event)
 {
-	char when[32], device[16] = "", line[3 * WIRE_TEXT_MAX];
+	char when[32], device[16] = "", name[WIRE_TEXT_MAX + 8], line[3 * WIRE_TEXT_MAX];
 	bool wide = page->screen.width >= WIDE;
 	size_t n;
 
@@ -103,8 +115,10 @@ static void put_event(const struct page *page, const struct wire_event_row *even
 	if (wide)
 		n += (size_t)snprintf(line + n, sizeof(line) - n, "%-10s  %-6s  ",
 				      happened_word(event->kind), device);
-	if (event->tenant)
-		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s: ", event->name.text);
+	if (event->tenant) {
+		cut_name(page, event->name.text, name, sizeof(name));
+		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s: ", name);
+	}
 	snprintf(line + n, sizeof(line) - n, "%s", event->said.text);
 	grid_field(page->out, &page->screen, line, page->screen.width);
 	fputc('\n', page->out);

@@ -3,11 +3,13 @@
 
 const LOOKS = 300; /* a second each */
 const EVENTS = 200;
+const NEWS = 32; /* as many as meted tells at a time */
 const SILENT_MS = 30000;
 /* Of meted's events, as the five things that a person tells apart (draw.js). */
 const EVENT_KINDS = {
 	refused: 'bad', hangs: 'bad', stuck: 'bad', halted: 'bad', killed: 'bad', over: 'bad',
-	waits: 'waits', parked: 'away', suspended: 'away', resumed: 'runs', returned: 'runs', recovered: 'runs',
+	unhealthy: 'bad', stranger: 'bad', cordoned: 'away', uncordoned: 'runs', healthy: 'runs',
+	waits: 'waits', waited: 'runs', parked: 'away', suspended: 'away', resumed: 'runs', returned: 'runs', recovered: 'runs',
 };
 const STORY = ['had', 'due', 'here', 'out', 'movedOut', 'movedIn'];
 
@@ -15,6 +17,7 @@ const store = {
 	known: false, meted: null, sees: '', viewer: '', devices: new Map(), tenants: new Map(), outside: [],
 	past: new Map(), /* of each row of a tenant */
 	loads: new Map(), /* of each device: how busy it was */
+	news: [], /* what meted has told of anybody, the newest first */
 	states: 0, looks: 0, lookedAt: 0, lookedClock: 0, live: false, again: null, changed: new Set(), moved: false,
 };
 
@@ -47,6 +50,14 @@ function remember(tenant, device, told) {
 		.filter((event) => !known.has(event.id) && event.at > oldest);
 	if (fresh.length)
 		past.events = [...fresh, ...past.events].sort((a, b) => b.at - a.at).slice(0, EVENTS);
+}
+
+/* What meted tells at once, of all that one sees. Its clock may not be ours. */
+function hearNews(told) {
+	const ahead = Date.parse(told.clock) - Date.now(), newest = store.news.length ? store.news[0].number : 0;
+	const fresh = told.events.filter((event) => event.number > newest)
+		.map((event) => ({ number: event.number, at: Date.parse(event.at) - ahead, tenant: event.tenant, device: event.device, name: event.name, text: event.said, kind: EVENT_KINDS[event.kind] || 'told' }));
+	store.news = [...fresh.reverse(), ...store.news].slice(0, NEWS);
 }
 
 /* What a person would want to have been told, and no event of meted's tells. */
@@ -90,6 +101,8 @@ function mergeTenant(change) {
 function onState(state) {
 	Object.assign(store, { known: true, meted: state.meted, sees: state.sees, viewer: state.viewer, outside: state.outside, moved: true });
 	store.devices = new Map(state.devices.map((device) => [device.index, device]));
+	store.news = [];
+	hearNews(state);
 	store.states++; /* between two of them something may have been missed */
 	const before = store.tenants;
 	store.tenants = new Map();
@@ -122,6 +135,8 @@ function onChange(change) {
 		store.meted = change.meted;
 	if (change.outside)
 		store.outside = change.outside;
+	if (change.events)
+		hearNews(change);
 }
 
 /* How many seconds have passed since the last look. A computer that sleeps stops one clock of a browser, and a person sets the other. */

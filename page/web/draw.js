@@ -88,6 +88,14 @@ function clock(ms) {
 	return new Date(ms).toLocaleTimeString([], { hour12: false });
 }
 
+/* Of today the time alone. */
+function when(ms) {
+	const day = new Date(ms);
+	return day.toDateString() === new Date().toDateString() ? clock(ms) : `${day.toLocaleDateString([], { day: 'numeric', month: 'short' })} ${clock(ms)}`;
+}
+
+const timeOf = (ms) => h('time', { datetime: new Date(ms).toISOString() }, when(ms));
+
 function plural(count, one, many) {
 	return `${count} ${count === 1 ? one : many}`;
 }
@@ -103,7 +111,12 @@ const KINDS = {
 /* As a word, where a colour alone would say it. */
 const KIND_WORDS = { runs: 'runs', waits: 'waits', idle: 'idle', away: 'moved away', bad: 'needs a look' };
 
-const kindOf = (tenant) => KINDS[tenant.doing] || 'idle';
+const HOST_HAS_NO_MEMORY = 1 << 11; /* of unmovable_why */
+
+/* What `mete top` shows as wrong (view/ps_words.c), whatever the tenant does meanwhile. */
+const isWrong = (tenant) => Boolean(tenant.over_bytes || tenant.stuck || tenant.kept_bytes || tenant.behind && tenant.doing === 'waits-for-memory' || tenant.unmovable_why & HOST_HAS_NO_MEMORY);
+
+const kindOf = (tenant) => isWrong(tenant) ? 'bad' : KINDS[tenant.doing] || 'idle';
 
 /* A line per series over the last looks, each as parts of `top`. `series`: {label, values, kind}. */
 function chart(title, height) {

@@ -28,8 +28,9 @@ function processTable() {
 	return table;
 }
 
+/* The newest first, in which one can be scrolled by keyboard, too. */
 function eventList() {
-	const list = h('ol.events'), none = h('p.none', {}, 'Nothing that meted has told of.');
+	const list = h('ol.events', { tabindex: 0, 'aria-label': 'What has happened, the newest first' }), none = h('p.none', {}, 'Nothing that meted has told of.');
 	const element = h('section.panel', {}, h('h2', {}, 'What has happened'), none, list);
 	let newest = null, written = null;
 	element.write = (events) => {
@@ -39,9 +40,10 @@ function eventList() {
 			written = events;
 		}
 		none.hidden = events.length > 0;
+		list.hidden = !events.length;
 		const fresh = newest ? events.indexOf(newest) : events.length;
 		for (let i = (fresh < 0 ? events.length : fresh) - 1; i >= 0; i--)
-			list.prepend(h('li', { 'data-kind': events[i].kind }, h('time', {}, clock(events[i].at)), h('span', {}, events[i].text)));
+			list.prepend(h('li', { 'data-kind': events[i].kind }, timeOf(events[i].at), h('span', {}, events[i].text)));
 		newest = events[0] || null;
 		while (list.children.length > EVENTS)
 			list.lastChild.remove();
@@ -91,7 +93,7 @@ function reasons(tenant, device) {
 	}
 	list.hidden = true;
 	list.write = (row, waits) => {
-		const now = performance.now(), news = [row.doing, row.refusals, row.share, row.limit_bytes, store.states].join();
+		const now = performance.now(), news = [row.doing, row.refusals, row.share, row.limit_bytes, store.states, store.news.find((event) => event.tenant === tenant)?.number].join();
 		if (asked || (of === news && (!waits || now - at < 3000)))
 			return;
 		of = news;

@@ -92,7 +92,7 @@ function deviceLine() {
 	const element = h('li.line', {}, h('div', {}, name, where), bar);
 	element.write = (device) => {
 		say(name, `GPU ${device.index}`);
-		say(where, [device.model, `${percent(fullOf(device))} full`, boardWords(device)].filter(Boolean).join(' · '));
+		say(where, [device.model, device.cordoned && 'cordoned', `${percent(fullOf(device))} full`, boardWords(device)].filter(Boolean).join(' · '));
 		bar.write(device);
 	};
 	return element;
@@ -117,29 +117,54 @@ function tenantCalled(name) {
 	return root;
 }
 
+/* Whom it is of: a tenant's story, where he is here; the device; or meted. */
+function newsLine(event) {
+	const name = h('a'), who = h('span.who', {}, ...(event.tenant ? [name, ' '] : []), event.device === undefined ? event.tenant ? '' : 'meted' : `GPU ${event.device}`);
+	const element = h('li', { 'data-kind': event.kind }, timeOf(event.at), who, h('span', {}, event.text));
+	say(name, event.name);
+	element.write = () => {
+		const row = event.tenant && (store.tenants.get(keyOf(event)) || [...store.tenants.values()].find((one) => one.tenant === event.tenant));
+		mark(name, 'href', row ? linkOf(row) : null);
+	};
+	return element;
+}
+
+/* What has happened here lately, the newest first. It is no live region: where many share, there is always news. */
+function newsPanel() {
+	const list = h('ol.events.news', { tabindex: 0, 'aria-label': 'What has happened, the newest first' }), none = h('p.none', {}, 'Nothing that meted has told of.');
+	const element = h('section.panel', {}, h('h2', {}, 'What has happened'), none, list), write = keyed(list, newsLine);
+	element.write = () => {
+		none.hidden = store.news.length > 0;
+		list.hidden = !store.news.length;
+		write(store.news, (event) => event.number);
+	};
+	return element;
+}
+
 function overview() {
 	const memory = card('Memory'), busy = card('Busy'), power = card('Power'), devices = card('Devices'), tenants = card('Tenants'), waits = card('Waiting');
 	const none = h('p.none', {}, 'Nobody waits, and nothing needs a look.');
 	const waiting = h('ul.lines'), fullest = h('ul.lines');
-	const writeWaiting = keyed(waiting, tenantLine), writeFullest = keyed(fullest, deviceLine);
+	const news = newsPanel(), writeWaiting = keyed(waiting, tenantLine), writeFullest = keyed(fullest, deviceLine);
 	const root = h('div.overview', {}, h('h1', {}, 'Overview'), h('div.cards', {}, memory, busy, power, devices, tenants, waits),
 		h('div.columns', {}, h('section.panel', {}, h('h2', {}, 'Who waits, and why'), none, waiting),
-			h('section.panel', {}, h('h2', {}, 'Fullest devices'), fullest)));
+			h('section.panel', {}, h('h2', {}, 'Fullest devices'), fullest)), news);
 	root.write = () => {
 		const all = [...store.devices.values()], rows = [...store.tenants.values()];
 		const sum = (of) => all.reduce((total, device) => total + of(device), 0);
 		const total = sum((device) => device.capacity_bytes), free = sum((device) => device.free_bytes);
 		const kinds = rows.map(kindOf), open = all.filter((device) => !device.cordoned).length;
-		const need = rows.filter((row, i) => kinds[i] === 'waits' || kinds[i] === 'bad' || row.over_bytes);
+		const need = rows.filter((row, i) => kinds[i] === 'waits' || kinds[i] === 'bad');
 		const people = new Set(rows.map((row) => row.user)).size;
 		memory.write(percent(total ? 1 - free / total : 0), `${bytes(free)} of ${bytes(total)} free`);
 		writeBoards(busy, power, all);
 		devices.write(String(all.length), !all.length ? 'meted has none' : open === all.length ? 'all take new tenants' : `${all.length - open} cordoned`);
 		tenants.write(String(new Set(rows.map((row) => row.tenant)).size), `${plural(people, 'user', 'users')}, ${kinds.filter((kind) => kind === 'runs').length} run`);
-		waits.write(String(kinds.filter((kind) => kind === 'waits').length), `${kinds.filter((kind) => kind === 'bad').length} need a look`);
+		waits.write(String(kinds.filter((kind) => kind === 'waits').length), plural(kinds.filter((kind) => kind === 'bad').length, 'needs a look', 'need a look'));
 		need.sort((a, b) => (kindOf(b) === 'bad') - (kindOf(a) === 'bad') || b.doing_ns - a.doing_ns || a.tenant - b.tenant);
 		writeWaiting(need.slice(0, 8), keyOf);
 		none.hidden = need.length > 0;
+		news.write();
 		writeFullest(all.sort((a, b) => fullOf(b) - fullOf(a) || a.index - b.index).slice(0, 6), (device) => device.index);
 	};
 	return root;

@@ -60,6 +60,11 @@ def test_what_has_happened_is_shown_and_followed_at_every_width():
             top.resize(40, 12)
             shown = top.wait(r"^\d\d:\d\d:\d\d +second: a new ten", without="came")
             assert max(map(len, shown.splitlines())) <= 40, shown
+            # However long a name is, what is said stands behind it.
+            running(node, "--name", "w" * 63, "--memory", "1G")
+            top.wait("^" + r"\d\d:\d\d:\d\d +w{12}…: a new ten")
+            top.resize(120, 12)
+            top.wait(r"^\d\d:\d\d:\d\d +came +GPU [01] +w{39}…: a new tenant, with a limit of 1")
             for columns, lines in ((200, 50), (80, 24), (12, 6), (3, 3), (80, 24)):
                 top.resize(columns, lines)
             top.wait("second: a new tenant")

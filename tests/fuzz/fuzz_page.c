@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "core/happened.h"
 #include "page/host.h"
 #include "tests/no_boards.h"
 
@@ -151,15 +152,24 @@ static void rows(struct daemon *d, void (*row)(void *owner, const struct wire_me
 	row(owner, &outside);
 }
 
-static void events(struct daemon *d, void (*event)(void *owner, const struct wire_event_row *event),
-		   void *owner)
+static void events(struct daemon *d, uint64_t after,
+		   void (*event)(void *owner, const struct wire_event_row *event), void *owner)
 {
-	struct wire_event_row row = {.number = 1, .kind = 9, .tenant = THEIRS, .owner = OWNER};
+	struct wire_event_row row = {.number = after, .kind = 9, .owner = OWNER};
+	static const uint32_t others[] = {THEIRS, CLAIM, CUT, 0};
 
 	(void)d;
-	wire_set_text(&row.name, "b/" SECRET "/main");
-	wire_set_text(&row.said, SECRET " was refused memory");
-	event(owner, &row);
+	/* At each look there is news: of others, of a program that goes past mete, and of ours. */
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		row.number++;
+		row.kind = others[i] ? 9 : HAPPENED_STRANGER;
+		row.tenant = others[i];
+		wire_set_text(&row.name, "b/" SECRET "/main");
+		wire_set_text(&row.said, SECRET " was refused memory");
+		event(owner, &row);
+	}
+	row.number++;
+	row.kind = 9;
 	row.tenant = MINE;
 	wire_set_text(&row.name, "train");
 	wire_set_text(&row.said, "it was refused memory");

@@ -136,6 +136,16 @@ def test_two_never_run_in_one_folder():
         assert Admin(meted.place).welcome.pid == meted.process.pid
 
 
+def test_who_wants_a_page_beside_a_meted_that_mete_run_has_started_is_told_how():
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(folder + "/mete", 0o700)
+        with Daemon(place=folder + "/mete"):
+            ran = subprocess.run([sys.argv[1], "--user", "--driver", sys.argv[2], "--page", f"unix:{folder}/page.sock"], capture_output=True, text=True,
+                                 env=dict(os.environ, XDG_RUNTIME_DIR=folder))
+            assert ran.returncode == 1 and ": another meted is running there: if `mete run` has started it, it ends with its last tenant (`mete ps`), and yours can start before the next" in ran.stderr, ran.stderr
+        os.makedirs(folder, exist_ok=True)
+
+
 def test_a_lock_that_children_of_a_killed_meted_hold_is_waited_for():
     with Daemon() as meted:
         meted.kill()

@@ -10,56 +10,12 @@ import subprocess
 import sys
 
 from meted import *
+from page_others import NOBODY, OTHER, as_others, end_of, tenant_of
 from page_socket import Shown
 import web
 
 BUILD = sys.argv.pop(3)
-NOBODY, OTHER, SO_PASSRIGHTS = 65534, 4711, 83
-
-
-def as_others(uid, action):
-    """Its result there: a text."""
-    read, write = os.pipe()
-
-    def act():
-        os.write(write, action().encode())
-        return 0
-
-    assert as_user(uid, lambda: act()) == 0
-    os.close(write)
-    with open(read, "rb") as file:
-        return file.read().decode()
-
-
-def tenant_of(meted, uid, name, memory="1GiB", asks=0, refused=0):
-    """A tenant that lives as long as this test: its owner's connection stays open in a process of his. `asks`: so much memory it waits for; so much was refused to it."""
-    mine, its = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            mine.close()  # or it would outlive a test that fails
-            become(uid)
-            admin = Admin(meted.place)
-            made = admin.ask("tenant_new", name=name, memory=memory, **({"wait": "3600s"} if asks else {}))
-            if asks:
-                guest = Guest(made.socket, program=name)
-                guest.send("credit_ask", device=0, wait=3600 * 1000, bytes=asks, want=asks)
-            if refused:
-                Guest(made.socket, program=name).refused(refused)
-            its.send(b"y")
-            its.recv(1)
-        finally:
-            os._exit(0)
-    its.close()
-    assert mine.recv(1) == b"y"
-    return mine, pid
-
-
-def end_of(held):
-    mine, pid = held
-    mine.send(b"x")
-    os.waitpid(pid, 0)
-    mine.close()
+SO_PASSRIGHTS = 83
 
 
 def same_shape(a, b):
@@ -101,6 +57,7 @@ def test_the_node_equals_the_output_of_mete_ps():
             assert answer.status == 200 and answer.headers["content-type"] == "application/json", answer.headers
             shown = answer.json
             assert (shown.pop("sees"), shown.pop("viewer")) == ("all", "")
+            assert [event["kind"] for event in shown.pop("events")] == ["began", "came"] and shown.pop("clock")
             for device in shown["devices"]:  # what boards say is the page's alone
                 assert device.pop("utilization_percent") == 0 and "temperature_celsius" not in device, device
             assert same_shape(shown, printed), (shown, printed)
@@ -339,21 +296,23 @@ def test_a_user_has_his_number_of_viewers_and_takes_nobody_elses():
 TRIES = [(path, headers) for path in (
     "/v1/node", "/v1/node?user=root", "/v1/node?all=1", "/v1/tenants/secret", "/v1/tenants/SECRET", "/v1/tenants/%73ecret", "/v1/tenants/{id}", "/v1/tenants/{id}?",
     "/v1/tenants/", "/v1/tenants/*", "/v1/tenants/0", "/v1/tenants/-1", "/v1/tenants/own/../secret", "/v1/tenants/own%00secret", "/v1/devices/0",
-    "/v1/devices/{uuid}", "/v1/devices/0/secret", "/v1//node", "//v1/node", "/v1/events", "/v1/events?tenant={id}", "/v1/events/secret", "/metrics", "/",
+    "/v1/devices/{uuid}", "/v1/devices/0/secret", "/v1//node", "//v1/node", "/v1/events", "/v1/events?tenant={id}", "/v1/events/secret", "/v1/events?after=0", "/v1/node?events=all", "/v1/tenants/secret-gone", "/metrics", "/",
     "/v1/tenants/secret;x", "/v1/tenants/secret%20", "http://localhost/v1/node", "http://localhost/v1/tenants/secret")
     for headers in ((), ("Authorization: Bearer 0",), ("Authorization: Basic cm9vdDo=",), ("X-Forwarded-User: root", "X-Remote-User: root", "Remote-User: root"),
-                    ("Cookie: uid=0; user=root",), ("X-Original-URL: /v1/tenants/secret", "X-Rewrite-URL: /v1/tenants/secret"))]
+                    ("Cookie: uid=0; user=root",), ("Last-Event-ID: 0",), ("X-Original-URL: /v1/tenants/secret", "X-Rewrite-URL: /v1/tenants/secret"))]
 
 
 def test_a_user_that_may_see_one_tenant_sees_no_other_by_any_request():
     if os.geteuid() != 0:
         raise Skipped("only root can play another user")
     with Shown(role="--system") as meted:
+        end_of(tenant_of(meted, NOBODY, "secret-gone"))  # of which events are left
         secret, own = tenant_of(meted, NOBODY, "secret", "3GiB"), tenant_of(meted, OTHER, "own")
         rows = Admin(meted.place).list()
         id = next(row.tenant for row in rows if row.kind == "tenant_row" and row.name == "secret")
         uuid = meted.ask("/v1/node").json["devices"][0]["uuid"]
         assert {row["name"] for row in meted.ask("/v1/node").json["tenants"]} == {"secret", "own"}, "root sees both"
+        assert {event.get("name") for event in meted.ask("/v1/node").json["events"]} >= {"secret", "secret-gone", "own"}
 
         def text_of(path, headers):
             """None: it is busy. A user asks no more than so often in a second."""

@@ -255,7 +255,7 @@ def test_each_control_is_reached_by_keyboard_and_can_be_seen():
             browser.view(fragment)
             browser.run("document.querySelector('.skip').focus(); scrollTo(0, 0)")
             # In the table of tenants one row is, and the arrows lead to the others.
-            wanted = browser.run("return [...document.querySelectorAll('a[href]:not([tabindex=\"-1\"]), button, input, select')].filter((one) => one.checkVisibility({visibilityProperty: true})).length")
+            wanted = browser.run("return [...document.querySelectorAll('a[href]:not([tabindex=\"-1\"]), button, input, select, [tabindex=\"0\"]')].filter((one) => one.checkVisibility({visibilityProperty: true})).length")
             reached, hidden = ["the first"], []
             for _ in range(wanted + 3):
                 browser.keys(Keys.TAB)
@@ -263,7 +263,7 @@ def test_each_control_is_reached_by_keyboard_and_can_be_seen():
                     if (one === document.body || one.className === 'skip' || one.seen === location.hash) return null;
                     one.seen = location.hash;
                     const over = document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2);
-                    return [one.outerHTML.slice(0, 80), at.width > 0 && at.top >= 0 && at.bottom <= innerHeight && (one.contains(over) || over?.contains(one)), getComputedStyle(one).outlineStyle !== 'none']""")
+                    return [one.outerHTML.slice(0, 80), at.width > 0 && at.top >= 0 && at.bottom < innerHeight + 1 && (one.contains(over) || over?.contains(one)), getComputedStyle(one).outlineStyle !== 'none']""")
                 if state is None:
                     break
                 reached.append(state[0])
@@ -292,6 +292,65 @@ def test_the_page_follows_meteds_changes():
         browser.wait("document.querySelector('.sentence').textContent === 'no process now'")
         admin.close()
         browser.wait("[...document.querySelectorAll('.none')].some((p) => !p.hidden && p.textContent.includes('is not here'))")
+        assert browser.said() == []
+
+
+WRONG = ({"over_bytes": 1 << 20}, {"stuck": True}, {"kept_bytes": 1 << 20}, {"behind": 1, "doing": "waits-for-memory"}, {"unmovable_why": 1 << 11}, {"doing": "hangs"}, {"doing": "stopped"}, {"doing": "suspended-by-share"})
+
+
+def test_what_is_wrong_with_a_tenant_that_runs_is_among_what_needs_a_look():
+    """As `mete top` has it in red: it may have its turn all the while."""
+    with page(1, 1) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        row = browser.wait("[...mete.store.tenants.values()][0]")
+        needs = "[...document.querySelectorAll('.line[data-kind=bad] a')].map((a) => a.textContent).join() + document.querySelector('.cards .card:last-child .note').textContent"
+        assert browser.run(f"return {needs}") == "0 need a look"
+        for wrong in WRONG:
+            was = {key: row.get(key) for key in wrong}
+            browser.run("onChange({ devices: [], gone: [], tenants: [arguments[0]] }); changed(0)", {"tenant": row["tenant"], "device": row["device"], **wrong})
+            browser.wait(f"{needs} === '{row['name']}1 needs a look'", f"{wrong}: {browser.run('return ' + needs)}")
+            browser.run("onChange({ devices: [], gone: [], tenants: [arguments[0]] }); changed(0)", {"tenant": row["tenant"], "device": row["device"], **was})
+            browser.wait(f"{needs} === '0 need a look'", str(wrong))
+        # Of a device that is cordoned the overview says so, too.
+        crowd.first.ask("device_cordon", device="0", on=1)
+        browser.wait("[...document.querySelectorAll('.columns .where')].some((where) => / · cordoned · /.test(where.textContent))")
+
+
+NEWS = "[...document.querySelectorAll('.news li')].map((li) => li.innerText.replace(/\\s+/g, ' ').trim())"
+
+
+def test_the_overview_tells_what_happens_as_it_happens():
+    with page(2, 2) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        browser.wait(f"{NEWS}.length === 3")
+        admin = Admin(meted.place)
+        made = admin.ask("tenant_new", name="the <late> one", memory="64MiB", device="1")
+        # The newest first: when, whose, on which device, and what.
+        browser.wait(f"/^\\d\\d:\\d\\d:\\d\\d the <late> one GPU 1 a new tenant, with a limit of 64MiB$/.test({NEWS}[0])", f"{browser.run('return ' + NEWS)}")
+        admin.set(made.tenant, "weight", "200")
+        browser.wait(f"/ the <late> one its share was changed: weight=200$/.test({NEWS}[0]) && {NEWS}.length === 5")
+        admin.ask("device_cordon", device="0", on=1)
+        browser.wait(f"/ GPU 0 it takes no new tenants$/.test({NEWS}[0])")
+        # By keyboard one gets into the list, and from there to the tenant's story, which hears of the same at once.
+        browser.run("document.querySelector('.news').focus()")
+        assert browser.run("return document.activeElement.className") == "events news"
+        browser.keys(Keys.TAB)
+        assert browser.run("return document.activeElement.textContent") == "the <late> one"
+        browser.keys(Keys.ENTER)
+        browser.wait(f"location.hash === '#/tenant/{made.tenant}/1'")
+        admin.set(made.tenant, "wait", "5s")
+        browser.wait("document.querySelector('.events li').textContent.endsWith('its share was changed: wait=5s')")
+        # Who has ended is named, and leads nowhere.
+        admin.close()
+        browser.view("#/")
+        browser.wait(f"/ the <late> one ended; no process of it has used a GPU$/.test({NEWS}[0])", f"{browser.run('return ' + NEWS)}")
+        assert browser.run("return [...document.querySelectorAll('.news a[href]')].filter((a) => a.textContent === 'the <late> one').length") == 0
+        # What is no newer than a state is told once, and no more is kept than meted tells.
+        browser.run("onChange({ devices: [], tenants: [], gone: [], clock: new Date().toISOString(), events: [...Array(50).keys()].map((n) => "
+                    "({ number: n + 1, at: '2020-01-02T03:04:05.000Z', kind: 'came', said: `number ${n + 1}` })) }); changed(0)")
+        browser.wait(f"{NEWS}.length === 32 && new Set({NEWS}).size === 32 && {NEWS}[0].endsWith('number 50') && !{NEWS}.some((one) => one.endsWith('number 1'))")
+        # Of another day it says the day.
+        assert re.search(r"\b2\b.*\d\d:\d\d:\d\d", browser.run(f"return {NEWS}[0]")) and browser.run("return document.querySelector('.news time').dateTime").startswith("2020-01-02")
         assert browser.said() == []
 
 

@@ -60,7 +60,8 @@ def test_it_serves_nothing_else_and_changes_nothing():
     with Served() as meted:
         assert web.ask(meted.at, "/healthz").body == "ok\n"
         for path in ("/", "/v1/node", "/v1/events", "/metrics/", "/metrics/x"):
-            assert web.ask(meted.at, path).status == 404, path
+            answer = web.ask(meted.at, path)
+            assert (answer.status, answer.body) == (404, "there is no such path: there are /metrics and /healthz\n"), (path, answer.body)
         assert web.ask(meted.at, "/metrics", verb="POST").status == 405
         statuses = [web.ask(meted.at, "/metrics").status for _ in range(150)]
         assert set(statuses) <= {200, 503} and statuses[0] == 200
