@@ -97,6 +97,8 @@ int publish_open(struct dra *dra, struct publish **ret_publish, struct fault *wh
 	}
 	u->dra = dra;
 	list_init(&u->known);
+	/* Without memory times begin anew. */
+	u->times = cJSON_CreateObject();
 	snprintf(path, sizeof(path),
 		 "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%%3D%s%%2C"
 		 "spec.driver%%3D%s",
@@ -123,5 +125,8 @@ void publish_close(struct publish *u)
 	known_free(u);
 	free(u->complaint);
 	free(u->wanted);
+	free(u->unkept);
+	cJSON_Delete(u->sent);
+	cJSON_Delete(u->times);
 	loop_timer_close(&u->again, on_again_closed);
 }

@@ -30,6 +30,8 @@ class Api:
         self.asked_nodes = 0
         self.taken = ()  # names of ResourceSlices that nobody's watch shows, as of another driver's
         self.drops = ()  # of ResourceSlices: fields of `spec` and of devices whose feature is off
+        self.defaults = {}  # likewise: fields of each device that a newer server adds
+        self.slice_writes = 0
         self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection), page(limit, begin)
         self.server = None
         self.set_node(labels or {})
@@ -142,6 +144,11 @@ class Api:
         for of in (object["spec"], *object["spec"].get("devices", ())):
             for name in self.drops:
                 of.pop(name, None)
+        self.slice_writes += 1
+        for device in object["spec"].get("devices", ()):
+            device.update(self.defaults)
+            for taint in device.get("taints", ()):
+                taint.setdefault("timeAdded", f"2026-11-28T00:{self.slice_writes // 60:02}:{self.slice_writes % 60:02}Z")
         object["metadata"]["uid"] = object["metadata"]["name"]
         self.put("resourceslices", object)
         return object
