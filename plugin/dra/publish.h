@@ -48,6 +48,7 @@ struct publish {
 	uint64_t writes;
 	const char *withheld[HOST_DEVICES]; /* as last logged; NULL: the device is published */
 	char *complaint;
+	char *waiting; /* why the node's UID cannot be read, as last logged */
 };
 
 /* A device, with the texts that its description borrows. */

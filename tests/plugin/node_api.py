@@ -28,6 +28,7 @@ class Api:
         self.version = None  # "v1.36.3", if it has one
         self.late = ()  # names of ResourceSlices whose writes are done, and not answered yet
         self.asked_nodes = 0
+        self.requests = 0  # of all kinds
         self.taken = ()  # names of ResourceSlices that nobody's watch shows, as of another driver's
         self.drops = ()  # of ResourceSlices: fields of `spec` and of devices whose feature is off
         self.defaults = {}  # likewise: fields of each device that a newer server adds
@@ -186,6 +187,7 @@ class Handler(SilentHandler):
 
     def refuses(self):
         api = self.server.api
+        api.requests += 1
         with api.lock:
             while api.silent:
                 api.lock.wait(1)

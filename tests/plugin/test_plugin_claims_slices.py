@@ -318,7 +318,7 @@ def reads_of(made, name, count):
 
 def looks_of_others(node):
     """meted looks after everything each ten seconds, also after files that somebody has removed."""
-    (name,) = os.listdir(node.cdi)
+    name = next(name for name in os.listdir(node.cdi) if name.endswith(".json"))
     for _ in range(2):
         os.unlink(f"{node.cdi}/{name}")
         until(lambda: os.path.exists(f"{node.cdi}/{name}"), lambda: node.log()[-2000:])
