@@ -23,6 +23,7 @@ struct dra {
 	bool emptied;	/* and at the look before this one no slice was left */
 	char *needed; /* "namespace/name" of a claim that has a device of it; NULL: none is known */
 	bool untold_former;	  /* why nobody knows whether it is needed was logged */
+	uint32_t former_rest;	  /* looks before all claims are read again */
 	struct api_asked *former; /* a page of all claims is being read; NULL: none */
 
 	struct registration *registration; /* NULL: nobody can call */
