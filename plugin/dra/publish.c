@@ -94,11 +94,12 @@ static void note_counters(struct publish *u, const cJSON *object)
  * know. To write the same again would be answered in the same way, without end. */
 static void note_kept(struct publish *u, const cJSON *object)
 {
-	/* That one has a sentence of its own. */
-	bool is_told = u->counted && u->uncounted;
-	const char *at = is_told ? NULL : slices_difference(u->sent, object);
-	const char *more = "";
+	const char *at, *more = "";
 
+	/* Those have a sentence and a time of their own. */
+	if (u->counted && u->uncounted)
+		return;
+	at = slices_difference(u->sent, object);
 	if (at && strcmp(at, "taints") == 0)
 		more = ", and gives out devices that are cordoned or not well: it has the feature "
 		       "gate DRADeviceTaints off";
