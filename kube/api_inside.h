@@ -21,7 +21,7 @@ struct api_pace {
 	uint64_t pause_least_ns, pause_most_ns; /* between tries: 1 s, 30 s */
 	uint64_t connect_ns;			/* 10 s */
 	uint64_t answer_ns;  /* an answer must begin, or continue, within this: 30 s */
-	uint64_t silence_ns; /* a watch without a byte for this long is dead: 150 s
+	uint64_t silence_ns; /* a watch without an event for this long is dead: 150 s
 			      * (bookmarks arrive every minute) */
 	uint64_t hasty_ns;   /* a watch that ended sooner counts as failed: 1 s */
 	unsigned watch_s;    /* a watch lasts this long, or up to twice as long: 300 s */

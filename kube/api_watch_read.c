@@ -65,6 +65,8 @@ static bool take_lines(struct api_watch *watch)
 		r = api_event_read(line, size, &event);
 		if (r < 0)
 			break;
+		/* Whole events only: one that drips never ends, and hides all that follow. */
+		loop_arm(&watch->timer, watch->api->pace.silence_ns);
 		goes_on = take_event(watch, &event);
 		api_event_done(&event);
 		if (!goes_on)
@@ -88,12 +90,12 @@ void api_watch_hear(struct api_watch *watch)
 	if (!watch->followed) {
 		watch->followed = true;
 		watch->since_ns = loop_now_ns();
+		loop_arm(&watch->timer, watch->api->pace.silence_ns);
 		if (!watch->doubted)
 			api_watch_well(watch);
 		if (watch->closed)
 			return;
 	}
-	loop_arm(&watch->timer, watch->api->pace.silence_ns);
 	if (!take_lines(watch) || !transfer->over)
 		return;
 	/* A truncated line is ignored: it comes again, because we resume after the last complete

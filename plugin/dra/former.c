@@ -6,17 +6,23 @@
  * those devices, the driver takes its new name. So kube-scheduler has had the time of a look to
  * write what it had decided.
  *
- * All claims of a cluster are many. So the first one that has such a device is remembered, and it
- * alone is read at each look; all are read again when it needs the name no more.
+ * All claims of a cluster are many, and all its nodes may get a new name at once. So the first one
+ * that has such a device is remembered, and it alone is read at each look; all are read again when
+ * it needs the name no more. However often that happens, or a page cannot be read, there are as
+ * many looks between two lists as the first one had pages.
  */
 #include <string.h>
 
+#include "base/least.h"
 #include "base/text.h"
 #include "base/words.h"
 #include "kube/json.h"
 #include "plugin/dra/inside.h"
 
-enum { PAGE = 100 }; /* is parsed in one go, while everything else on meted's loop waits */
+enum {
+	PAGE = 100,	/* is parsed in one go, while everything else on meted's loop waits */
+	REST_MOST = 60, /* looks: ten minutes */
+};
 
 static bool is_prepared(const struct dra *dra)
 {
@@ -122,6 +128,7 @@ static void on_page(void *owner, int status, const char *problem, const cJSON *o
 
 	(void)status;
 	dra->former = NULL;
+	dra->former_rest = (uint32_t)least(REST_MOST, dra->former_rest + 1);
 	if (!problem && !is_list(object))
 		problem = "the answer is no list";
 	if (problem) {
@@ -156,6 +163,13 @@ static void ask_page(struct dra *dra, const char *next)
 		best_effort(api_ask(dra->plugin->api, &request, on_page, dra, &dra->former));
 }
 
+/* If it is time. */
+static void ask_all(struct dra *dra)
+{
+	if (!dra->former_rest)
+		ask_page(dra, NULL);
+}
+
 /* Only a list proves that nobody needs the name. */
 static void on_needed(void *owner, int status, const char *problem, const cJSON *object)
 {
@@ -171,7 +185,7 @@ static void on_needed(void *owner, int status, const char *problem, const cJSON 
 		return;
 	}
 	forget_needed(dra);
-	ask_page(dra, NULL);
+	ask_all(dra);
 }
 
 static void ask_needed(struct dra *dra)
@@ -201,6 +215,8 @@ static void withdraw(struct dra *dra)
 void former_look(struct dra *dra)
 {
 	withdraw(dra);
+	if (dra->former_rest && !dra->former)
+		dra->former_rest--;
 	/* Calls that wait are answered first. */
 	if (is_prepared(dra) || !list_empty(&dra->asking) || dra->former)
 		return;
@@ -216,13 +232,14 @@ void former_look(struct dra *dra)
 	else if (dra->needed)
 		ask_needed(dra);
 	else
-		ask_page(dra, NULL);
+		ask_all(dra);
 }
 
 void former_forget(struct dra *dra)
 {
 	forget_needed(dra);
 	dra->withdrawn = dra->emptied = dra->untold_former = false;
+	dra->former_rest = 0;
 }
 
 void former_close(struct dra *dra)

@@ -11,6 +11,13 @@
 struct publish;
 struct status;
 
+/* Another meted that has our driver's socket (other.c). */
+struct other {
+	int fd;		 /* a connection to it, since the look before this one, if `is_asked` */
+	uint32_t silent; /* looks in a row in which it said nothing */
+	bool is_asked;
+};
+
 struct dra {
 	struct plugin *plugin;
 	struct journal journal;
@@ -23,11 +30,13 @@ struct dra {
 	bool emptied;	/* and at the look before this one no slice was left */
 	char *needed; /* "namespace/name" of a claim that has a device of it; NULL: none is known */
 	bool untold_former;	  /* why nobody knows whether it is needed was logged */
+	uint32_t former_rest;	  /* looks before all claims are read again */
 	struct api_asked *former; /* a page of all claims is being read; NULL: none */
 
 	struct registration *registration; /* NULL: nobody can call */
-	char *complaint;		   /* of the sockets: the last one logged */
-	char *unwritten;		   /* likewise, of a CDI file */
+	struct other other;
+	char *complaint; /* of the sockets: the last one logged */
+	char *unwritten; /* likewise, of a CDI file */
 	struct list asking, watchers;
 	struct queue queue;	/* claims that are to be read */
 	struct unseen unseen;	/* claims of calls whose pods are not known yet */
@@ -71,6 +80,12 @@ void former_look(struct dra *dra);
 /* The driver has its new name. */
 void former_forget(struct dra *dra);
 void former_close(struct dra *dra);
+
+/* other.c */
+enum other_state { OTHER_IS_NONE, OTHER_SERVES, OTHER_IS_SILENT };
+/* At each look, of a path that is short enough for a socket. */
+enum other_state other_look(struct dra *dra, const char *path);
+void other_forget(struct dra *dra);
 
 /* register.c */
 struct registration;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/least.h"
+#include "base/text.h"
 #include "kube/json.h"
 #include "plugin/dra/counters.h"
 #include "plugin/nvidia/parts.h"
@@ -89,6 +90,29 @@ static void note_counters(struct publish *u, const cJSON *object)
 	u->uncounted = dropped;
 }
 
+/* A server whose feature is off drops what it does not know, and a newer one may add what we do not
+ * know. To write the same again would be answered in the same way, without end. */
+static void note_kept(struct publish *u, const cJSON *object)
+{
+	const char *at, *more = "";
+
+	/* Those have a sentence and a time of their own. */
+	if (u->counted && u->uncounted)
+		return;
+	at = slices_difference(u->sent, object);
+	if (at && strcmp(at, "taints") == 0)
+		more = ", and gives out devices that are cordoned or not well: it has the feature "
+		       "gate DRADeviceTaints off";
+	if (at && !text_same(at, u->unkept))
+		log_warning(
+			"slices.unkept",
+			"field=%s reason=\"the API server drops or adds this field of slices%s\"",
+			log_text(at).text, more);
+	free(take(u->unkept));
+	u->unkept = at ? strdup(at) : NULL;
+	known_keep(u, object);
+}
+
 static void on_written(void *owner, int status, const char *problem, const cJSON *object)
 {
 	struct publish *u = owner;
@@ -103,6 +127,8 @@ static void on_written(void *owner, int status, const char *problem, const cJSON
 			publish_rest(u, OLD_S * 1000000000ull);
 			return;
 		}
+		if (u->sent)
+			note_kept(u, object);
 		free(take(u->complaint));
 		publish_consider(u);
 		return;
@@ -129,6 +155,7 @@ static void send_request(struct publish *u, const char *verb, const char *name, 
 	snprintf(u->writing, sizeof(u->writing), "%s", name);
 	u->deleting = strcmp(verb, "DELETE") == 0;
 	u->gone_version = 0;
+	cJSON_Delete(take(u->sent));
 	if (api_ask(u->dra->plugin->api, &request, on_written, u, &u->asked) < 0) {
 		publish_rest(u, 1000000000);
 		return;
@@ -146,12 +173,15 @@ static void write_slice(struct publish *u, cJSON *slice, const struct publish_kn
 	snprintf(version, sizeof(version), "%" PRIu64, found ? found->version : 0);
 	if (found && !cJSON_AddStringToObject(meta, "resourceVersion", version))
 		return;
+	slices_put_times(u->times, slice);
 	body = cJSON_PrintUnformatted(slice);
 	u->counted = counters_are_in(slice);
-	if (body)
-		send_request(u, found ? "PUT" : "POST", json_text(meta, "name"), body);
-	else
+	if (!body) {
 		publish_rest(u, 1000000000);
+		return;
+	}
+	send_request(u, found ? "PUT" : "POST", json_text(meta, "name"), body);
+	u->sent = cJSON_Duplicate(slice, true);
 }
 
 /* Are the devices not what they were at the last round? */
@@ -215,8 +245,7 @@ static void write_next(struct publish *u, cJSON *wanted)
 	{
 		const struct publish_known *found = known_of(u, slice);
 
-		if (found && found->generation == u->generation &&
-		    slices_same(slice, found->object))
+		if (found && found->generation == u->generation && known_is(u, found, slice))
 			continue;
 		write_slice(u, slice, found);
 		return;
@@ -269,6 +298,7 @@ void publish_consider(struct publish *u)
 		publish_rest(u, 1000000000);
 		return;
 	}
+	slices_forget_times(&u->times, wanted);
 	if (known_agrees(u, wanted)) {
 		u->in_round = false;
 		return;

@@ -14,6 +14,7 @@ struct publish_known {
 	struct list link;
 	char *name;
 	cJSON *object;
+	cJSON *sent, *kept; /* what we wrote last, and what the server made of it, if it differs */
 	uint64_t version;
 	int64_t generation;
 	bool seen; /* in the list that is being read */
@@ -33,6 +34,10 @@ struct publish {
 	int64_t generation;		/* of the round */
 	char writing[SLICES_POOL + 16]; /* or deleting */
 	bool deleting;
+	cJSON *sent;		/* what is being written; NULL: nothing, or it is deleted */
+	cJSON *times;		/* slices_note_times() */
+	uint64_t unkept_ns;	/* when the server last did not keep what we wrote */
+	char *unkept;		/* in which field, as last logged */
 	uint64_t gone_version;	/* of `writing`, as the watch told since then; 0: it did not */
 	bool counted;		/* what is being written has counters */
 	bool uncounted;		/* those written last were dropped, which was logged */
@@ -43,6 +48,7 @@ struct publish {
 	uint64_t writes;
 	const char *withheld[HOST_DEVICES]; /* as last logged; NULL: the device is published */
 	char *complaint;
+	char *waiting; /* why the node's UID cannot be read, as last logged */
 };
 
 /* A device, with the texts that its description borrows. */
@@ -76,6 +82,10 @@ void publish_find_node(struct publish *u);
 
 /* published.c */
 struct publish_known *known_of(const struct publish *u, const cJSON *wanted);
+/* Says it what is wanted, or what the server has made of that? */
+bool known_is(const struct publish *u, const struct publish_known *known, const cJSON *wanted);
+/* The server has answered what was sent with another slice. */
+void known_keep(struct publish *u, const cJSON *object);
 /* Exactly the wanted ones, all of one generation? */
 bool known_agrees(const struct publish *u, const cJSON *wanted);
 /* One that is not wanted; NULL: none. */

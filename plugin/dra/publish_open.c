@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/text.h"
 #include "kube/json.h"
 #include "plugin/dra/publish.h"
+
+/* It is asked again at each look: once, until there is another sentence. */
+static void tell_waiting(struct publish *u, const char *reason)
+{
+	if (text_same(reason, u->waiting))
+		return;
+	log_warning("slices.waiting", "reason=%s", log_text(reason).text);
+	free(u->waiting);
+	u->waiting = strdup(reason);
+}
 
 /* The owner of slices is named by its UID. */
 static void on_node(void *owner, int status, const char *problem, const cJSON *object)
@@ -14,11 +25,12 @@ static void on_node(void *owner, int status, const char *problem, const cJSON *o
 	u->node = NULL;
 	if (!problem && uid)
 		snprintf(u->node_uid, sizeof(u->node_uid), "%s", uid);
-	if (*u->node_uid)
-		publish_consider(u);
-	else
-		log_warning("slices.waiting", "reason=%s",
-			    log_text(problem ? problem : "the node has no UID").text);
+	if (!*u->node_uid) {
+		tell_waiting(u, problem ? problem : "the node has no UID");
+		return;
+	}
+	free(take(u->waiting));
+	publish_consider(u);
 }
 
 void publish_find_node(struct publish *u)
@@ -97,6 +109,8 @@ int publish_open(struct dra *dra, struct publish **ret_publish, struct fault *wh
 	}
 	u->dra = dra;
 	list_init(&u->known);
+	/* Without memory times begin anew. */
+	u->times = cJSON_CreateObject();
 	snprintf(path, sizeof(path),
 		 "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%%3D%s%%2C"
 		 "spec.driver%%3D%s",
@@ -123,5 +137,9 @@ void publish_close(struct publish *u)
 	known_free(u);
 	free(u->complaint);
 	free(u->wanted);
+	free(u->unkept);
+	free(u->waiting);
+	cJSON_Delete(u->sent);
+	cJSON_Delete(u->times);
 	loop_timer_close(&u->again, on_again_closed);
 }

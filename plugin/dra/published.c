@@ -6,6 +6,8 @@
 #include "kube/json.h"
 #include "plugin/dra/publish.h"
 
+enum { UNKEPT_S = 3600 };
+
 static const char *name_of(const cJSON *object)
 {
 	return json_text(cJSON_GetObjectItemCaseSensitive(object, "metadata"), "name");
@@ -52,6 +54,15 @@ const char *known_extra(const struct publish *u, const cJSON *wanted)
 	return NULL;
 }
 
+/* After a while it is written again: the server may have learnt to keep it. */
+bool known_is(const struct publish *u, const struct publish_known *known, const cJSON *wanted)
+{
+	if (slices_same(wanted, known->object))
+		return true;
+	return known->sent && loop_now_ns() - u->unkept_ns < UNKEPT_S * 1000000000ull &&
+	       slices_same(wanted, known->sent) && slices_same(known->kept, known->object);
+}
+
 bool known_agrees(const struct publish *u, const cJSON *wanted)
 {
 	int64_t generation = known_newest(u);
@@ -61,7 +72,7 @@ bool known_agrees(const struct publish *u, const cJSON *wanted)
 	{
 		const struct publish_known *known = known_of(u, slice);
 
-		if (!known || known->generation != generation || !slices_same(slice, known->object))
+		if (!known || known->generation != generation || !known_is(u, known, slice))
 			return false;
 	}
 	return !known_extra(u, wanted);
@@ -82,9 +93,16 @@ int64_t known_newest(const struct publish *u)
 	return newest;
 }
 
+static void forget_kept(struct publish_known *known)
+{
+	cJSON_Delete(take(known->sent));
+	cJSON_Delete(take(known->kept));
+}
+
 static void drop(struct publish_known *known)
 {
 	list_remove(&known->link);
+	forget_kept(known);
 	cJSON_Delete(known->object);
 	free(known->name);
 	free(known);
@@ -145,11 +163,28 @@ void known_see(struct publish *u, const cJSON *object)
 		cJSON_Delete(copy);
 		return;
 	}
+	slices_note_times(u->times, copy);
 	cJSON_Delete(known->object);
 	known->object = copy;
 	known->version = version_of(object);
 	known->generation = generation_of(object);
 	known->seen = true;
+}
+
+void known_keep(struct publish *u, const cJSON *object)
+{
+	struct publish_known *known = find(u, u->writing);
+
+	if (!known)
+		return;
+	forget_kept(known);
+	if (!u->sent || slices_same(u->sent, object))
+		return;
+	known->kept = cJSON_Duplicate(object, true);
+	/* Without memory it is written again. */
+	if (known->kept)
+		known->sent = take(u->sent);
+	u->unkept_ns = loop_now_ns();
 }
 
 void known_gone(struct publish *u, const cJSON *object)

@@ -139,12 +139,24 @@ struct registration *registration_new(const char *driver, struct dra *dra)
 
 /* Two that replace each other's socket would do so for ever. The other one may be about to end: it
  * is tried again at the next look. */
-static int open_one(struct loop *loop, const char *path, const struct grpc_method *methods,
-		    size_t count, void *owner, struct grpc_server **ret_server, struct fault *why)
+static int check_other(struct dra *dra, const struct paths *paths, struct fault *why)
 {
-	if (socket_answers(path) == 0)
-		return fault_set(why, -EADDRINUSE, "%s: another meted is serving there", path);
-	return grpc_server_open(loop, path, 0600, methods, count, owner, ret_server, why);
+	enum other_state state = other_look(dra, paths->driver);
+	const char *path = paths->driver;
+
+	if (state == OTHER_IS_SILENT) {
+		log_warning("dra.taken_over",
+			    "driver=%s reason=\"another meted has %s, and has said nothing for "
+			    "three looks: it was stopped, say\"",
+			    dra->driver, path);
+		return 0;
+	}
+	if (state == OTHER_IS_NONE) {
+		path = paths->registration;
+		if (socket_answers(path) != 0)
+			return 0;
+	}
+	return fault_set(why, -EADDRINUSE, "%s: another meted is serving there", path);
 }
 
 static int make(struct dra *dra, struct registration **ret_registration, struct fault *why)
@@ -157,13 +169,15 @@ static int make(struct dra *dra, struct registration **ret_registration, struct 
 	if (!reg)
 		return fault_set(why, -ENOMEM, "out of memory");
 	r = find_paths(reg->driver, p->config->kubelet_folder, &paths, why);
+	if (r == 0)
+		r = check_other(dra, &paths, why);
 	/* The socket that the other one tells of is there first. */
 	if (r == 0)
-		r = open_one(p->host->loop, paths.driver, serve_methods, serve_method_count, dra,
-			     &reg->server, why);
+		r = grpc_server_open(p->host->loop, paths.driver, 0600, serve_methods,
+				     serve_method_count, dra, &reg->server, why);
 	if (r == 0)
-		r = open_one(p->host->loop, paths.registration, registration_methods,
-			     REGISTRATION_METHODS, reg, &reg->registry, why);
+		r = grpc_server_open(p->host->loop, paths.registration, 0600, registration_methods,
+				     REGISTRATION_METHODS, reg, &reg->registry, why);
 	if (r == 0)
 		*ret_registration = take(reg);
 	return r;
@@ -233,6 +247,13 @@ static void complain(struct dra *dra, const char *sentence)
 	log_warning("dra.unserved", "reason=%s", log_text(sentence).text);
 }
 
+static void close_sockets(struct dra *dra)
+{
+	serve_forget(dra);
+	health_forget(dra);
+	registration_free(take(dra->registration));
+}
+
 void register_open(struct dra *dra)
 {
 	struct fault why;
@@ -241,9 +262,10 @@ void register_open(struct dra *dra)
 		name_note(dra);
 		return;
 	}
-	register_close(dra);
+	close_sockets(dra);
 	if (adopt(dra) || make(dra, &dra->registration, &why) == 0) {
 		free(take(dra->complaint));
+		other_forget(dra);
 		clear_left(dra);
 		name_note(dra);
 		return;
@@ -291,7 +313,6 @@ bool register_leave(struct dra *dra, bool given)
 
 void register_close(struct dra *dra)
 {
-	serve_forget(dra);
-	health_forget(dra);
-	registration_free(take(dra->registration));
+	close_sockets(dra);
+	other_forget(dra);
 }

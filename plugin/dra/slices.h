@@ -88,3 +88,14 @@ cJSON *slices_describe(const struct slices_pool *pool, const struct slices_devic
 /* Whether the API server's slice says what the wanted one says, whatever its generation is: the
  * server writes amounts in its own way and adds times. */
 bool slices_same(const cJSON *wanted, const cJSON *found);
+/* The name of what differs; NULL: nothing does. Borrowed from one of both. */
+const char *slices_difference(const cJSON *wanted, const cJSON *found);
+
+/* When the server says that a taint was added. It sets that of each taint that is written without,
+ * and a claim that tolerates the taint for some seconds has those from then on. So whatever else is
+ * written of a slice, it has to go along. `times`: an object, of all slices of a pool. */
+#define SLICES_ADDED "timeAdded"
+void slices_note_times(cJSON *times, const cJSON *found);
+/* Of the taints that are not in the array of wanted slices any more. */
+void slices_forget_times(cJSON **times, const cJSON *wanted);
+void slices_put_times(const cJSON *times, cJSON *slice);

@@ -35,14 +35,14 @@ class Authority:
     def path(self, kind, whose=""):
         return os.path.join(self.folder, f"{self.name}{whose}.{kind}")
 
-    def issue(self, whose):
+    def issue(self, whose, days=2):
         request, certificate, key = (self.path(kind, "-" + whose) for kind in ("csr", "crt", "key"))
         with open(self.path("cnf"), "w") as file:
-            file.write("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+            file.write("subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost,DNS:api.mete.test\n")
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={whose}",
                 "-keyout", key, "-out", request)
         openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial",
-                "-days", "2", "-extfile", self.path("cnf"), "-out", certificate)
+                "-days", str(days), "-extfile", self.path("cnf"), "-out", certificate)
         return certificate, key
 
 
@@ -198,7 +198,7 @@ class Handler(SilentHandler):
 class Api:
     """A folder with certificates and a service account, a server, and a client program."""
 
-    def __init__(self, token="first", start=True):
+    def __init__(self, token="first", start=True, host="127.0.0.1"):
         self.folder = tempfile.mkdtemp(prefix="mete-api-")
         self.authority = usual_authority()
         self.certificate = self.authority.server
@@ -206,7 +206,8 @@ class Api:
         self.account = os.path.join(self.folder, "account")
         self.revision = 0
         self.asked, self.failed = queue.Queue(), queue.Queue()
-        self.server, self.port = None, 0
+        self.server, self.host, self.port = None, host, 0
+        self.wrap = ()  # of the client
         self.rotate(token, open(self.authority.certificate).read())
         self.serve()
         self.client = None
@@ -232,7 +233,7 @@ class Api:
         """Begins to serve; again on the port that it had."""
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(*self.certificate)
-        self.server = serve(Handler, self.port, api=self, tls=tls)
+        self.server = serve(Handler, self.port, self.host, api=self, tls=tls)
         self.port = self.server.server_address[1]
 
     def vanish(self):
@@ -241,9 +242,9 @@ class Api:
         self.server.server_close()
 
     def start(self, how=None):
-        environment = dict(os.environ, KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=str(self.port),
+        environment = dict(os.environ, KUBERNETES_SERVICE_HOST=self.host, KUBERNETES_SERVICE_PORT=str(self.port),
                            https_proxy="http://127.0.0.1:1", HTTPS_PROXY="http://127.0.0.1:1")
-        self.client = Client(environment)
+        self.client = Client(environment, wrap=self.wrap)
         self.client.tell(how or f"open account {self.account}")
         self.client.hear("opened")
         # Patience is for machines under load: no test waits so long.
@@ -294,8 +295,8 @@ class Api:
 
 
 class Client:
-    def __init__(self, environment=None, program=None):
-        self.process = subprocess.Popen([program or sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, environment=None, program=None, wrap=()):
+        self.process = subprocess.Popen([*wrap, program or sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env=environment, bufsize=1)
         self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()

@@ -28,8 +28,11 @@ class Api:
         self.version = None  # "v1.36.3", if it has one
         self.late = ()  # names of ResourceSlices whose writes are done, and not answered yet
         self.asked_nodes = 0
+        self.requests = 0  # of all kinds
         self.taken = ()  # names of ResourceSlices that nobody's watch shows, as of another driver's
         self.drops = ()  # of ResourceSlices: fields of `spec` and of devices whose feature is off
+        self.defaults = {}  # likewise: fields of each device that a newer server adds
+        self.slice_writes = 0
         self.claim = None  # what a test has: one(namespace, name, connection), list(namespace, limit, connection), page(limit, begin)
         self.server = None
         self.set_node(labels or {})
@@ -142,6 +145,11 @@ class Api:
         for of in (object["spec"], *object["spec"].get("devices", ())):
             for name in self.drops:
                 of.pop(name, None)
+        self.slice_writes += 1
+        for device in object["spec"].get("devices", ()):
+            device.update(self.defaults)
+            for taint in device.get("taints", ()):
+                taint.setdefault("timeAdded", f"2026-11-28T00:{self.slice_writes // 60:02}:{self.slice_writes % 60:02}Z")
         object["metadata"]["uid"] = object["metadata"]["name"]
         self.put("resourceslices", object)
         return object
@@ -179,6 +187,7 @@ class Handler(SilentHandler):
 
     def refuses(self):
         api = self.server.api
+        api.requests += 1
         with api.lock:
             while api.silent:
                 api.lock.wait(1)

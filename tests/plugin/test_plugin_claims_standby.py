@@ -229,6 +229,33 @@ def test_two_meteds_of_a_node_do_not_take_each_others_sockets():
             other.__exit__(None)
 
 
+def test_a_meted_that_is_stopped_keeps_its_sockets_for_three_looks():
+    """The kernel still takes connections for it, and nobody is answered. When it goes on, it does not take them back."""
+    with claims() as (node, made, caller):
+        made.answer_all()
+        caller.prepare("c0")
+        is_prepared(caller, "c0")
+        other = Daemon(*node.options, environment=node.environment, role="--system")
+        try:
+            until(lambda: "another meted is serving there" in other.log(), lambda: other.log()[-2000:])
+            node.meted.process.send_signal(signal.SIGSTOP)
+            until(lambda: "dra.taken_over" in other.log(), lambda: other.log()[-2000:])
+            with contextlib.closing(caller_of(node, "dra.sock")) as later:
+                later.prepare("c1")
+                is_prepared(later, "c1")
+                before = sockets(node)
+                node.meted.process.send_signal(signal.SIGCONT)
+                node.await_log("dra.unserved reason=.*another meted is serving there")
+                later.prepare("c2")
+                is_prepared(later, "c2")
+                assert sockets(node) == before
+                for name in "c1", "c2":
+                    later.unprepare(name)
+        finally:
+            node.meted.process.send_signal(signal.SIGCONT)
+            other.__exit__(None)
+
+
 def test_sockets_that_make_no_sense_are_not_taken_over():
     for of in "gpu.other.dev known", DRIVER, "", "x" * OF_SIZE:
         with claims() as (node, made, caller):
