@@ -148,7 +148,7 @@ def test_a_debugger_does_not_wait_for_a_file_that_only_the_program_has():
     release = real.get(real.USUAL[0])
     with Site(release) as site:
         if not shutil.which("gdb"):
-            raise Skipped("there is no gdb")
+            raise Skipped("there is no gdb; `tools/setup test` installs it")
         said = debugged(site, release, "gdb")
         assert "in live_calls" in said and "in main" in said and "cudbgIpcFlag" not in said, said
         assert "cuMemAlloc_v2 3\n" in said and "exited normally" in said, said
