@@ -21,7 +21,7 @@ BUILD = real.BUILD
 FOLDER = tempfile.mkdtemp(prefix="mete-real-")  # of both libraries; tests of containers read its name when they are imported
 sys.argv[1:3] = [BUILD + "/node/meted", FOLDER, BUILD]
 import test_handout as handout  # noqa: E402
-from containers import require  # noqa: E402
+from containers import require_all  # noqa: E402
 from runner import Skipped, run  # noqa: E402
 
 ATTACK = handout.DRIVER + "/libcuda.so.1"
@@ -165,7 +165,7 @@ def test_cuda_gdb_takes_a_program_with_a_handed_out_driver_for_one_without_cuda(
 
 if __name__ == "__main__":
     try:
-        require()
+        require_all("containers")
         run(globals())
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
