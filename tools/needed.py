@@ -42,7 +42,8 @@ def words(*command, **options):
         raise Lacking(f"{command[0]}: {getattr(error, 'strerror', None) or 'no answer in time'}") from None
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     if done.returncode:
-        raise Lacking(f"{command[0]}: {lines[-1] if lines else 'it fails'}")
+        said = (lines[-1] if lines else "it fails").removeprefix(f"{command[0]}: ")  # many name themselves
+        raise Lacking(f"{command[0]}: {said}")
     return lines[0] if lines else ""
 
 

@@ -43,6 +43,7 @@ def fetch(folder):
 
 def newer():
     """How the engine and the client of Debian 13 are called: by that Debian's loader, as this one's libc may be older."""
+    require("cgroup", "containers")
     if not shutil.which("apt-get"):
         raise Skipped(f"this is no Debian, and Docker of Debian 13 cannot be fetched; {REMEDY}")
     os.makedirs(os.path.dirname(KEPT), exist_ok=True)

@@ -158,7 +158,7 @@ def test_a_gpu_waits_for_its_reset_to_be_divided():
 def record(node, path, text):
     """A file of meted's folder on that node."""
     if os.path.exists("/run/mete"):
-        raise Skipped("there is a /run/mete on this machine")
+        raise Skipped("there is a /run/mete on this machine; end its meted, or run it in a container")
     write(f"{host(node)}/run/mete/{path}", text)
 
 

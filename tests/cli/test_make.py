@@ -342,6 +342,24 @@ def test_the_list_of_missing_needs_is_read_while_it_is_fresh_and_made_anew_other
                 needed.NEEDS[name].look = look
 
 
+def test_each_skip_of_a_test_says_a_reason_and_a_remedy():
+    about_skips = "test_make.py", "test_gate.py", "test_main.c", "test.h"
+    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+        for name in names:
+            if not name.endswith((".py", ".c", ".h", ".inc")) or name in about_skips:
+                continue
+            with open(os.path.join(folder, name)) as file:
+                for said in re.findall(r"""\b(?:Skipped|skip|test_skip)\((\)|f?["'].*)""", file.read()):
+                    assert re.search(r"; |\bREMEDY\b", said), f"{folder}/{name}: a skip without a remedy: {said}"
+
+
+def test_a_program_that_fails_is_named_once():
+    for script, said in ("echo no; exit 1", "sh: no"), ("echo sh: no; exit 1", "sh: no"), ("exit 1", "sh: it fails"):
+        with unittest.TestCase().assertRaises(needed.Lacking) as failed:
+            needed.words("sh", "-c", script)
+        assert str(failed.exception) == said, (script, failed.exception)
+
+
 def test_every_need_is_one_that_tests_have_and_has_a_remedy():
     asked = set()
     for folder, _, names in os.walk(os.path.join(ROOT, "tests")):

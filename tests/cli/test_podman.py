@@ -21,6 +21,7 @@ class Machine(Node):
     """The system's meted, an engine, and a root file system with a few programs."""
 
     def __enter__(self):
+        assert os.environ.get(INSIDE), "the system's meted would run in the machine's own /run"
         os.chmod(self.place, 0o755)
         os.chmod(self.place + "/sim", 0o1777)
         self.environment.pop("XDG_RUNTIME_DIR")

@@ -28,7 +28,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from runner import Skipped  # noqa: E402
+from runner import Skipped, needed  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])  # of each test of this folder
 
@@ -65,12 +65,12 @@ exec "$0" "$@\""""
 def apart():
     """Words before a command that initialises NVIDIA's libraries, so that it finds no device and leaves none."""
     if os.path.exists("/proc/driver/nvidia/version"):
-        raise Skipped("this machine has NVIDIA's kernel module: what its libraries do without one cannot be seen")
+        raise Skipped("this machine has NVIDIA's kernel module: what its libraries do without one cannot be seen; run it on a machine without")
     if os.getuid() != 0:
         return []
     words = ["unshare", "-m", "sh", "-c", APART]
     if subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode:
-        raise Skipped("root may not mount here, and NVIDIA's libraries would make device files in /dev: run as another user")
+        raise Skipped("root may not mount here, and NVIDIA's libraries would make device files in /dev; run it as another user, or, " + needed.PRIVILEGE)
     return words
 
 
@@ -115,7 +115,7 @@ def mirror():
     suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     found = re.search(rf"'(\S+)/dists/{suite}/InRelease'", call(["apt-get", "update", "--print-uris"]).stdout)
     if not suite or not found:
-        raise Skipped(f"apt has no source for {suite or 'this system'}: NVIDIA's libraries come from Debian's archive")
+        raise Skipped(f"apt has no source for {suite or 'this system'}: NVIDIA's libraries come from Debian's archive; add Debian to its sources")
     return found[1]
 
 
@@ -161,7 +161,7 @@ def download_now(name, place, into):
         except subprocess.TimeoutExpired:
             done, said = None, [f"no answer in {FETCH_S} s"]
         if not done or done.returncode:
-            raise Skipped(f"NVIDIA's libraries cannot be fetched: apt-get {words[1]}: {said[0].removeprefix('E: ')}: " + REMEDY.format(kept(name)))
+            raise Skipped(f"NVIDIA's libraries cannot be fetched: apt-get {words[1]}: {said[0].removeprefix('E: ')}; " + REMEDY.format(kept(name)))
 
 
 def kept(name):
@@ -190,7 +190,7 @@ def debugger():
     path = unpacked("debugger") + "/usr/bin/cuda-gdb"
     lacking = re.findall(r"(\S+) => not found", call(["ldd", path]).stdout)
     if lacking:
-        raise Skipped(f"cuda-gdb lacks {' '.join(lacking)} (Debian: gdb)")
+        raise Skipped(f"cuda-gdb lacks {' '.join(lacking)} ; `apt-get install gdb`")
     return path
 
 
@@ -218,10 +218,10 @@ def runtimes():
 
 def made(name):
     if platform.machine() != "x86_64":
-        raise Skipped(f"NVIDIA's libraries are looked at on x86_64 only, and this is {platform.machine()}")
+        raise Skipped(f"NVIDIA's libraries are looked at on x86_64 only, and this is {platform.machine()}; run it on one")
     for program in "apt-get", "dpkg-deb":
         if not shutil.which(program):
-            raise Skipped(f"there is no {program}: NVIDIA's libraries come in Debian's packages")
+            raise Skipped(f"there is no {program}, and NVIDIA's libraries come in Debian's packages; run it on a Debian")
     here = os.path.join(BUILD, "tests", "driver")
     os.makedirs(here, exist_ok=True)
 

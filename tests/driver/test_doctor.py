@@ -21,10 +21,10 @@ def machine(release, script, user=0):
         words = [*real.apart()]
         if user:
             if os.getuid() != 0:
-                raise Skipped("only root can become another user")
+                raise Skipped("only root can become another user; run it as root")
             words += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
             if subprocess.run([*words, METE, "help"], capture_output=True).returncode:
-                raise Skipped("other users cannot run what is in the build folder")
+                raise Skipped("other users cannot run what is in the build folder; `chmod o+x` it, or work elsewhere")
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("METE_", "CUDA_", "LD_"))}
         environment |= {"XDG_RUNTIME_DIR": place, "HOME": place, "LD_LIBRARY_PATH": release.folder,
                         "PATH": os.path.dirname(METE) + ":" + os.environ["PATH"]}
@@ -57,7 +57,7 @@ def test_doctor_says_that_the_kernel_module_is_missing():
 
 def test_doctor_says_so_to_root_though_the_libraries_make_it_a_device_file():
     if os.getuid() != 0:
-        raise Skipped("root only")
+        raise Skipped("this is not root; run it as root")
     for release in real.releases():
         found = checks(machine(release, "mete doctor >/dev/null; ls /dev/nvidiactl >&2; mete doctor --json"))
         judge(release, found)

@@ -170,7 +170,7 @@ end
 def stops(machine, release, *words, **environment):
     """Where gdb stops, each as (library, function, its callers); and the libraries in which it finds a debuggers' variable."""
     if not shutil.which("gdb"):
-        raise Skipped("there is no gdb")
+        raise Skipped("there is no gdb; `tools/setup test` installs it")
     script = machine.meted.place + "/gdb"
     with open(script, "w") as file:
         file.write(GDB)
@@ -209,7 +209,7 @@ def test_cuda_gdb_comes_as_far_as_without_the_guest():
 def opened(machine, release, place, *words, **environment):
     """The files that it opens and makes and the processes that it starts, by strace; from NVIDIA's library on."""
     if not shutil.which("strace"):
-        raise Skipped("there is no strace")
+        raise Skipped("there is no strace; `tools/setup test` installs it")
     trace = machine.meted.place + "/trace"
     machine.run(release, *words, before=["strace", "-f", "-o", trace, "-e",
                                          "trace=openat,open,stat,readlink,mknod,mknodat,execve,clone,clone3,connect"], **environment)
@@ -268,7 +268,7 @@ def lacks(library):
 def test_on_musl_neither_library_loads():
     """Nothing of NVIDIA's does; and so no program there escapes the guest, which does not either."""
     if not os.path.exists(MUSL):
-        raise Skipped("there is no musl (Debian: musl)")
+        raise Skipped("there is no musl; `apt-get install musl`")
     for release in real.releases():
         assert {"__register_atfork", "dlvsym", "gnu_get_libc_version"} <= lacks(release.library("libcuda.so.1"))
         assert lacks(release.guest + "/libmete.so") == {"__register_atfork"}

@@ -21,7 +21,7 @@ BUILD = real.BUILD
 FOLDER = tempfile.mkdtemp(prefix="mete-real-")  # of both libraries; tests of containers read its name when they are imported
 sys.argv[1:3] = [BUILD + "/node/meted", FOLDER, BUILD]
 import test_handout as handout  # noqa: E402
-from containers import require  # noqa: E402
+from containers import require_all  # noqa: E402
 from runner import Skipped, run  # noqa: E402
 
 ATTACK = handout.DRIVER + "/libcuda.so.1"
@@ -148,7 +148,7 @@ def test_a_debugger_does_not_wait_for_a_file_that_only_the_program_has():
     release = real.get(real.USUAL[0])
     with Site(release) as site:
         if not shutil.which("gdb"):
-            raise Skipped("there is no gdb")
+            raise Skipped("there is no gdb; `tools/setup test` installs it")
         said = debugged(site, release, "gdb")
         assert "in live_calls" in said and "in main" in said and "cudbgIpcFlag" not in said, said
         assert "cuMemAlloc_v2 3\n" in said and "exited normally" in said, said
@@ -165,7 +165,7 @@ def test_cuda_gdb_takes_a_program_with_a_handed_out_driver_for_one_without_cuda(
 
 if __name__ == "__main__":
     try:
-        require()
+        require_all("containers")
         run(globals())
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)

@@ -59,7 +59,7 @@ def test_the_pool_that_serves_is_charged_also_while_another_thread_exchanges_it(
 
 def test_a_thread_with_the_least_stack_allocates_loads_launches_and_frees():
     if INSTRUMENTED:
-        raise Skipped("instrumented functions take more stack")
+        raise Skipped("instrumented functions take more stack; run it in the gcc build")
     with Node() as node:
         node.run("least-stack")
         node.nothing_left()

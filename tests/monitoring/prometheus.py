@@ -20,7 +20,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
-from runner import Skipped, require  # noqa: E402
+from runner import Skipped, needed, require  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 MONITORING = os.path.join(ROOT, "deploy", "monitoring")
@@ -32,11 +32,11 @@ def fetch(folder):
         try:
             done = subprocess.run(["apt-get", "download", "-qq", "prometheus"], cwd=new, stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=300)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise Skipped(f"Debian's package prometheus cannot be fetched: {error}") from None
+            raise Skipped(f"Debian's package prometheus cannot be fetched: {error}; {needed.NEEDS['prometheus'].remedy}") from None
         packages = [name for name in os.listdir(new) if name.endswith(".deb")]
         if done.returncode or not packages:
             said = [line for line in done.stderr.splitlines() if line.startswith("E:")] or ["no package came"]
-            raise Skipped(f"Debian's package prometheus cannot be fetched: {said[0]}")
+            raise Skipped(f"Debian's package prometheus cannot be fetched: {said[0].removeprefix('E: ')}; {needed.NEEDS['prometheus'].remedy}")
         subprocess.run(["dpkg-deb", "-x", os.path.join(new, packages[0]), new + "/root"], check=True)
         os.rename(new + "/root", folder)
 

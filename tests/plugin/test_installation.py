@@ -134,7 +134,7 @@ def test_optix_gets_the_weights_of_its_denoiser():
 def installation(place):
     """All of Debian's libraries of one release, as its packages and alternatives leave them."""
     if not LONG:
-        raise Skipped("Debian's packages of a whole driver are 195 MB: METE_TEST_SCALE=2 fetches them")
+        raise Skipped("Debian's packages of a whole driver are 195 MB; METE_TEST_SCALE=2 fetches them")
     import real
     real.RELEASES["550-whole"] = (12040, "trixie", WHOLE)
     release = real.get("550-whole")
@@ -190,7 +190,7 @@ def nvidias_generator():
     if os.path.exists(kept):
         return kept
     if not shutil.which("go"):
-        raise Skipped("NVIDIA's CDI generator is built with Go: apt-get install golang")
+        raise Skipped("NVIDIA's CDI generator is built with Go; `apt-get install golang`")
     package = "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk"
     with tempfile.TemporaryDirectory() as place:
         with open(place + "/go.mod", "w") as file:
@@ -198,7 +198,7 @@ def nvidias_generator():
         for words in ["get", f"{package}@{TOOLKIT}"], ["build", "-o", place + "/nvidia-ctk", package]:
             done = subprocess.run(["go", *words], cwd=place, text=True, capture_output=True, timeout=1200)
             if done.returncode:
-                raise Skipped(f"NVIDIA's CDI generator cannot be built: go {words[0]}: {done.stderr.strip()[-200:]}: give this machine access to a Go proxy")
+                raise Skipped(f"NVIDIA's CDI generator cannot be built: go {words[0]}: {done.stderr.strip()[-200:]}; give this machine access to a Go proxy")
         os.makedirs(os.path.dirname(kept), exist_ok=True)
         shutil.move(place + "/nvidia-ctk", kept)
     return kept
@@ -207,7 +207,7 @@ def nvidias_generator():
 def test_nvidias_own_generator_lists_nothing_more_for_programs_of_the_driver_api():
     """Its mode "management" asks no GPU for the driver's files; in "nvml", the usual one, it initialises NVML first."""
     if os.getuid() != 0:
-        raise Skipped("NVIDIA's CDI generator wants device files, which only root makes")
+        raise Skipped("NVIDIA's CDI generator wants device files, which only root makes; run it as root")
     with tempfile.TemporaryDirectory() as place:
         root = installation(place)
         generator = nvidias_generator()
@@ -216,7 +216,7 @@ def test_nvidias_own_generator_lists_nothing_more_for_programs_of_the_driver_api
             try:
                 os.mknod(f"{place}/devices/dev/{name}", 0o600 | stat.S_IFCHR, os.makedev(195, minor))
             except PermissionError:
-                raise Skipped("root may not make device files here") from None
+                raise Skipped("root may not make device files here; in a container, let it make them (CAP_MKNOD)") from None
         subprocess.run([generator, "cdi", "generate", "--mode=management", f"--driver-root={root}", f"--dev-root={place}/devices",
                         f"--output={place}/cdi.yaml"], check=True, capture_output=True, timeout=300)
         theirs = {os.path.basename(path) for path in re.findall(r"hostPath: (\S+)", open(place + "/cdi.yaml").read()) if ".so" in path}

@@ -28,10 +28,10 @@ def call(words):
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=FETCH_S)
     except subprocess.TimeoutExpired:
-        raise Skipped(f"NVIDIA's compiler cannot be fetched: no answer in {FETCH_S} s: {REMEDY}") from None
+        raise Skipped(f"NVIDIA's compiler cannot be fetched: no answer in {FETCH_S} s; {REMEDY}") from None
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
-        raise Skipped(f"NVIDIA's compiler cannot be fetched: {said[0]}: {REMEDY}")
+        raise Skipped(f"NVIDIA's compiler cannot be fetched: {said[0]}; {REMEDY}")
 
 
 def fill(folder, packages):
@@ -49,7 +49,7 @@ def kept(packages):
 def get(packages):
     """The folder of these packages: whole when it is there."""
     if platform.machine() != "x86_64":
-        raise Skipped(f"NVIDIA's compilers are fetched for x86_64 only, and this is {platform.machine()}")
+        raise Skipped(f"NVIDIA's compilers are fetched for x86_64 only, and this is {platform.machine()}; run it on one")
     folder = kept(packages)
     os.makedirs(KEPT, exist_ok=True)
     with open(folder + ".lock", "w") as lock:  # tests run side by side
@@ -82,5 +82,5 @@ def nvcc():
     for name in "ptxas", "fatbinary", "cudafe++", "cicc":
         program(folder, name)
     if not shutil.which("g++"):
-        raise Skipped("NVIDIA's compiler needs a host compiler for C++: apt-get install g++")
+        raise Skipped("NVIDIA's compiler needs a host compiler for C++; `apt-get install g++`")
     return program(folder, "nvcc"), os.path.join(folder, "nvidia", "cu13")

@@ -178,7 +178,7 @@ def shown(heading):
 
 def test_a_program_of_cuda_cpp_runs_on_the_simulated_driver():
     if not LONG and not os.path.isdir(compilers.kept(compilers.NVCC)):
-        raise Skipped("NVIDIA's compiler for CUDA C++ is 100 MB and not here yet: METE_TEST_SCALE=2 fetches it")
+        raise Skipped("NVIDIA's compiler for CUDA C++ is 100 MB and not here yet; METE_TEST_SCALE=2 fetches it")
     nvcc, _ = compilers.nvcc()
     kernel, compile_it = re.fullmatch(r"cat > double.cu <<'END'\n(.*)END\n(nvcc .*)", shown("### In CUDA C++")[0], re.S).groups()
     program = next(block for block in shown("## A CUDA program of your own") if "double.c <<" in block)

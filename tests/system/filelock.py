@@ -8,7 +8,7 @@ import signal
 import struct
 import threading
 
-from meted import MIB, PAGE, become
+from meted import MIB, PAGE, Skipped, become
 
 KEEP_SIZE, PUNCH_HOLE = 1, 2
 SYS_USERFAULTFD = {"x86_64": 323, "aarch64": 282}[os.uname().machine]
@@ -96,3 +96,8 @@ def can_hold():
     if uffd >= 0:
         os.close(uffd)
     return uffd >= 0
+
+
+def require_hold():
+    if not can_hold():
+        raise Skipped("nobody may handle page faults here (userfaultfd); run it as root, in a container with CAP_SYS_PTRACE")

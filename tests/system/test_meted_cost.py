@@ -18,7 +18,7 @@ class Counted(Daemon):
 
     def __init__(self, function):
         if not shutil.which("valgrind"):
-            raise Skipped("valgrind is not installed")
+            raise Skipped("there is no valgrind; `tools/setup test` installs it")
         self.out = tempfile.TemporaryDirectory()
         # A file for each process: meted's helpers write theirs, too.
         super().__init__(wrap=("valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={self.out.name}/%p",

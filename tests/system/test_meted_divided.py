@@ -15,7 +15,7 @@ SMALL = 16 * MIB  # a part that has come has room for that, when it has all that
 @contextlib.contextmanager
 def parts():
     if os.geteuid():
-        raise Skipped("only the system's meted looks for divisions, and root starts it")
+        raise Skipped("only the system's meted looks for divisions, and root starts it; run it as root")
     with tempfile.TemporaryDirectory(prefix="mete-sim-") as sim:
         settings = {"METE_SIM_DIR": sim, "METE_SIM_DEVICES": "1xH100", "METE_SIM_PARTS": "0:2x3g.40gb", "LD_LIBRARY_PATH": sys.argv[2]}
         with Node(store="2GiB", environment=settings, role="--system") as meted:

@@ -103,8 +103,7 @@ def test_a_process_in_the_middle_of_execve_holds_up_no_meted_that_starts():
 
 def test_a_file_that_is_never_written_back_keeps_meted_from_nothing():
     """It lies in messages, and whoever closes it last waits for ever, and cannot be killed."""
-    if not filelock.can_hold():
-        raise Skipped("nobody may leave a page out here (userfaultfd)")
+    filelock.require_hold()
     with stuck_files(UnwrittenFiles) as files, Daemon() as meted:
         admin = Admin(meted.place)
         made = admin.tenant("1GiB")

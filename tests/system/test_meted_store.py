@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The store, beside a tenant that does its worst to its own file: the others do not notice, and meted ends."""
-from filelock import Child, allocate_and_punch, can_hold, write_what_never_comes
+from filelock import Child, allocate_and_punch, can_hold, require_hold, write_what_never_comes
 from mover import *
 
 ATTACKS = [allocate_and_punch] + [write_what_never_comes] * can_hold()
@@ -33,8 +33,7 @@ def test_a_neighbours_segment_comes_whatever_a_tenant_does_to_its_own_file_and_m
 
 
 def test_a_tenant_that_holds_its_own_files_lock_is_refused_with_a_sentence_and_comes_back():
-    if not can_hold():
-        raise Skipped("the kernel lets nobody handle page faults; run it as root")
+    require_hold()
     with Node() as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
         with Child(write_what_never_comes, a.store_fd):
@@ -53,8 +52,7 @@ def test_a_tenant_that_holds_its_own_files_lock_is_refused_with_a_sentence_and_c
 
 
 def test_a_tenant_that_has_left_while_its_files_lock_is_held_counts_until_it_is_released_and_is_in_nobodys_way():
-    if not can_hold():
-        raise Skipped("the kernel lets nobody handle page faults; run it as root")
+    require_hold()
     with Node(store="512MiB") as meted:
         a, b = meted.mover("a", 9 * CHUNK), meted.mover("b")
         segment(a, CHUNK)
@@ -82,8 +80,7 @@ def test_a_tenant_that_has_left_while_its_files_lock_is_held_counts_until_it_is_
 
 
 def test_a_meted_that_is_killed_while_a_worker_hangs_is_followed_by_another():
-    if not can_hold():
-        raise Skipped("the kernel lets nobody handle page faults; run it as root")
+    require_hold()
     with Node("--grace", "60s") as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
         with Child(write_what_never_comes, a.store_fd):

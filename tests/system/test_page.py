@@ -33,7 +33,7 @@ def test_nobody_sends_the_page_descriptors():
             try:
                 client.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 1)
             except OSError:
-                raise Skipped("the kernel is older than 6.16, and passes descriptors to everybody") from None
+                raise Skipped("the kernel is older than 6.16, and passes descriptors to everybody; run it on a newer one") from None
             client.connect(meted.page)
             try:
                 socket.send_fds(client, [b"GET /v1/node HTTP/1.1\r\nHost: here\r\n\r\n"], [client.fileno()])
@@ -275,7 +275,7 @@ def test_a_users_meted_that_was_asked_for_a_page_stays():
 
 def test_a_user_has_his_number_of_viewers_and_takes_nobody_elses():
     if os.geteuid() != 0:
-        raise Skipped("only root can play another user")
+        raise Skipped("only root can play another user; run it as root")
     with Shown(role="--system") as meted:
         streams = [web.Stream(meted.page) for _ in range(12)]
         assert all(stream.status == 200 for stream in streams)
@@ -304,7 +304,7 @@ TRIES = [(path, headers) for path in (
 
 def test_a_user_that_may_see_one_tenant_sees_no_other_by_any_request():
     if os.geteuid() != 0:
-        raise Skipped("only root can play another user")
+        raise Skipped("only root can play another user; run it as root")
     with Shown(role="--system") as meted:
         end_of(tenant_of(meted, NOBODY, "secret-gone"))  # of which events are left
         secret, own = tenant_of(meted, NOBODY, "secret", "3GiB"), tenant_of(meted, OTHER, "own")
@@ -365,7 +365,7 @@ def test_a_user_that_may_see_one_tenant_sees_no_other_by_any_request():
 
 def test_the_reason_of_a_wait_names_no_tenant_that_the_user_does_not_see():
     if os.geteuid() != 0:
-        raise Skipped("only root can play another user")
+        raise Skipped("only root can play another user; run it as root")
     with Shown(role="--system") as meted:
         admin = Admin(meted.place)
         guest = Guest(admin.tenant("3GiB", name="secret").socket, program="secret")
@@ -390,7 +390,7 @@ def test_the_reason_of_a_wait_names_no_tenant_that_the_user_does_not_see():
 
 def test_events_are_of_the_users_own_tenants_and_name_no_other():
     if os.geteuid() != 0:
-        raise Skipped("only root can play another user")
+        raise Skipped("only root can play another user; run it as root")
     with Shown(role="--system") as meted:
         admin = Admin(meted.place)
         guest = Guest(admin.tenant("3GiB", name="secret").socket, program="secret")

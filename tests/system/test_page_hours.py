@@ -45,7 +45,7 @@ def carry(ours, to):
 
 def test_two_people_who_look_at_once_each_see_their_own_tenants():
     if os.geteuid():
-        raise Skipped("only root can play another user")
+        raise Skipped("only root can play another user; run it as root")
     browser, place = THE[0], tempfile.mkdtemp(prefix="mete-")
     with Daemon("--page", f"unix:{place}/page.sock", role="--system", place=place) as meted:
         ports = [pass_on(f"{place}/page.sock", uid) for uid in (0, OTHER)]

@@ -173,7 +173,8 @@ TEST(a_process_that_pretends_to_be_another_program_is_not_believed)
 	assert_int_equal(write(input, "x", 1), 1);
 	while (process_identify(looks, pid).image == before.image)
 		if (waitpid(pid, &status, WNOHANG) == pid)
-			skip(); /* this kernel has no PR_SET_MM_MAP */
+			test_skip("this kernel has no PR_SET_MM_MAP; run it on one with "
+				  "CONFIG_CHECKPOINT_RESTORE");
 	assert_false(process_was_replaced(looks, &before, memory));
 	close(memory);
 	close(input);
@@ -245,7 +246,8 @@ TEST(a_frozen_process_counts_as_stopped)
 	if (older)
 		expect_frozen(group, "freezer.state", "FROZEN", "THAWED");
 	if (!newer && !older)
-		skip(); /* no group can be made here */
+		test_skip("no control group can be made here; run it as root, in a container with "
+			  "a writable /sys/fs/cgroup");
 	looks_free(looks);
 }
 

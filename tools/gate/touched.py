@@ -54,6 +54,7 @@ TABLE = {
     "docs/": "cli_texts cli_first_hour arrows config",
     "README.md": "cli_texts cli_first_hour",
     "tools/": "cli_make cli_install",
+    "tools/bare-container": "packages_bare",
     "tools/krew": "packages_krew",
     "tools/image": "packages_image image",
     "tools/oci.py": "packages_image kubernetes_pods",
