@@ -155,6 +155,7 @@ static unsigned ends(struct residual *r, const struct residual_moment *now, uint
 	if (!r->measuring)
 		return 0; /* it was of before an inventory */
 	r->used = used;
+	r->failures = 0;
 	r->blind = false;
 	r->most_granted = most(r->most_granted, now->granted);
 	if (stood_still(r, now))
@@ -188,14 +189,26 @@ static unsigned settled(struct residual *r, uint64_t bytes)
 	return want(r, RESIDUAL_LOUDLY);
 }
 
+/* Nobody may ask again: a guess would stay one, and what was reported would not be seen. */
+static unsigned repeat(struct residual *r)
+{
+	if (r->measuring != RESIDUAL_LOUDLY)
+		return 0;
+	r->failures += r->failures <= RESIDUAL_FAILURES;
+	r->between = r->failures <= RESIDUAL_FAILURES;
+	return r->between ? RESIDUAL_LATER : 0;
+}
+
 static unsigned fails(struct residual *r)
 {
+	unsigned todo = repeat(r);
+
 	r->measuring = RESIDUAL_NO;
 	r->telling = false;
 	r->tries = 0;
 	r->likely = 0;
 	r->blind = true;
-	return answer(r, RESIDUAL_EXCUSE) | (r->wanted ? RESIDUAL_MEASURE : 0);
+	return todo | answer(r, RESIDUAL_EXCUSE) | (r->wanted ? RESIDUAL_MEASURE : 0);
 }
 
 unsigned residual_step(struct residual *r, const struct residual_event *event)

@@ -62,6 +62,8 @@ enum {
 	/* So often all attempts for a guest that is not quiet were in vain until what is known of
 	 * it is no guess any more. */
 	RESIDUAL_VAIN = 8,
+	/* So often a measurement is repeated that the driver did not answer. */
+	RESIDUAL_FAILURES = 8,
 };
 
 #define RESIDUAL_CHANGING UINT64_MAX /* for `changes`: one is in progress */
@@ -127,8 +129,10 @@ struct residual {
 	bool told, telling;   /* owed: to the next measurement, and to the one in progress */
 	bool check, checking; /* to be answered; by the measurement in progress */
 	bool blind;	      /* the driver did not answer when it was last measured */
+	uint8_t failures;     /* in a row */
 	uint8_t vain;	      /* how often all attempts to measure a guess were in vain */
-	bool between;	      /* it was not quiet when it was last measured, or left doubts */
+	bool between;	      /* it was not quiet when it was last measured, or left doubts, or the
+				 driver did not answer */
 	uint64_t guess;	      /* 0: what is known was measured */
 	uint64_t likely;      /* of it, at most, by the attempts so far to measure it */
 

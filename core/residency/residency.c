@@ -310,21 +310,28 @@ void residency_idle(struct residency_member *m, uint64_t now_ns)
 		r->dirty = true; /* the timer */
 }
 
-int residency_suspend(struct residency_member *m, bool suspended, uint64_t unused_bytes,
-		      uint64_t now_ns)
+/* The store has room for it and for all that are suspended. */
+static bool has_store(const struct residency_member *m, const struct residency_unused *credit)
 {
-	struct residency *r = m->residency;
-	uint64_t own = beyond(member_need(m), unused_bytes), all = own;
-	uint64_t spare = residency_spare(&r->tuning);
+	const struct residency *r = m->residency;
+	uint64_t own = beyond(member_need(m), credit ? credit->own_bytes : 0), others = 0;
 
-	if (m->suspended == suspended)
-		return 0;
-	list_for_each(link, &r->members)
+	list_for_each(link, (struct list *)&r->members)
 	{
 		if (MEMBER_OF_DEVICE(link)->suspended)
-			all += member_need(MEMBER_OF_DEVICE(link));
+			others += member_need(MEMBER_OF_DEVICE(link));
 	}
-	if (suspended && (own > m->quota_bytes || all + spare > r->budget_bytes))
+	others = beyond(others, credit ? credit->others_bytes : 0);
+	return own <= m->quota_bytes &&
+	       own + others + residency_spare(&r->tuning) <= r->budget_bytes;
+}
+
+int residency_suspend(struct residency_member *m, bool suspended,
+		      const struct residency_unused *credit, uint64_t now_ns)
+{
+	if (m->suspended == suspended)
+		return 0;
+	if (suspended && !has_store(m, credit))
 		return RESIDENCY_STORE;
 	m->suspended = suspended;
 	m->wanted_ns = now_ns;

@@ -296,11 +296,16 @@ uint64_t residency_room(const struct residency *r);
 void residency_wants(struct residency_member *m, uint64_t now_ns);
 void residency_idle(struct residency_member *m, uint64_t now_ns);
 
+/* Credit that guests hold and do not use: it needs no place in the store. */
+struct residency_unused {
+	uint64_t own_bytes;
+	uint64_t others_bytes; /* of the members that are suspended */
+};
+
 /* A suspended member leaves as a whole and stays out, whatever it wants. RESIDENCY_STORE: the
- * store, or the member's quota of it, is too small for that, without `unused_bytes` that its guests
- * hold as credit: these need no place there. */
-must_check int residency_suspend(struct residency_member *m, bool suspended, uint64_t unused_bytes,
-				 uint64_t now_ns);
+ * store, or the member's quota of it, is too small for that. `credit`: NULL, if there is none. */
+must_check int residency_suspend(struct residency_member *m, bool suspended,
+				 const struct residency_unused *credit, uint64_t now_ns);
 /* After park_ns of idleness the member leaves although no other needs the room; 0: it never does.
  */
 void residency_park(struct residency_member *m, uint64_t park_ns, uint64_t now_ns);

@@ -38,6 +38,7 @@ struct movable_stock {
 	_Atomic uint32_t going;	    /* areas that were taken from it, and are not credit yet */
 	_Atomic uint32_t recall_id; /* of a recall that the mover answers; 0: none */
 	struct movable_area *newest;
+	struct movable_area *released; /* these areas */
 	uint64_t recall_bytes, recall_ns;
 };
 

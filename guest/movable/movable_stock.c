@@ -5,6 +5,10 @@
 
 #include "guest/clock.h"
 #include "guest/credit/credit.h"
+#include "guest/credit/settle.h"
+#include "guest/driver/nested.h"
+#include "guest/driver/real.h"
+#include "guest/frames.h"
 #include "guest/movable/movable_object.h"
 #include "guest/process/changes.h"
 #include "guest/process/parts.h"
@@ -83,8 +87,29 @@ struct movable_area *movable_stock_take(uint64_t bytes, bool slab)
 	return area;
 }
 
+/* With the lock held. */
+static void link_released(struct movable_area *area, uintptr_t here)
+{
+	area->thread = frames_thread();
+	area->frame = here;
+	area->next = stock()->released;
+	stock()->released = area;
+}
+
+static void unlink_released(const struct movable_area *area)
+{
+	struct movable_area **place = &stock()->released;
+
+	futex_lock_take(&movable_.lock);
+	while (*place && *place != area)
+		place = &(*place)->next;
+	if (*place)
+		*place = area->next;
+	futex_lock_give(&movable_.lock);
+}
+
 /* The oldest area, if it was freed before that time: for let_go(). */
-static struct movable_area *oldest(uint64_t before_ns)
+static struct movable_area *oldest(uint64_t before_ns, uintptr_t here)
 {
 	struct movable_area **place = &stock()->newest, *area = NULL;
 
@@ -93,10 +118,29 @@ static struct movable_area *oldest(uint64_t before_ns)
 		place = &(*place)->next;
 	if (*place && (*place)->freed_ns < before_ns) {
 		area = unlink_(place);
+		link_released(area, here);
 		stock()->going++;
 	}
 	futex_lock_give(&movable_.lock);
 	return area;
+}
+
+/* Goes on where a jump has ended it. What the driver was doing then is not tried again: if it was
+ * not done, a measurement finds it. */
+static void give_back(struct movable_area *area)
+{
+	uint64_t base;
+
+	for (uint32_t i = 0; i < area->count; i++) {
+		if (area->block[i].where != MOVABLE_HERE)
+			continue;
+		area->block[i].where = MOVABLE_OUT;
+		best_effort(movable_unback(&area->block[i]));
+	}
+	base = area->base;
+	area->base = 0;
+	if (base)
+		best_effort(driver_call(real(cuMemAddressFree)(base, area->bytes)));
 }
 
 /* It becomes credit, which others may get, only after the driver has it back. */
@@ -105,7 +149,9 @@ static void let_go(struct movable_area *area)
 	uint64_t bytes = area->bytes;
 
 	changes_begin();
-	movable_give_back(area);
+	give_back(area);
+	unlink_released(area);
+	movable_area_free(area);
 	credit_unstocked(movable_.device, bytes, false);
 	changes_end();
 	stock()->going--;
@@ -113,14 +159,42 @@ static void let_go(struct movable_area *area)
 		movable_kick();
 }
 
+/* One that this thread was releasing when it jumped out of the driver. */
+static struct movable_area *abandoned(uintptr_t here)
+{
+	struct movable_area *area;
+
+	futex_lock_take(&movable_.lock);
+	for (area = stock()->released; area; area = area->next)
+		if (area->thread == frames_thread() && frames_left(area->frame, here))
+			break;
+	if (area)
+		area->frame = here;
+	futex_lock_give(&movable_.lock);
+	return area;
+}
+
+static noinline_ void release_abandoned(uintptr_t here)
+{
+	struct movable_area *area;
+
+	while ((area = abandoned(here))) {
+		let_go(area);
+		settle_device(movable_.device);
+	}
+}
+
 void movable_stock_release(int device, uint64_t bytes)
 {
+	uintptr_t here = frames_here();
 	struct movable_area *area;
 
 	if (device != movable_.device)
 		return;
+	if (unlikely(stock()->going))
+		release_abandoned(here);
 	while (atomic_load(&stock()->count) && credit_unused(device) < bytes &&
-	       (area = oldest(UINT64_MAX)))
+	       (area = oldest(UINT64_MAX, here)))
 		let_go(area);
 }
 
@@ -217,7 +291,7 @@ bool movable_stock_step(void)
 
 	if (!atomic_load(&stock()->count))
 		return any;
-	area = oldest(now_ns() - STOCK_MS * 1000000ull);
+	area = oldest(now_ns() - STOCK_MS * 1000000ull, frames_here());
 	if (area)
 		let_go(area);
 	return any || area;

@@ -91,6 +91,7 @@ struct movable_area {
 	struct movable_slab *slab; /* NULL: one allocation */
 	struct movable_area *next; /* in the list of areas that are over, or in stock */
 	uint64_t freed_ns;	   /* of one in stock */
+	uintptr_t thread, frame;   /* that releases one of it; guest/frames.h */
 	struct movable_block block[];
 };
 

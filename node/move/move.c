@@ -359,7 +359,7 @@ static void join(struct tenant_device *at, uint64_t now)
 	device->members++;
 	device->relisten = true;
 	residency_park(&at->member, at->tenant->share.park_ns, now);
-	if (at->tenant->suspended && residency_suspend(&at->member, true, 0, now) != 0)
+	if (at->tenant->suspended && move_suspend_at(at, now) != 0)
 		at->tenant->suspended = false;
 	/* It may have said before that it wants to run. */
 	move_wants(at, schedule_is_busy(at), now);

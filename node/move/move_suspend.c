@@ -18,7 +18,7 @@ static void bring_back(struct tenant *t, uint32_t devices, uint64_t now)
 {
 	for (uint32_t i = 0; i < devices; i++)
 		if (t->device[i].joined)
-			best_effort(residency_suspend(&t->device[i].member, false, 0, now));
+			best_effort(residency_suspend(&t->device[i].member, false, NULL, now));
 }
 
 /* Memory that stays was most often allocated while the share had swap=off. */
@@ -58,6 +58,21 @@ static struct move_sent sum_stored(struct tenant *t)
 	return sum;
 }
 
+/* What is held unused is recalled as memory leaves. */
+int move_suspend_at(struct tenant_device *at, uint64_t now)
+{
+	struct residency_unused credit = {.own_bytes = move_unused_credit_of(at)};
+
+	list_for_each(link, &move_device(at)->tenants)
+	{
+		const struct tenant_device *other = list_entry(link, struct tenant_device, link);
+
+		if (other != at && other->joined && other->member.suspended)
+			credit.others_bytes += move_unused_credit_of(other);
+	}
+	return residency_suspend(&at->member, true, &credit, now);
+}
+
 /* Has all memory of the tenant leave its devices, or none of it. */
 static int suspend(struct tenant *t, uint64_t now, struct fault *why)
 {
@@ -73,9 +88,7 @@ static int suspend(struct tenant *t, uint64_t now, struct fault *why)
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct tenant_device *at = &t->device[i];
 
-		/* What it holds unused is recalled as its memory leaves. */
-		if (!at->joined ||
-		    residency_suspend(&at->member, true, move_unused_credit_of(at), now) == 0)
+		if (!at->joined || move_suspend_at(at, now) == 0)
 			continue;
 		bring_back(t, i, now);
 		return fault_set(why, -ENOSPC,

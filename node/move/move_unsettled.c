@@ -48,37 +48,37 @@ bool move_is_expecting(const struct daemon *d, uint32_t index)
 	return false;
 }
 
-/* No allocation is about to use its credit, and none of its memory leaves. */
-static bool is_calm(const struct guest *g, const struct guest_device *at)
-{
-	uint64_t ended = load(&g->own->changes_ended), begun = load(&g->own->changes_begun);
-
-	return begun == ended && !move_open_order(&at->move);
-}
-
-static uint64_t credit_of(const struct tenant_device *of, bool of_calm)
+uint64_t move_idle_credit_of(const struct tenant_device *of)
 {
 	uint64_t all = 0;
 
-	list_for_each(link, (struct list *)&of->tenant->guests)
-	{
-		const struct guest *g = list_entry(link, struct guest, link);
-		const struct guest_device *at = &g->device[of - of->tenant->device];
-
-		if (!of_calm || is_calm(g, at))
-			all += idle_credit(at);
-	}
+	list_for_each(link, (struct list *)&of->tenant->guests) all +=
+		idle_credit(&list_entry(link, struct guest, link)->device[tenant_index(of)]);
 	return all;
 }
 
-uint64_t move_idle_credit_of(const struct tenant_device *of)
+/* Memory that leaves is out by the page before that is reported, so both count. The page's two
+ * figures are not written at once: where they may be changing, none counts. */
+static uint64_t unused_credit(const struct guest_device *at)
 {
-	return credit_of(of, false);
+	const struct wire_own_page *own = at->guest->own;
+	const struct move_guest *m = &at->move;
+	uint64_t ended = load(&own->changes_ended);
+	uint64_t here = load(&own->movable[index_of(at)].resident_bytes);
+	uint64_t out = load(&own->movable[index_of(at)].out_bytes);
+
+	if (load(&own->changes_begun) != ended || move_open_credit(m))
+		return 0;
+	return least(beyond(m->here, here), beyond(m->here + m->out, here + out));
 }
 
 uint64_t move_unused_credit_of(const struct tenant_device *of)
 {
-	return credit_of(of, true);
+	uint64_t all = 0;
+
+	list_for_each(link, (struct list *)&of->tenant->guests) all +=
+		unused_credit(&list_entry(link, struct guest, link)->device[tenant_index(of)]);
+	return all;
 }
 
 uint64_t move_idle_credit_on(const struct device *device)

@@ -14,8 +14,7 @@ uint64_t move_unsettled(const struct device *device);
 /* Bytes that count as movable, but are credit that guests do not use: of a tenant, of all. */
 uint64_t move_idle_credit_of(const struct tenant_device *of);
 uint64_t move_idle_credit_on(const struct device *device);
-/* Without that of guests that may be using it just now, or whose memory leaves, which their pages
- * show before they report it. */
+/* Without that of guests that may be using it just now, or whose memory comes. */
 uint64_t move_unused_credit_of(const struct tenant_device *of);
 /* Recalls unused credit if there is a tenant that could never come back whole: the device has less
  * for movable memory than when that tenant's memory was granted. Checks again while that is so. */

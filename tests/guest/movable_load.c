@@ -11,6 +11,7 @@
  *	context (a new one instead)		capture		end-capture
  *	info (how much is free)
  *	fork		jump (out of a copy that waits at the gate)		storm N
+ *	interrupted I SIZE (the allocation is left when SIGALRM comes)
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -168,6 +169,20 @@ static void jump_out(void)
 		setitimer(ITIMER_REAL, &soon, NULL);
 		ok(g.cuMemcpyDtoH_v2(&nothing, g.at[0], sizeof(nothing)));
 		fail("the gate was open");
+	}
+	signal(SIGALRM, SIG_DFL);
+	printf("jumped\n");
+}
+
+/* SIGALRM comes while it is under way. */
+static void interrupted(uint64_t size)
+{
+	CUdeviceptr at;
+
+	signal(SIGALRM, jump);
+	if (sigsetjmp(out, 1) == 0) {
+		g.cuMemAlloc_v2(&at, size);
+		fail("nothing came");
 	}
 	signal(SIGALRM, SIG_DFL);
 	printf("jumped\n");
@@ -332,6 +347,8 @@ static void obey(const char *verb, int i, uint64_t a, uint64_t b)
 		fork_once();
 	} else if (!strcmp(verb, "jump")) {
 		jump_out();
+	} else if (!strcmp(verb, "interrupted")) {
+		interrupted(a);
 	} else if (!strcmp(verb, "storm")) {
 		storm(i);
 	} else {

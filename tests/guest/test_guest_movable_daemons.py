@@ -33,6 +33,26 @@ def test_freed_memory_that_a_thread_unmaps_is_returned_to_a_daemon_that_recalls_
         assert load.hear() == "0"
 
 
+def unmaps(load):
+    """Its first thread waits in the driver, in the middle of a change: by futex() or clock_nanosleep()."""
+    return load.guest.changing() and open(f"/proc/{load.process.pid}/syscall").read().split()[0] in ("202", "230")
+
+
+def test_freed_memory_whose_unmapping_a_program_has_left_is_credit_at_its_next_call():
+    """It jumps out of the driver from a signal handler. The daemon's recall waits for that memory no more."""
+    with Machine(unmap_cost="1s") as machine, Load(machine) as load:
+        assert load.ask("alloc", 0, 8 * MIB) == "0" and load.ask("free", 0) == "0"
+        load.tell("interrupted", 0, 4 * MIB)
+        until(lambda: unmaps(load))
+        load.process.send_signal(signal.SIGALRM)
+        assert load.hear() == "jumped"
+        assert load.ask("alloc", 1, 4 * MIB) == "0"
+        assert load.guest.credit() == 4 * MIB and load.guest.granted == 8 * MIB, (load.guest.credit(), load.guest.granted)
+        load.guest.say("credit_recall", device=0, bytes=8 * MIB)
+        machine.fake.wait(lambda: load.guest.returned, "the recall is not answered")
+        assert load.guest.returned == [4 * MIB], load.guest.returned
+
+
 def test_freed_memory_is_returned_to_a_daemon_that_recalls_it_before_it_has_answered_the_inventory():
     with Machine() as machine, Load(machine) as load:
         assert load.ask("alloc", 0, 8 * MIB) == "0" and load.ask("free", 0) == "0"

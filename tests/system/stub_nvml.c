@@ -5,12 +5,14 @@
  *	METE_STUB_DEVICES    how many (default 1)
  *	METE_STUB_BYTES      memory of each (default 4 GiB)
  *	METE_STUB_KIND       how their UUIDs begin (default GPU)
- *	METE_STUB_PROCESSES  a file of lines "DEVICE PID BYTES", read at each question
- *	METE_STUB_LOADS      percent busy, one per device with commas between them; "-": not said
- *	METE_STUB_USED       percent of the memory in use, likewise
- *	METE_STUB_BOARDS     a file of lines "DEVICE CELSIUS MILLIWATTS LIMIT MHZ", read at each
- *question; FILE.asked has a byte more for each time that a device's power was asked for
+ *	METE_STUB_PROCESSES  a file of lines "DEVICE PID BYTES", read at each question; where it
+ *begins with "!" there is no answer, and FILE.failed has a byte more METE_STUB_LOADS      percent
+ *busy, one per device with commas between them; "-": not said METE_STUB_USED       percent of the
+ *memory in use, likewise METE_STUB_BOARDS     a file of lines "DEVICE CELSIUS MILLIWATTS LIMIT
+ *MHZ", read at each question; FILE.asked has a byte more for each time that a device's power was
+ *asked for
  */
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -134,21 +136,20 @@ exported nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperat
 	return board(device, CELSIUS, ret);
 }
 
-static void count_question(void)
+static void note(const char *of, const char *what)
 {
-	const char *boards = getenv("METE_STUB_BOARDS");
 	char path[4096];
 	owned(fclose) FILE *file = NULL;
 
-	snprintf(path, sizeof(path), "%s.asked", boards ? boards : "");
-	file = boards ? fopen(path, "a") : NULL;
+	snprintf(path, sizeof(path), "%s.%s", of ? of : "", what);
+	file = of ? fopen(path, "a") : NULL;
 	if (file)
 		fputc('?', file);
 }
 
 exported nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *ret)
 {
-	count_question();
+	note(getenv("METE_STUB_BOARDS"), "asked");
 	return board(device, MILLIWATTS, ret);
 }
 
@@ -164,6 +165,18 @@ exported nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_
 	return board(device, MHZ, ret);
 }
 
+static bool fails(FILE *file, const char *path)
+{
+	int first = fgetc(file);
+
+	if (first != '!') {
+		ungetc(first, file);
+		return false;
+	}
+	note(path, "failed");
+	return true;
+}
+
 exported nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
 							      unsigned int *count,
 							      nvmlProcessInfo_t *infos)
@@ -173,6 +186,8 @@ exported nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t devic
 	unsigned index, pid, n = 0;
 	unsigned long long bytes;
 
+	if (file && fails(file, path))
+		return NVML_ERROR_UNKNOWN;
 	while (file && fscanf(file, "%u %u %llu", &index, &pid, &bytes) == 3) {
 		if (index != index_of(device))
 			continue;

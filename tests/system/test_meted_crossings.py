@@ -155,6 +155,47 @@ def test_unused_credit_needs_no_room_in_the_store():
         meted.ends()
 
 
+def unused_credit_of_others(meted, before, chunks=3):
+    """Two of five chunks' room in the store are a's, which has four more unused. It has not heard of the recall when b is suspended."""
+    a, b = with_unused_credit(meted), meted.mover("b", chunks * CHUNK)
+    for _ in range(3):
+        a.free(a.blocks[0])
+    suspend(meted, a)
+    before(a)
+    suspend(meted, b)
+    meted.play(lambda: not any(mover.here() or mover.unused for mover in (a, b)))
+    assert (a.out(), b.out()) == (2 * CHUNK, chunks * CHUNK), (a.out(), b.out())
+    meted.ends()
+
+
+def test_unused_credit_of_others_that_are_suspended_needs_no_room_in_the_store():
+    with Node(store="576MiB") as meted:
+        unused_credit_of_others(meted, lambda a: None)
+
+
+def leaves_unsaid(mover):
+    """One block, by the page alone."""
+    heard, recalls = mover.heard, []
+    while mover.order["leave"] < CHUNK:
+        message = heard.pop(0) if heard else mover.receive_any()
+        recalls.append(message) if message.kind == "credit_recall" else mover.hears(message)
+    mover.anew_generation()
+    say, mover.say = mover.say, lambda: None
+    mover.leaves(mover.blocks[0])
+    mover.say, mover.heard = say, recalls + mover.heard
+
+
+def test_what_has_left_unsaid_is_no_unused_credit():
+    with Node(store="576MiB") as meted:
+        unused_credit_of_others(meted, leaves_unsaid)
+    with Node(store="576MiB") as meted:
+        try:
+            unused_credit_of_others(meted, leaves_unsaid, 4)
+            assert False, "it is suspended"
+        except Refused as refused:
+            assert "the store has no room" in str(refused), refused
+
+
 def test_credit_that_an_allocation_is_about_to_use_needs_room_in_the_store():
     """Otherwise a suspended tenant's memory could not leave, and others would wait for it."""
     with Node(store="576MiB") as meted:

@@ -17,6 +17,18 @@ class Driver:
         self.environment = {"METE_STUB_PROCESSES": self.file.name}
         self.used = {}
 
+    def fails(self):
+        self.file.seek(0)
+        self.file.write("!")
+        self.file.flush()
+
+    def failed(self):
+        """How often."""
+        try:
+            return os.path.getsize(self.file.name + ".failed")
+        except FileNotFoundError:
+            return 0
+
     def says(self, guest, used):
         """In place, in lines of one length: the daemon may be reading."""
         self.used[guest.seat.pid] = used
@@ -168,6 +180,27 @@ def test_a_guest_that_comes_back_after_its_limit_was_lowered_keeps_its_memory():
             row = Admin(meted.place).tenant_row(made.tenant)
             assert (row.allocated, row.limit) == (800 * MIB, 100 * MIB), row
             assert guest.refused(1) == LIMIT
+
+
+def test_a_context_of_before_a_restart_is_measured_though_the_driver_failed_once():
+    """Nobody lists anything meanwhile, which would measure it."""
+    with a_node("1GiB") as (driver, meted, admin, (guest,), (made,)):
+        has_context(driver, guest, 100 * MIB)
+        measured(admin, made, 100 * MIB)
+        meted.kill()
+        driver.fails()
+        meted.start()
+        guest.hang_up()
+        again = Guest(made.socket, seat=guest.seat, hello=False)
+        again.ask("hello", major=1, pid=guest.seat.pid, driver_version=12090, program="test", copy=0)
+        tenant = mmap.mmap(again.fds[1], PAGE, prot=mmap.PROT_READ)
+        before = driver.failed()
+        again.state(0, contexts=1)
+        until(lambda: driver.failed() > before)
+        driver.says(guest, 100 * MIB)
+        again.tenant = tenant
+        until(lambda: again.shown()["granted"] == 100 * MIB, lambda: again.shown())
+        os.unlink(driver.file.name + ".failed")
 
 
 if __name__ == "__main__":

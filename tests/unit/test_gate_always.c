@@ -28,7 +28,7 @@ static void join_residency(struct guest *g)
 	g->order = g->credit = g->drop = 0;
 	g->stop = false;
 	residency_join(&w.m.r, &g->member, &g->seat, g, 4 * CAPACITY, w.m.now);
-	if (g->suspended && residency_suspend(&g->member, true, 0, w.m.now) != 0)
+	if (g->suspended && residency_suspend(&g->member, true, NULL, w.m.now) != 0)
 		g->suspended = false;
 	if (g->wants)
 		residency_wants(&g->member, w.m.now);
@@ -88,7 +88,7 @@ static void set(struct guest *g)
 
 static void suspend(struct guest *g, bool suspended)
 {
-	if (g->moves && residency_suspend(&g->member, suspended, 0, w.m.now) == 0)
+	if (g->moves && residency_suspend(&g->member, suspended, NULL, w.m.now) == 0)
 		g->suspended = suspended;
 }
 

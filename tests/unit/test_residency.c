@@ -325,7 +325,7 @@ TEST(the_store_is_refused_and_not_exceeded)
 	move_all();
 	expect_eq(w.granted[1], 5 * GIB);
 	expect(w.r.used_bytes <= 4 * GIB);
-	expect_eq(residency_suspend(&w.m[1], true, 0, w.now), RESIDENCY_STORE);
+	expect_eq(residency_suspend(&w.m[1], true, NULL, w.now), RESIDENCY_STORE);
 }
 
 TEST(tenants_that_are_stuck_or_find_no_store_do_not_make_room)

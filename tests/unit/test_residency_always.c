@@ -236,7 +236,7 @@ static void mishap(struct guest *g)
 		residency_capacity(&w.m.r, w.capacity, w.m.now);
 		break;
 	case 5:
-		best_effort(residency_suspend(&g->member, !g->member.suspended, 0, w.m.now));
+		best_effort(residency_suspend(&g->member, !g->member.suspended, NULL, w.m.now));
 		break;
 	case 6:
 		residency_park(&g->member, below(2) * 50 * MS, w.m.now);

@@ -7,13 +7,13 @@ TEST(suspended_it_leaves_and_stays_out_until_it_is_resumed)
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 5 * GIB), 0);
 	wants(0);
-	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], true, NULL, w.now), 0);
 	pump();
 	move_all();
 	expect_eq(w.m[0].out_bytes, 5 * GIB);
 	pass(100000 * MS);
 	expect_eq(w.m[0].place, RESIDENCY_OUT);
-	expect_eq(residency_suspend(&w.m[0], false, 0, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], false, NULL, w.now), 0);
 	pump();
 	move_all();
 	expect_eq(w.m[0].place, RESIDENCY_IN);
@@ -39,13 +39,13 @@ TEST(suspended_it_is_entitled_to_no_time)
 	wants(0);
 	wants(1);
 	pass(1000 * MS);
-	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], true, NULL, w.now), 0);
 	pump();
 	move_all();
 	before = entitled();
 	pass(1000 * MS);
 	expect_eq(entitled(), before);
-	expect_eq(residency_suspend(&w.m[0], false, 0, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], false, NULL, w.now), 0);
 	/* Its memory is still to come back. */
 	pump();
 	pass(1000 * MS);
@@ -110,9 +110,24 @@ TEST(all_that_are_suspended_fit_in_the_store_together)
 	expect_eq(given_member(0, 2 * GIB), 0);
 	expect_eq(given_member(1, 2 * GIB + 1), 0);
 	expect_eq(given_member(2, 2 * GIB), 0);
-	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
-	expect_eq(residency_suspend(&w.m[1], true, 0, w.now), RESIDENCY_STORE);
-	expect_eq(residency_suspend(&w.m[2], true, 0, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], true, NULL, w.now), 0);
+	expect_eq(residency_suspend(&w.m[1], true, NULL, w.now), RESIDENCY_STORE);
+	expect_eq(residency_suspend(&w.m[2], true, NULL, w.now), 0);
+}
+
+TEST(unused_credit_of_all_that_are_suspended_needs_no_room_in_the_store)
+{
+	uint64_t spare = residency_spare(&residency_usual);
+	struct residency_unused own = {.own_bytes = 1}, others = {.others_bytes = 1};
+
+	given(8 * GIB, 4 * GIB + spare);
+	expect_eq(given_member(0, 2 * GIB + 1), 0);
+	expect_eq(given_member(1, 2 * GIB + 1), 0);
+	expect_eq(residency_suspend(&w.m[0], true, NULL, w.now), 0);
+	expect_eq(residency_suspend(&w.m[1], true, &own, w.now), RESIDENCY_STORE);
+	expect_eq(residency_suspend(&w.m[1], true, &others, w.now), RESIDENCY_STORE);
+	own.others_bytes = 1;
+	expect_eq(residency_suspend(&w.m[1], true, &own, w.now), 0);
 }
 
 TEST(a_tenant_whose_quota_is_smaller_than_its_memory_is_not_suspended)
@@ -120,9 +135,9 @@ TEST(a_tenant_whose_quota_is_smaller_than_its_memory_is_not_suspended)
 	given(8 * GIB, 32 * GIB);
 	expect_eq(given_member(0, 3 * GIB), 0);
 	residency_quota(&w.m[0], 2 * GIB, w.now);
-	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), RESIDENCY_STORE);
+	expect_eq(residency_suspend(&w.m[0], true, NULL, w.now), RESIDENCY_STORE);
 	residency_quota(&w.m[0], 3 * GIB, w.now);
-	expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
+	expect_eq(residency_suspend(&w.m[0], true, NULL, w.now), 0);
 }
 
 TEST(suspended_while_it_was_parked_it_leaves_at_each_suspend)
@@ -134,11 +149,11 @@ TEST(suspended_while_it_was_parked_it_leaves_at_each_suspend)
 	pass(60000 * MS);
 	move_all();
 	for (int i = 0; i < 2; i++) {
-		expect_eq(residency_suspend(&w.m[0], true, 0, w.now), 0);
+		expect_eq(residency_suspend(&w.m[0], true, NULL, w.now), 0);
 		wants(0);
 		move_all();
 		expect_eq(w.m[0].out_bytes, 5 * GIB);
-		expect_eq(residency_suspend(&w.m[0], false, 0, w.now), 0);
+		expect_eq(residency_suspend(&w.m[0], false, NULL, w.now), 0);
 		pump();
 		move_all();
 		expect_eq(w.m[0].place, RESIDENCY_IN);

@@ -264,7 +264,7 @@ TEST(a_check_is_excused_where_nobody_can_measure)
 	given(0, 0);
 	expect_eq(step(RESIDUAL_CHECKED, 0), RESIDUAL_MEASURE);
 	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
-	expect_eq(step(RESIDUAL_FAILS, 0), RESIDUAL_EXCUSE);
+	expect_eq(step(RESIDUAL_FAILS, 0), RESIDUAL_EXCUSE | RESIDUAL_LATER);
 	expect_eq(step(RESIDUAL_CHECKED, 0), RESIDUAL_MEASURE);
 	expect_eq(step(RESIDUAL_LATE, 0), RESIDUAL_EXCUSE);
 	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
@@ -432,12 +432,52 @@ TEST(a_guess_is_one_until_it_was_measured_or_often_tried_in_vain)
 	expect_eq(residual_guessed(&r), 0);
 }
 
+static void fails_so_often(int times)
+{
+	for (int i = 0; i < times; i++) {
+		expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+		expect_eq(step(RESIDUAL_FAILS, 0), RESIDUAL_LATER);
+		expect_eq(step(RESIDUAL_RETRIED, 0), RESIDUAL_MEASURE);
+	}
+}
+
+TEST(a_guess_is_measured_once_the_driver_answers_again)
+{
+	given(0, 0);
+	expect_eq(step(RESIDUAL_GUESSED, 4), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	fails_so_often(RESIDUAL_FAILURES);
+	expect(measured(6) & RESIDUAL_REPORT);
+	expect_eq(residual_charge(&r), 6);
+	expect(!residual_open(&r));
+}
+
+TEST(a_driver_that_does_not_answer_is_not_asked_for_ever)
+{
+	given(0, 0);
+	for (int round = 0; round < 2; round++) {
+		expect_eq(step(RESIDUAL_SETTLED, 0), RESIDUAL_MEASURE);
+		fails_so_often(round == 0 ? RESIDUAL_FAILURES : 0);
+		expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+		expect_eq(step(RESIDUAL_FAILS, 0), 0);
+		expect_eq(step(RESIDUAL_RETRIED, 0), 0);
+	}
+	expect_eq(step(RESIDUAL_WATCHED, 0), RESIDUAL_MEASURE);
+	expect(measured(0) & RESIDUAL_REPORT);
+	expect_eq(step(RESIDUAL_SETTLED, 0), RESIDUAL_MEASURE);
+	fails_so_often(1);
+	/* A look that nobody asked for is not repeated. */
+	expect(measured(0) & RESIDUAL_REPORT);
+	expect_eq(step(RESIDUAL_WATCHED, 0), RESIDUAL_MEASURE);
+	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
+	expect_eq(step(RESIDUAL_FAILS, 0), 0);
+}
+
 TEST(nothing_waits_for_a_driver_that_does_not_answer)
 {
 	given(0, 0);
 	expect_eq(reserve_and_settle(40), RESIDUAL_MEASURE);
 	expect_eq(step(RESIDUAL_BEGINS, 0), 0);
-	expect_eq(step(RESIDUAL_FAILS, 0), 0);
+	expect_eq(step(RESIDUAL_FAILS, 0), RESIDUAL_LATER);
 	expect_eq(residual_charge(&r), 40);
 	expect_eq(residual_guessed(&r), 0);
 	expect_eq(step(RESIDUAL_RESERVED, 40), 0);
