@@ -272,7 +272,9 @@ int crowd_look_at(struct crowd_look *ret_look, struct crowd_look *before, const 
 {
 	struct crowd_look look = {.happened = looks->happened};
 	const struct news news = {.host = looks->host,
-				  .sight = sight,
+				  .all = sight_all(sight),
+				  .told = sight->rights != NULL,
+				  .uid = sight->uid,
 				  .rows = &look.rows,
 				  .before = &before->rows,
 				  .after = before->happened,

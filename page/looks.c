@@ -226,7 +226,9 @@ static void write_all(FILE *out, struct looks *looks, const struct sight *sight,
 	write_list(out, rows, WIRE_tenant_row, "tenants", NULL, NULL);
 	write_list(out, rows, WIRE_outside_row, "outside", NULL, NULL);
 	news_write(out, &(struct news){.host = looks->host,
-				       .sight = sight,
+				       .all = sight_all(sight),
+				       .told = sight->rights != NULL,
+				       .uid = sight->uid,
 				       .rows = rows,
 				       .upto = looks->happened});
 }

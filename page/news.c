@@ -18,12 +18,12 @@ static bool is_of_all(const struct wire_event_row *event)
  * that a tenant within another one chose itself. */
 bool news_seen(const struct news *news, const struct wire_event_row *event)
 {
-	if (sight_all(news->sight))
+	if (news->all)
 		return true;
 	if (!event->tenant)
 		return is_of_all(event);
-	if (!news->sight->rights)
-		return event->owner == news->sight->uid;
+	if (!news->told)
+		return event->owner == news->uid;
 	return ps_tenant(news->rows, event->tenant) ||
 	       (news->before && ps_tenant(news->before, event->tenant));
 }
@@ -55,7 +55,7 @@ static void on_event(void *owner, const struct wire_event_row *event)
 	if (reading->count++ < reading->skip || !reading->out)
 		return;
 	told = *event;
-	news_withhold(&told, sight_all(reading->news->sight));
+	news_withhold(&told, reading->news->all);
 	if (reading->count > reading->skip + 1)
 		fputc(',', reading->out);
 	event_write(reading->out, &told);

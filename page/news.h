@@ -3,15 +3,18 @@
 #pragma once
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "page/host.h"
-#include "page/sight.h"
+#include "view/ps_rows.h"
 
 enum { NEWS_MOST = 32 }; /* at a time */
 
 struct news {
 	const struct page_host *host;
-	const struct sight *sight;
+	bool all;  /* he sees everything, */
+	bool told; /* ... or the tenants that the cluster tells, which are in the rows, */
+	uid_t uid; /* ... or those of this user */
 	const struct ps_rows *rows; /* that are seen */
 	/* ... and were a moment ago: the end of a tenant is told, too. NULL: there were none. */
 	const struct ps_rows *before;

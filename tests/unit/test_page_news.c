@@ -9,12 +9,12 @@
 enum { ADA = 1000, BOB };
 
 static struct ps_rows seen;
-static struct sight sight;
+static bool sees_all;
 static struct wire_event_row event;
 
 static void given(bool all, uint32_t owner, uint32_t tenant, enum happened kind)
 {
-	sight = (struct sight){.all = all, .uid = ADA};
+	sees_all = all;
 	event = (struct wire_event_row){
 		.number = 1, .kind = kind, .tenant = tenant, .owner = owner};
 	wire_set_text(&event.said, "it names secret");
@@ -22,7 +22,7 @@ static void given(bool all, uint32_t owner, uint32_t tenant, enum happened kind)
 
 static bool knows(void)
 {
-	return news_seen(&(struct news){.sight = &sight, .rows = &seen}, &event);
+	return news_seen(&(struct news){.all = sees_all, .uid = ADA, .rows = &seen}, &event);
 }
 
 TEST(who_sees_all_is_told_all_as_it_is)
