@@ -92,9 +92,7 @@
  *     more than their parts in sum, and a tenant that is awaited without its doing loses nothing.
  *     Every now and then a tenant has its turn alone: if it then drains by itself, it waits for
  *     nobody any more. Nor does it once three drains in a row were given up, until some of its work
- *     leaves. A tenant that is known to wait is given up like one that is coupled. One that
- *     was let in and has not drained either may be let in again, for longer: the other one's work
- *     may wait for just its thread, which came late;
+ *     leaves. A tenant that is known to wait is given up like one that is coupled;
  * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
  *     again after 16 turns' length at most, also where nobody else does. The drains of those that
  *     came along count from when each was closed, so they do not add up. No drain becomes a turn

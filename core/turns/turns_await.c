@@ -129,11 +129,8 @@ static unsigned rank(const struct turns_seat *leader, struct turns_seat *s, bool
 	const struct turns_tenant *t = leader->tenant;
 	bool known = turns_company_awaits(leader, s);
 
-	if (!turns_company_may_come(s) && !may_come_capped(s, now_ns) &&
-	    !((known || !t->awaits[0]) && turns_company_may_go_on(leader, s, now_ns)))
+	if (!turns_company_may_come(s) && !may_come_capped(s, now_ns))
 		return 0;
-	if (known && s->gate == TURNS_CLOSING)
-		return 3 * TRIES + 2; /* those first that may be behind: they have drained */
 	if (known)
 		return tries(t, s) ? 3 * TRIES + 1 : 1;
 	if (tries(t, s) == (turns_tenant_is_stuck(t) ? 1 : TRIES) || t->trials == TRIALS ||
@@ -180,10 +177,7 @@ static void let_in(struct turns_seat *leader, struct turns_seat *s, uint64_t now
 		moment <<= 2 * (least(s->tries, TRIES) - 1);
 	}
 	t->let_in = s->tenant;
-	if (s->leader == leader)
-		turns_company_open_again(s, now_ns);
-	else
-		turns_company_take(leader, s, now_ns);
+	turns_company_take(leader, s, now_ns);
 	turns_timer_set(&t->turns->drains, &leader->timer, now_ns + moment);
 }
 
@@ -281,8 +275,6 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	/* A tenant that was let in may let in others when it has to drain itself, but not for
 	 * ever. */
 	s = now_ns - t->company_ns < longest ? candidate(leader, stands, now_ns) : NULL;
-	if (s && s->gate == TURNS_CLOSING && stands && t->let_in)
-		s = NULL; /* its own threads, and those of the other one, by turns */
 	t->let_in = NULL; /* its drain did not end by that */
 	if (s) {
 		let_in(leader, s, now_ns);

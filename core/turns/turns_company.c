@@ -35,26 +35,6 @@ bool turns_company_awaits(const struct turns_seat *leader, const struct turns_se
 	return false;
 }
 
-/* It came along, or was let in, and does not drain either. It pays with its cap. Work that stays
- * has other rules: see turns_company_reopen(). */
-bool turns_company_may_go_on(const struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns)
-{
-	const struct turns_tenant *t = s->tenant;
-
-	return s->leader == leader && s->gate == TURNS_CLOSING && !t->stuck &&
-	       !leader->tenant->stuck && !t->barred && !t->suspended && !s->device->strays &&
-	       turns_tenant_governed(t) == 1 && turns_seat_exhausted(s, now_ns) > now_ns;
-}
-
-void turns_company_open_again(struct turns_seat *s, uint64_t now_ns)
-{
-	turns_settle(s, now_ns);
-	turns_timer_set(&s->device->turns->drains, &s->timer, UINT64_MAX);
-	s->gate = TURNS_OPENED;
-	s->idle = false;
-	turns_seat_todo(s, 0);
-}
-
 void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns)
 {
 	turns_line_remove(s);
@@ -126,8 +106,13 @@ void turns_company_reopen(struct turns_seat *leader, uint64_t now_ns)
 	{
 		struct turns_seat *s = SEAT_ALONG(link);
 
-		if (s->gate == TURNS_CLOSING && stays(s))
-			turns_company_open_again(s, now_ns);
+		if (s->gate != TURNS_CLOSING || !stays(s))
+			continue;
+		turns_settle(s, now_ns);
+		turns_timer_set(&s->device->turns->drains, &s->timer, UINT64_MAX);
+		s->gate = TURNS_OPENED;
+		s->idle = false;
+		turns_seat_todo(s, 0);
 	}
 }
 

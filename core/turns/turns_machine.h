@@ -199,10 +199,6 @@ void turns_await_forget(struct turns_seat *s);
 /* ---- turns_company.c: whose gates are open in another tenant's turn -------------------------- */
 
 bool turns_company_may_come(const struct turns_seat *s);
-/* It has not drained, and may be let in again so that the leader does. / It is. */
-bool turns_company_may_go_on(const struct turns_seat *leader, struct turns_seat *s,
-			     uint64_t now_ns);
-void turns_company_open_again(struct turns_seat *s, uint64_t now_ns);
 /* The leader waits for it, or a tenant that has come along does. */
 bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s);
 void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns);
