@@ -11,8 +11,8 @@ import random
 from mover import *
 
 SCALE = int(os.environ.get("METE_TEST_SCALE", "1"))
-SEED = int(os.environ.get("METE_SEED", "413"))
-HISTORIES, STEPS, MOST = 2, 40, 4
+SEED = int(os.environ.get("METE_SEED", "401"))
+HISTORIES, STEPS, MOST = 4, 40, 4
 
 
 class History:
