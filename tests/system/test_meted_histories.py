@@ -4,7 +4,7 @@
 suspends, changed shares. Judged by sums; and in the end everybody has what is there, and nothing is left.
 
 METE_SEED: the first seed; METE_TEST_SCALE: so many times as many histories, 20 at most. A history takes 2 to 40 s, of waiting for turns with
-the device above all.
+the device above all. When messages cross depends on the machine too, so that a seed alone does not repeat a history.
 """
 import random
 
