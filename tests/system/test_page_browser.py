@@ -339,7 +339,7 @@ def test_the_overview_tells_what_happens_as_it_happens():
         browser.keys(Keys.ENTER)
         browser.wait(f"location.hash === '#/tenant/{made.tenant}/1'")
         admin.set(made.tenant, "wait", "5s")
-        browser.wait("document.querySelector('.events li').textContent.endsWith('its share was changed: wait=5s')")
+        browser.wait("document.querySelector('.events li')?.textContent.endsWith('its share was changed: wait=5s')")
         # Who has ended is named, and leads nowhere.
         admin.close()
         browser.view("#/")
