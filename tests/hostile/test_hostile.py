@@ -42,12 +42,12 @@ def test_the_judge_sees_an_escape():
 
 
 def test_a_cap_is_judged_by_all_that_was_computed_but_the_neighbours():
-    """Also by processes that have left the ledger. Copies are not counted, nor is a short time judged."""
+    """Also by processes that have left the ledger. Copies are not counted, and what computed nothing has tried no cap."""
     ledger = ("device 0 lane compute busy_ns 9000\ndevice 0 lane within busy_ns 70\ndevice 1 lane compute busy_ns 500\n"
               "process 12 neighbour device 0 compute_ns 2000 kernels 1 alive\nprocess 13 attack device 0 compute_ns 2500 kernels 1 alive\n")
     assert others(ledger, 12) == 7500
     assert not judged(20, 2_400_000_000, 10.0)[0] and judged(20, 2_600_000_000, 10.0)[0]
-    assert not judged(20, 9_000_000_000, 9.9)[0] and "too short" in judged(20, 9_000_000_000, 9.9)[1]
+    assert judged(20, 0, 10.0)[0] is None and "not tried" in judged(20, 0, 10.0)[1]
 
 
 def test_memory_that_could_not_leave_for_want_of_the_hosts_leaves_when_there_is_some():

@@ -81,7 +81,7 @@ def group_of(pid):
 def group(hierarchy):
     """A group of ours within the one that this process is in, or in the first of all where that is of another namespace."""
     above = hierarchy + group_of("self")
-    made = f"{above if os.path.isdir(above) else hierarchy}/mete-test-{os.getpid()}"
+    made = os.path.normpath(f"{above if os.path.isdir(above) else hierarchy}/mete-test-{os.getpid()}")
     os.mkdir(made)
     try:
         yield made

@@ -60,7 +60,7 @@ def test_of_many_events_the_last_ones_are_told():
 
 def test_a_user_is_told_of_his_own_tenants_and_of_devices():
     if os.geteuid() != 0:
-        raise Skipped("only root can play another user")
+        raise Skipped("only root can play another user; run it as root")
     with Shown(role="--system") as meted:
         admin = Admin(meted.place)
         end_of(tenant_of(meted, NOBODY, "secret-gone"))
