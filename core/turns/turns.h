@@ -48,7 +48,8 @@
  *  4. each seat that always wants to run gets what its weight, guarantee and cap say, at any time
  *     to within one turn plus one over-run. What it owes is owed for as long when its share is set,
  *     and by its next process;
- *  5. a seat's gate is opened in its own turn only once its cap has paid for what it was charged.
+ *  5. a seat's gate is opened in its own turn only once its cap has paid for what it was charged,
+ *     but for what it may have had since it was found held (law 16), a turn's length ago at most.
  *     It may be let in for another tenant's drain (law 13) before: as long as what it had by such
  *     openings, less what its cap has paid since then, is two turns' length at most. So it never
  *     owes more than one over-run, two turns, the last of those moments and what law 15 lets it

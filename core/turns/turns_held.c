@@ -10,6 +10,7 @@ enum {
 	CHECK_STEPS = 8,  /* for as many steps' time nobody looks, ... */
 	CHECK_PART = 8,	  /* or for this part of the time that it has been held */
 	CHECKS_LEAST = 4, /* but as often in `hang_ns` */
+	SEEN_TURNS = 1,	  /* so long ago it was seen lately */
 };
 
 bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns)
@@ -33,6 +34,23 @@ static void check_again(struct turns_seat *s, uint64_t now_ns)
 
 	turns_timer_set(&s->tenant->turns->drains, &s->timer,
 			now_ns + least(after_ns, tuning->hang_ns / CHECKS_LEAST));
+}
+
+/* Each turn of a capped tenant would be put off for what it may have had since nobody looked. So it
+ * is looked at just before it has paid, and what may be had until its turn is paid for after it. */
+void turns_held_pays(struct turns_seat *s, uint64_t until_ns, uint64_t now_ns)
+{
+	const struct turns_tuning *tuning = &s->tenant->turns->tuning;
+	uint64_t at = beyond(until_ns, tuning->step_ns);
+
+	if (s->held && s->gate == TURNS_OWING)
+		turns_timer_set(&s->tenant->turns->drains, &s->timer, most(at, now_ns));
+}
+
+bool turns_held_was_seen(const struct turns_seat *s, uint64_t now_ns)
+{
+	return s->held && s->gate == TURNS_OWING &&
+	       now_ns - s->owing_ns <= SEEN_TURNS * s->device->turn_ns;
 }
 
 static void want(struct turns_seat *s, uint64_t now_ns)

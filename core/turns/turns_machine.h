@@ -177,6 +177,9 @@ void turns_last_drained(struct turns_tenant *t, uint64_t now_ns);
 
 /* It was only checked so early because it may be held. It is not yet. */
 bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns);
+/* It pays with its cap, until then. / It was held not long ago. */
+void turns_held_pays(struct turns_seat *s, uint64_t until_ns, uint64_t now_ns);
+bool turns_held_was_seen(const struct turns_seat *s, uint64_t now_ns);
 /* A seat whose held work was given up: a thread has come to the gate, or it is held no more. */
 void turns_held_late(struct turns_seat *s, bool stands, uint64_t now_ns);
 

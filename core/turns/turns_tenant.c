@@ -225,13 +225,15 @@ static void gather(struct turns_tenant *t, uint64_t now_ns)
 static bool must_pay(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
+	bool free = turns_held_was_seen(s, now_ns) && turns_tenant_released(t, now_ns) <= now_ns;
 
 	turns_seat_pay_before(s, now_ns);
-	if (turns_tenant_released(t, now_ns) <= now_ns)
+	if (free || turns_tenant_released(t, now_ns) <= now_ns)
 		return false;
 	t->lasts = false;
 	turns_tenant_withdraw(t, now_ns);
 	turns_tenant_enter(t, now_ns);
+	turns_held_pays(s, turns_tenant_released(t, now_ns), now_ns);
 	return true;
 }
 

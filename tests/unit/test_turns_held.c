@@ -173,3 +173,33 @@ TEST(a_tenant_whose_thread_is_waited_for_later_is_no_longer_one_that_was_held)
 	expect(m.beside > 0);
 	expect(!p->seat.tenant->holds);
 }
+
+/* What it is charged for the time in which nobody looked whether it was held kept it from its turn,
+ * again and again. */
+TEST(a_tenant_with_a_cap_whose_thread_writes_what_its_stream_waits_for_has_half_of_its_part)
+{
+	for (uint32_t cap = 100; cap <= 400; cap *= 2) {
+		uint64_t alone = 0;
+
+		for (int bare = 1; bare >= 0; bare--) {
+			struct program *p;
+
+			given(bare != 0);
+			p = add(WRITES, 100, 1 * MS);
+			p->wait_ns = 1 * MS;
+			p->cap_milli = bare ? 1000 : cap;
+			for (int i = 0; i < 2 && !bare; i++)
+				add(GREEDY, 100, 1 * MS);
+			begin();
+			run(2000 * MS);
+			forget_what_they_had();
+			run(20000 * MS);
+			if (bare) {
+				alone = p->done;
+				continue;
+			}
+			expect(had(p, 20000 * MS) <= (cap + 50) / 10.0);
+			expect(2 * p->done * 1000 >= alone * least(cap, 333));
+		}
+	}
+}

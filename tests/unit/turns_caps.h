@@ -47,22 +47,28 @@ static inline void pay(struct seat *s, uint64_t charge_ns, uint64_t until)
 	s->unpaid = s->unpaid > 0 ? s->unpaid : 0;
 }
 
-/* Law 5, as its gate is opened: it has paid for what it had, or is let in for another one's drain.
- */
-static inline void expect_paid(struct seat *s)
+/* Law 5, as its gate is opened: it has paid for what it had, but for what it may have had since it
+ * was found to be held not long ago; or is let in for another one's drain. */
+static inline void expect_paid(struct seat *s, int was_held)
 {
+	int64_t most = (int64_t)((UNPAID_TURNS * tuning.turn_ns + US) * 1000);
+
 	if (turns_cap_milli(&s->at) >= 1000 || !is_governed(s) || is_multi(tenant_of(s)))
 		return;
 	pay(s, 0, m.now);
 	s->opened_unpaid = s->left < -(int64_t)(US * 1000);
 	if (!s->opened_unpaid)
 		return;
+	if (was_held && s->left >= -(int64_t)((HELD_TURNS * tuning.turn_ns + US) * 1000)) {
+		s->opened_unpaid = 0;
+		return;
+	}
 	if (s->brief) {
 		expect(m.now >= s->brief_from); /* law 15 */
 		return;
 	}
 	expect(s->moment);
-	expect(s->unpaid <= (int64_t)((UNPAID_TURNS * tuning.turn_ns + US) * 1000));
+	expect(s->unpaid <= most);
 	m.unpaid++;
 }
 

@@ -46,6 +46,8 @@ static inline void submit(struct seat *s)
 
 static inline void on_open(struct seat *s)
 {
+	int was_held;
+
 	expect(!s->open);
 	if (is_governed(s)) {
 		/* Law 11. */
@@ -69,9 +71,10 @@ static inline void on_open(struct seat *s)
 	s->excused = s->reported = s->let_in = 0;
 	if (tenant_of(s)->at.lasts || s->held)
 		close_owed(s);
+	was_held = s->held;
 	s->owing = s->held = 0;
 	if (s->drained || !s->opened) {
-		expect_paid(s);
+		expect_paid(s, was_held);
 		s->opened = m.now;
 	} else {
 		m.reopened++;

@@ -22,6 +22,7 @@ enum {
 	BESIDE = 2,	  /* law 12 */
 	VAIN = 4,	  /* law 8 */
 	UNPAID_TURNS = 2, /* law 5 */
+	HELD_TURNS = 3,	  /* law 5: a turn, and what it owed by its drain before it was held */
 	DEEDS = 1 << 15,
 };
 
