@@ -118,6 +118,9 @@ void traps_use_device(void); /* the first, in this thread */
 /* Waits until a thread has done `helper`, which all that is on the device waits for. */
 void traps_finish(void *(*helper)(void *));
 
+/* A thread whose own work is done first, and that then writes the round into the word. */
+void *traps_launch_and_say(void *nothing);
+
 /* Another process of the tenant, which runs that trap for ever and finds the memory of `fd` by
  * METE_TRAP_WORD; and the word in that memory. */
 void traps_start_other(const char *trap, int fd);

@@ -8,8 +8,7 @@
 
 enum { LETTERS = 4, SOME = 4 << 20, BIG = 48 << 20 };
 
-/* ---- a graph waits for a value that a thread writes once its own work is done ------------------
- */
+/* ---- a graph waits for a value that a thread writes once its own work is done */
 
 static void *answer_graph(void *nothing)
 {
@@ -55,8 +54,7 @@ void trap_graph_waits(void)
 	traps_finish(answer_graph);
 }
 
-/* ---- kernels wait for letters, each of which is written into memory that is allocated for it ----
- */
+/* ---- kernels wait for letters, each of which is written into memory that is allocated for it */
 
 static struct {
 	CUdeviceptr at[LETTERS];
@@ -96,8 +94,7 @@ void trap_posted_big(void)
 	post(BIG);
 }
 
-/* ---- the host sees by mapped memory alone how far the device is ---------------------------------
- */
+/* ---- the host sees by mapped memory alone how far the device is */
 
 void trap_unasked(void)
 {
@@ -111,18 +108,7 @@ void trap_unasked(void)
 	}
 }
 
-/* ---- memory is freed while a kernel waits for a thread: the call returns when the device is idle
- * - */
-
-static void *launch_and_say(void *nothing)
-{
-	(void)nothing;
-	traps_use_device();
-	traps_launch(0, 1, g.device[0].spend, 100000);
-	ok(g.cuStreamSynchronize(g.device[0].stream[1]));
-	atomic_store(g.word, g.round);
-	return NULL;
-}
+/* ---- memory is freed while a kernel waits for a thread: it returns when that has ended */
 
 void trap_freed(void)
 {
@@ -132,14 +118,13 @@ void trap_freed(void)
 	ok(g.cuMemAlloc_v2(&some, SOME));
 	traps_launch(0, 0, g.device[0].wait, g.round);
 	traps_pause();
-	traps_thread(launch_and_say, &thread);
+	traps_thread(traps_launch_and_say, &thread);
 	ok(g.cuMemFree_v2(some));
 	ok(g.cuCtxSynchronize());
 	pthread_join(thread, NULL);
 }
 
-/* ---- a stream is made, used and destroyed by each of two threads that wait for each other -------
- */
+/* ---- a stream is made, used and destroyed by each of two threads that wait for each other */
 
 static void *use_new_stream(void *nothing)
 {

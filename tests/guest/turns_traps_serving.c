@@ -194,16 +194,6 @@ static void noreturn_ debug(pid_t parent)
 	}
 }
 
-static void *launch_and_say(void *nothing)
-{
-	(void)nothing;
-	traps_use_device();
-	traps_launch(0, 1, g.device[0].spend, 100000);
-	ok(g.cuStreamSynchronize(g.device[0].stream[1]));
-	atomic_store(g.word, g.round);
-	return NULL;
-}
-
 void trap_debugged(void)
 {
 	static bool begun;
@@ -217,7 +207,7 @@ void trap_debugged(void)
 	}
 	begun = true;
 	traps_launch(0, 0, g.device[0].wait, g.round);
-	traps_finish(launch_and_say);
+	traps_finish(traps_launch_and_say);
 }
 
 /* ---- a stream for each request, which is destroyed as soon as all is submitted ------------------
