@@ -44,7 +44,7 @@ static void wait_for_word(void *library, CUstream stream)
 							      1, 0) == CUDA_SUCCESS);
 }
 
-static void stream_waits_for_word(CUstream stream)
+static inline void stream_waits_for_word(CUstream stream)
 {
 	wait_for_word(guest, stream);
 }
@@ -55,7 +55,7 @@ __attribute__((__unused__)) static void stream_waits_unseen(CUstream stream)
 	wait_for_word(driver, stream);
 }
 
-static void write_word(void)
+static inline void write_word(void)
 {
 	__atomic_store_n(&word, 1, __ATOMIC_RELEASE);
 }
