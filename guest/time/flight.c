@@ -16,6 +16,7 @@
 #include "guest/time/gate.h"
 #include "guest/time/held.h"
 #include "guest/time/marks.h"
+#include "guest/time/told.h"
 #include "guest/time/want.h"
 
 enum {
@@ -150,18 +151,11 @@ static void measure(struct marks *m, int device)
 	atomic_store(&flight.period[device], (uint32_t)(best ? best : 1));
 }
 
-static bool is_told(int device, enum wire_contended bit)
-{
-	uint32_t w = atomic_load(&state.device[device].wire_index);
-
-	return __atomic_load_n(&guest_tenant_page.turns[w].contended, __ATOMIC_RELAXED) & bit;
-}
-
 /* What is queued under a cap is had before it is paid for: so it is waited for as if it were known
  * to end by itself, until that was in vain once. */
 static bool is_presumed(const struct marks *m, int device)
 {
-	return lasts_presumably(&m->lasts) && is_told(device, WIRE_CAPPED);
+	return lasts_presumably(&m->lasts) && told_contended(device, WIRE_CAPPED);
 }
 
 static uint64_t at_most(uint64_t ns, uint64_t most_ms)
@@ -175,7 +169,7 @@ static uint64_t patience_ns(const struct marks *m, int device)
 		return PATIENCE_LONG_MS * ms;
 	if (lasts_by_itself(&m->lasts) && m->apart_ns * PATIENCE_LONG > PATIENCE_MS * ms)
 		return at_most(m->apart_ns * PATIENCE_LONG, PATIENCE_LONG_MS);
-	if (is_told(device, WIRE_COUPLED))
+	if (told_contended(device, WIRE_COUPLED))
 		return PATIENCE_COUPLED_MS * ms;
 	if (m->apart_ns * 4 < PATIENCE_MS * ms)
 		return PATIENCE_MS * ms;

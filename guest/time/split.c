@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 #include "guest/driver/real.h"
-#include "guest/process/state.h"
 #include "guest/time/capture.h"
 #include "guest/time/gate.h"
 #include "guest/time/presence.h"
+#include "guest/time/told.h"
 
 enum {
 	LARGE_BYTES = 64 << 20,
@@ -33,17 +33,11 @@ static struct {
  * the gate. Nor during a capture, as the driver will refuse it. */
 static bool is_split(size_t bytes, const void *caller, int *ret_device)
 {
-	uint32_t w;
-
 	if (likely(bytes <= LARGE_BYTES) || real_is_driver(caller) ||
 	    real_is_driver((const void *)(uintptr_t)guest_slot->return_address) || capture_open())
 		return false;
 	*ret_device = devices_current();
-	if (*ret_device < 0)
-		return false;
-	w = atomic_load(&state.device[*ret_device].wire_index);
-	return __atomic_load_n(&guest_tenant_page.turns[w].contended, __ATOMIC_RELAXED) &
-	       WIRE_CONTENDED;
+	return *ret_device >= 0 && told_contended(*ret_device, WIRE_CONTENDED);
 }
 
 #define BETWEEN(symbol, to, from)                                                                  \
