@@ -52,7 +52,8 @@ static inline uint64_t member_fixed(const struct residency_member *m)
 	return need <= m->quota_bytes ? 0 : need - least(beyond(m->quota_bytes, chunk), need);
 }
 
-/* What it has on the device and could leave counts for no choice while it is stuck: it stays. */
+/* The room that it needs of residency_movable(). While it is stuck, what it has there is none of
+ * that: it stays. */
 static inline uint64_t member_claim(const struct residency_member *m)
 {
 	return m->stuck ? m->asked_bytes : member_need(m) - member_fixed(m);

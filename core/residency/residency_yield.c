@@ -27,11 +27,6 @@ static bool is_candidate(const struct residency_member *m)
 	return is_batch(m) && !is_to_be_out(m) && !m->stuck && (m->wants || m->asked_bytes);
 }
 
-static uint64_t need_of(const struct residency_member *m)
-{
-	return member_need(m) - member_fixed(m);
-}
-
 /* The room that members of higher classes leave. ANY: there are no such members. */
 static uint64_t room_below(const struct residency *r, uint64_t now_ns)
 {
@@ -45,7 +40,7 @@ static uint64_t room_below(const struct residency *r, uint64_t now_ns)
 		if (is_batch(m) || !residency_is_active(m, now_ns))
 			continue;
 		above = true;
-		room = beyond(room, need_of(m));
+		room = beyond(room, member_claim(m));
 	}
 	return above ? room : ANY;
 }
@@ -126,7 +121,7 @@ static void judge_in(struct residency *r, uint64_t room, uint64_t now_ns)
 
 	list_for_each(link, &r->members) MEMBER_OF_DEVICE(link)->considered = false;
 	while ((m = next_in(r))) {
-		uint64_t need = need_of(m), at;
+		uint64_t need = member_claim(m), at;
 
 		m->considered = true;
 		/* There is room for it only when the memory of higher classes has left. */
@@ -162,7 +157,7 @@ void residency_judge_yields(struct residency *r, uint64_t now_ns)
 		if (room == ANY || !is_candidate(m))
 			set(m, false);
 		else if (m->place != RESIDENCY_IN)
-			set(m, need_of(m) > room);
+			set(m, member_claim(m) > room);
 	}
 	if (room != ANY)
 		judge_in(r, room, now_ns);

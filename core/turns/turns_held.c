@@ -10,7 +10,7 @@ enum {
 	CHECK_STEPS = 8,  /* for as many steps' time nobody looks, ... */
 	CHECK_PART = 8,	  /* or for this part of the time that it has been held */
 	CHECKS_LEAST = 4, /* but as often in `hang_ns` */
-	SEEN_TURNS = 1,	  /* so long ago it was seen lately */
+	SEEN_TURNS = 1,	  /* its turn may begin so many turns after it was found held */
 };
 
 bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns)
