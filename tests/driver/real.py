@@ -190,7 +190,7 @@ def debugger():
     path = unpacked("debugger") + "/usr/bin/cuda-gdb"
     lacking = re.findall(r"(\S+) => not found", call(["ldd", path]).stdout)
     if lacking:
-        raise Skipped(f"cuda-gdb lacks {' '.join(lacking)} ; `apt-get install gdb`")
+        raise Skipped(f"cuda-gdb lacks {' '.join(lacking)}; `apt-get install gdb`")
     return path
 
 

@@ -47,6 +47,7 @@ def test_a_cap_is_judged_by_all_that_was_computed_but_the_neighbours():
               "process 12 neighbour device 0 compute_ns 2000 kernels 1 alive\nprocess 13 attack device 0 compute_ns 2500 kernels 1 alive\n")
     assert others(ledger, 12) == 7500
     assert not judged(20, 2_400_000_000, 10.0)[0] and judged(20, 2_600_000_000, 10.0)[0]
+    assert judged(20, 9_000_000_000, 9.9)[0], "an attack that is over sooner is judged, too"
     assert judged(20, 0, 10.0)[0] is None and "not tried" in judged(20, 0, 10.0)[1]
 
 

@@ -5,12 +5,13 @@
  *	METE_STUB_DEVICES    how many (default 1)
  *	METE_STUB_BYTES      memory of each (default 4 GiB)
  *	METE_STUB_KIND       how their UUIDs begin (default GPU)
- *	METE_STUB_PROCESSES  a file of lines "DEVICE PID BYTES", read at each question; where it
- *begins with "!" there is no answer, and FILE.failed has a byte more METE_STUB_LOADS      percent
- *busy, one per device with commas between them; "-": not said METE_STUB_USED       percent of the
- *memory in use, likewise METE_STUB_BOARDS     a file of lines "DEVICE CELSIUS MILLIWATTS LIMIT
- *MHZ", read at each question; FILE.asked has a byte more for each time that a device's power was
- *asked for
+ *	METE_STUB_PROCESSES  a file of lines "DEVICE PID BYTES", read at each question
+ *	METE_STUB_LOADS      percent busy, one per device with commas between them; "-": not said
+ *	METE_STUB_USED       percent of the memory in use, likewise
+ *	METE_STUB_BOARDS     a file of lines "DEVICE CELSIUS MILLIWATTS LIMIT MHZ", likewise
+ *
+ * A file of processes that begins with "!" is no answer: FILE.failed has a byte more. For each time
+ * that a device's power was asked for, the file of boards has a byte more in FILE.asked.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -10,9 +10,9 @@ import threading
 from meted import *
 
 require_all("browser")
+from page_others import OTHER, end_of, tenant_of  # noqa: E402
 from page_shown import HOST, LIVE, THE, begin, page, views, waiter  # noqa: E402
 
-OTHER = 4711
 EVENTS = "[...document.querySelectorAll('.events li')].map((li) => li.textContent)"
 
 
@@ -54,7 +54,7 @@ def test_two_people_who_look_at_once_each_see_their_own_tenants():
         windows = [first, browser.driver.current_window_handle]
         admin = Admin(meted.place)
         admin.ask("tenant_new", name="secret", memory="64MiB", device="0")
-        held, pid = theirs(meted.place)
+        held = tenant_of(meted, OTHER, "own", memory="64MiB")
         try:
             for window, (_, port) in zip(windows, ports):
                 browser.driver.switch_to.window(window)
@@ -68,8 +68,7 @@ def test_two_people_who_look_at_once_each_see_their_own_tenants():
             # What comes later reaches who may see it, and him alone: the second window hears of his own tenant's end.
             admin.ask("tenant_new", name="secret-too", memory="64MiB", device="0")
             browser.wait(f"{names} === 'own,secret,secret-too'")
-            held.close()
-            os.waitpid(pid, 0)
+            end_of(held)
             browser.wait(f"{names} === 'secret,secret-too'")
             browser.driver.switch_to.window(windows[1])
             browser.wait("mete.store.tenants.size === 0")
@@ -85,25 +84,6 @@ def test_two_people_who_look_at_once_each_see_their_own_tenants():
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
         admin.close()
-
-
-def theirs(place):
-    """A tenant of another user, until it is told to end. It outlives nobody, though who changes his user is not told of a parent's death."""
-    mine, its = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            mine.close()
-            become(OTHER)
-            admin = Admin(place)
-            admin.ask("tenant_new", name="own", memory="64MiB", device="0")
-            its.send(b"y")
-            its.recv(1)
-        finally:
-            os._exit(0)
-    its.close()
-    assert mine.recv(1) == b"y"
-    return mine, pid
 
 
 def test_a_page_that_is_loaded_while_meted_restarts_comes_alive():
