@@ -218,7 +218,9 @@ void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
-	turns_settle(s, now_ns);
+	/* What it has saved up until now is bounded; what it saves up while it owes is not. */
+	turns_seat_allow(s, now_ns);
+	turns_seat_floor(s, true, now_ns);
 	if (s->stray)
 		s->device->strays--;
 	s->stray = s->held = false;

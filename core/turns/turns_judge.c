@@ -170,6 +170,14 @@ static uint64_t grace(const struct turns_tenant *t)
 	return least(2 * t->gap_ns, t->turns->tuning.grace_ns);
 }
 
+/* A turn of held work may begin with a debt (turns_held_was_seen()), and is not over at once. */
+static uint64_t seat_exhausted(struct turns_seat *s, uint64_t now_ns)
+{
+	uint64_t at = turns_seat_exhausted(s, now_ns);
+
+	return most(at, s->opened_ns + s->device->turns->tuning.shortest_ns);
+}
+
 /* When its cap is used up on one of its devices; UINT64_MAX: there is none. */
 static uint64_t exhausted(struct turns_tenant *t, uint64_t now_ns)
 {
@@ -180,7 +188,7 @@ static uint64_t exhausted(struct turns_tenant *t, uint64_t now_ns)
 		struct turns_seat *s = SEAT_OF_TENANT(link);
 
 		if (!is_free(s))
-			first = least(first, turns_seat_exhausted(s, now_ns));
+			first = least(first, seat_exhausted(s, now_ns));
 	}
 	return first;
 }
@@ -311,7 +319,9 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns)
 	turns_tenant_settle(t, now_ns);
 	best = challenger(holder, now_ns);
 	soonest = most(now_ns, t->turn_ns + t->turns->tuning.shortest_ns);
-	if (best == s && s->tenant->share.class < t->share.class)
+	/* A turn that begins only now, with work on the device, would end with a drain of it. */
+	if (best == s && s->tenant->share.class < t->share.class &&
+	    (holder->told_open || holder->clear))
 		soonest = now_ns;
 	if (best != s)
 		soonest = most(soonest, t->turn_ns + slice(t));
