@@ -10,8 +10,10 @@ def suspend(meted, mover, suspends=1):
     return meted.admin.ask("tenant_suspend", tenant=mover.made.tenant, name="", suspends=suspends)
 
 
-def replace(meted):
+def replace(meted, store=None):
     meted.kill()
+    if store:
+        meted.options = [store if before == "--store" else option for before, option in zip(["", *meted.options], meted.options)]
     meted.start()
     meted.admin = Admin(meted.place)
 
@@ -107,6 +109,27 @@ def test_a_part_of_the_store_whose_answer_was_not_read_is_returned_by_one_who_kn
             assert some[:4] == b"held"
             some.close()
         assert meted.row(a).stored == 4 * CHUNK
+        meted.ends()
+
+
+def test_who_was_suspended_is_so_still_where_the_next_meteds_store_has_no_room():
+    """What cannot leave stays on the device, and leaves once it can."""
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        a.obeys = False
+        suspend(meted, a)
+        for store in ("128MiB", "0"):
+            replace(meted, store)
+            a.again(a.made.socket, state=False).state_all()
+            until(lambda: "tenant.suspended_here" in meted.log().split("daemon.ready")[-1], meted.log)
+            assert meted.row(a).suspended and not a.runs() and a.here() == SET, (meted.row(a), a.shown())
+        replace(meted, "1GiB")
+        a.obeys = True
+        a.again(a.made.socket)
+        meted.play(lambda: not a.here())
+        assert meted.row(a).suspended and not a.runs()
+        suspend(meted, a, 0)
+        meted.play(a.is_whole)
         meted.ends()
 
 
