@@ -209,7 +209,6 @@ must_check int movable_store_return(uint64_t offset, uint64_t bytes, uint64_t *r
 /* What this process holds of the daemon's file. -EEXIST: a part of it is held; -ENOMEM. */
 must_check int movable_held_add(uint64_t offset, uint64_t bytes);
 void movable_held_take(uint64_t offset, uint64_t bytes);
-void movable_held_forget(void);
 
 /* The daemon may count something as this process's that is not held: all of that is returned. By
  * any thread. */

@@ -110,7 +110,6 @@ void movable_forget(void)
 	ranges_forget(&movable_.aliases);
 	movable_late_clear();
 	movable_store_close();
-	movable_held_forget();
 	memset(&movable_, 0, sizeof(movable_));
 	guest_not_resident = 0;
 }

@@ -12,6 +12,7 @@
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
 #include "guest/movable/movable_object.h"
+#include "guest/process/parts.h"
 #include "guest/process/state.h"
 
 #ifndef MADV_POPULATE_READ
