@@ -16,7 +16,8 @@
  *  3. after the end of `mete suspend` a tenant computes again, whether any of its memory moved or
  *     not;
  *  4. no gate is open while some of its tenant's memory is out;
- *  5. a suspended tenant has no turn, and none of its memory that can move stays on the device.
+ *  5. a suspended tenant has no turn, and none of its memory that can move stays on the device for
+ *     which the store has room.
  */
 #pragma once
 

@@ -326,13 +326,8 @@ static bool has_store(const struct residency_member *m, const struct residency_u
 	       own + others + residency_spare(&r->tuning) <= r->budget_bytes;
 }
 
-int residency_suspend(struct residency_member *m, bool suspended,
-		      const struct residency_unused *credit, uint64_t now_ns)
+static void set_suspended(struct residency_member *m, bool suspended, uint64_t now_ns)
 {
-	if (m->suspended == suspended)
-		return 0;
-	if (suspended && !has_store(m, credit))
-		return RESIDENCY_STORE;
 	m->suspended = suspended;
 	m->wanted_ns = now_ns;
 	turns_rest(m->seat, suspended, now_ns);
@@ -341,7 +336,33 @@ int residency_suspend(struct residency_member *m, bool suspended,
 	else if (m->ordered_bytes)
 		residency_stop(m);
 	decide(m);
+}
+
+int residency_suspend(struct residency_member *m, bool suspended,
+		      const struct residency_unused *credit, uint64_t now_ns)
+{
+	if (m->suspended == suspended)
+		return 0;
+	if (suspended && !has_store(m, credit))
+		return RESIDENCY_STORE;
+	set_suspended(m, suspended, now_ns);
 	return 0;
+}
+
+void residency_still_suspended(struct residency_member *m, uint64_t now_ns)
+{
+	if (!m->suspended)
+		set_suspended(m, true, now_ns);
+}
+
+bool residency_is_housed(const struct residency_member *m)
+{
+	const struct residency *r = m->residency;
+	uint64_t here = beyond(m->resident_bytes, m->ordered_bytes);
+	uint64_t may = least(beyond(m->quota_bytes, m->store_bytes),
+			     beyond(r->budget_bytes, r->used_bytes));
+
+	return here <= may + beyond(m->store_bytes, m->out_bytes + m->ordered_bytes);
 }
 
 void residency_park(struct residency_member *m, uint64_t park_ns, uint64_t now_ns)

@@ -306,6 +306,11 @@ struct residency_unused {
  * store, or the member's quota of it, is too small for that. `credit`: NULL, if there is none. */
 must_check int residency_suspend(struct residency_member *m, bool suspended,
 				 const struct residency_unused *credit, uint64_t now_ns);
+/* It was suspended before it joined, and still is, whatever the store has: what has no room there
+ * stays on the device until it has. */
+void residency_still_suspended(struct residency_member *m, uint64_t now_ns);
+/* Of one that is suspended: has the store room for all that it has? */
+must_check bool residency_is_housed(const struct residency_member *m);
 /* After park_ns of idleness the member leaves although no other needs the room; 0: it never does.
  */
 void residency_park(struct residency_member *m, uint64_t park_ns, uint64_t now_ns);

@@ -385,6 +385,8 @@ static void deliver(const struct wire_message *message, int *fd)
 	} else if (message->code == WIRE_credit_grant) {
 		/* The asking thread has given up. */
 		best_effort(parts_granted(&message->credit_grant, 0));
+	} else if (message->code == WIRE_segment) {
+		parts_unread();
 	}
 	futex_lock_give(&link_.lock);
 }

@@ -28,9 +28,7 @@ uint64_t movable_former_ends(uint64_t bytes)
 	return bytes;
 }
 
-/* `given`: bytes that the daemon got back a moment ago. It does not know that they are part of what
- * it ordered to be dropped. */
-static bool drop_freed(uint64_t given)
+bool movable_drop_given(uint64_t given)
 {
 	uint64_t open, own, former;
 
@@ -48,7 +46,7 @@ static bool drop_freed(uint64_t given)
 
 bool movable_drop_freed(void)
 {
-	return drop_freed(0);
+	return movable_drop_given(0);
 }
 
 /* Gives the segments back. Returns the bytes of those that are the daemon's; *ret_former: of
@@ -96,7 +94,7 @@ bool movable_over_step(void)
 	futex_lock_take(&movable_.lock);
 	movable_.former += movable_former_ends(former);
 	futex_lock_give(&movable_.lock);
-	best_effort(drop_freed(given));
+	best_effort(movable_drop_given(given));
 	return true;
 }
 

@@ -349,6 +349,7 @@ static bool step(void)
 	}
 	open_again();
 	ask_again();
+	any |= movable_held_step();
 	any |= lend_step();
 	if (is_report_due())
 		movable_report();

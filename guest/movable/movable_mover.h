@@ -58,6 +58,10 @@ must_check bool movable_begin_in(void);
 must_check bool movable_end_out(void);
 must_check bool movable_end_in(void);
 
+/* `given`: bytes that the daemon got back a moment ago. It does not know that they are part of what
+ * it ordered to be dropped. */
+must_check bool movable_drop_given(uint64_t given);
+
 /* Likewise: releases what the program has freed. / Reports what of a former daemon's store was
  * freed as dropped, as far as bytes are to be dropped. / Returns credit for memory that the program
  * has freed since it was given. */

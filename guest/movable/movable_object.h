@@ -5,7 +5,7 @@
  * movable_find.c finds by address, movable_stock.c keeps freed memory, movable_freed.c says what
  * that makes of orders, movable_debt.c accounts for lent memory that was freed, movable_contexts.c
  * has the end of contexts, movable_back.c the memory behind addresses, movable_move.c the mover,
- * movable_store.c its segments. No other file includes this.
+ * movable_store.c its segments, movable_held.c the account of them. No other file includes this.
  */
 #pragma once
 
@@ -201,6 +201,19 @@ uint64_t movable_former_ends(uint64_t bytes);
 
 /* Of a former daemon's store: this one hears nothing of its end. */
 must_check bool movable_segment_is_former(const struct movable_segment *segment);
+
+/* SEGMENT_RETURN of all segments that begin in this part of the file. 0, and *ret_given; LINK_MOOT:
+ * the daemon is another one; <0. */
+must_check int movable_store_return(uint64_t offset, uint64_t bytes, uint64_t *ret_given);
+
+/* What this process holds of the daemon's file. -EEXIST: a part of it is held; -ENOMEM. */
+must_check int movable_held_add(uint64_t offset, uint64_t bytes);
+void movable_held_take(uint64_t offset, uint64_t bytes);
+
+/* The daemon may count something as this process's that is not held: all of that is returned. By
+ * any thread. */
+void movable_doubt(void);
+must_check bool movable_held_step(void);
 
 /* Closes the store's descriptor. */
 void movable_store_close(void);

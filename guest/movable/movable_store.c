@@ -12,6 +12,7 @@
 #include "guest/driver/real.h"
 #include "guest/link/link.h"
 #include "guest/movable/movable_object.h"
+#include "guest/process/parts.h"
 #include "guest/process/state.h"
 
 #ifndef MADV_POPULATE_READ
@@ -64,10 +65,13 @@ void movable_store_take(int fd, uint64_t chunk)
 	store.connection = store.asked = asked;
 	if (syscall(SYS_fstat, fd, &about) == 0) {
 		/* The same daemon on another connection knows what is in its file. */
-		if (file && about.st_dev == device && about.st_ino == inode)
+		if (file && about.st_dev == device && about.st_ino == inode) {
 			store.file = file;
-		else
+			movable_doubt();
+		} else {
+			movable_held_forget();
 			movable_store_is_new();
+		}
 		store.fd = fd + 1;
 		store.device = about.st_dev;
 		store.inode = about.st_ino;
@@ -134,12 +138,24 @@ static int write_return(struct link_word *word, struct wire_message *message)
 	return 0;
 }
 
-static void give_back(uint64_t offset, uint64_t bytes)
+int movable_store_return(uint64_t offset, uint64_t bytes, uint64_t *ret_given)
 {
 	struct segment_word about = {{write_return, NULL}, offset, bytes};
 	struct wire_answer answer;
+	int r = link_ask(&about.word, LINK_HERE, NULL, &answer);
 
-	best_effort(link_ask(&about.word, LINK_HERE, NULL, &answer));
+	*ret_given = r == 0 && answer.code == WIRE_done ? answer.done.value : 0;
+	return r;
+}
+
+static void give_back(uint64_t offset, uint64_t bytes)
+{
+	uint64_t given;
+	int r = movable_store_return(offset, bytes, &given);
+
+	/* Of a connection that has ended, the next one's STORE says whose file it is. */
+	if (r < 0 && r != -ENOTCONN)
+		movable_doubt();
 }
 
 static void unpin(const struct movable_segment *segment, uint64_t bytes)
@@ -199,6 +215,9 @@ static int ask(struct movable_segment *segment, uint64_t bytes)
 
 	if (r != 0)
 		return r == LINK_MOOT || r == -ENOTCONN ? -EAGAIN : r;
+	/* A new daemon does not count it, and one that is the same gets it back. */
+	if (store.connection != link_connection())
+		return -EAGAIN;
 	if (answer.code != WIRE_segment)
 		return -ENOSPC;
 	segment->offset = answer.segment.offset;
@@ -206,9 +225,15 @@ static int ask(struct movable_segment *segment, uint64_t bytes)
 	segment->file = store.file;
 	if (answer.segment.bytes >= bytes)
 		segment->memory = map(segment->offset, bytes);
-	if (segment->memory)
-		return 0;
-	give_back(segment->offset, answer.segment.bytes);
+	if (segment->memory) {
+		r = movable_held_add(segment->offset, bytes);
+		if (r == 0)
+			return 0;
+		munmap(segment->memory, bytes);
+	}
+	/* What begins within one that is held is that one's, whatever the daemon says. */
+	if (r != -EEXIST)
+		give_back(segment->offset, answer.segment.bytes);
 	memset(segment, 0, sizeof(*segment));
 	return -ENOMEM;
 }
@@ -251,7 +276,9 @@ void movable_segment_end(struct movable_segment *segment, uint32_t era)
 		return;
 	movable_segment_unpin(segment, era);
 	munmap(segment->memory, segment->bytes);
-	if (segment->file == store.file)
+	if (segment->file == store.file) {
+		movable_held_take(segment->offset, segment->bytes);
 		give_back(segment->offset, segment->bytes);
+	}
 	memset(segment, 0, sizeof(*segment));
 }

@@ -27,6 +27,11 @@ void parts_connected(void)
 {
 	PARTS_connected(CALL);
 }
+
+void parts_unread(void)
+{
+	PARTS_unread(CALL);
+}
 #undef CALL
 
 /* Stops at the first failure. */

@@ -76,10 +76,14 @@ must_check uint64_t parts_granted(const struct wire_credit_grant *grant, uint64_
 /* The thread will not fetch them. */
 void parts_unclaimed(const struct wire_credit_grant *grant, uint64_t kept);
 
+/* A part of the store has arrived, and no thread will fetch it. */
+void parts_unread(void);
+
 /* ---- what each part defines ------------------------------------------------------------------ */
 
 #define PLAIN(event, part) void part##_##event(void);
 PARTS_forget(PLAIN) PARTS_new_page(PLAIN) PARTS_down(PLAIN) PARTS_up(PLAIN) PARTS_connected(PLAIN)
+	PARTS_unread(PLAIN)
 #undef PLAIN
 
 #define FAILS(event, part) must_check int part##_##event(void);

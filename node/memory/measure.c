@@ -254,8 +254,9 @@ static uint64_t used_by(const struct daemon *d, uint32_t device, pid_t pid)
 static void end_measuring(struct daemon *d, struct guest_device *at)
 {
 	uint32_t device = device_of(at);
+	bool looks = at->residual.measuring == RESIDUAL_QUIETLY;
+	uint64_t charge = residual_charge(&at->residual), used;
 	struct residual_moment now;
-	uint64_t used;
 
 	list_remove(&at->measure);
 	/* The peak belongs to the former residual, not to the new one. */
@@ -270,6 +271,11 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 		watch_stirred(at->guest->tenant);
 	at->seen_changes = now.changes;
 	step(at, RESIDUAL_ENDS, used, &now);
+	if (looks)
+		watch_looked_at(at,
+				now.changes != RESIDUAL_CHANGING &&
+					now.changes == at->residual.first.changes,
+				residual_charge(&at->residual) != charge);
 }
 
 void measure_each(struct daemon *d, void (*what)(struct guest_device *at))

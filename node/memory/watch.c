@@ -6,6 +6,10 @@
  *  - While anything changes on a device that several tenants share, all of its guests are measured
  *    once a second. After WATCH_LOOKS measurements without a change the timer rests. A tenant that
  *    is alone on its devices is not watched, nor is a device on which nobody holds anything.
+ *  - But a look may find more or less than there is for good: of small arrays the guest knows
+ *    roughly what they take (guest/memory/arrays.c). A tenant whose charge a look has changed is
+ *    watched likewise until WATCH_LOOKS in a row have not, also if it is alone: otherwise its
+ *    program would be told of that room as free, or not, for as long as it asks for nothing.
  *  - An ask for memory is answered from figures of its tenant that are at most STALE_MS old,
  *    whether a timer runs or not: the ask is held until the tenant was measured, or the driver is
  *    late.
@@ -46,27 +50,51 @@ static void look_at(struct tenant_device *of)
 	}
 }
 
-static bool look_at_device(struct daemon *d, uint32_t device)
+static bool is_unsteady(const struct tenant_device *of)
+{
+	uint32_t i = tenant_index(of);
+
+	list_for_each(link, (struct list *)&of->tenant->guests)
+	{
+		if (list_entry(link, struct guest, link)->device[i].unsteady)
+			return true;
+	}
+	return false;
+}
+
+/* Returns whether it was looked at; `unsteady` is set if it will be again. */
+static bool look_at_device(struct daemon *d, uint32_t device, bool *unsteady)
 {
 	struct ledger_sums all;
+	bool any = false;
 
 	ledger_device_sums(d->book.ledger, device, &all);
-	if (!is_shared(d, device) || !all.booked)
+	if (!all.booked)
 		return false;
 	list_for_each(link, &d->device[device].tenants)
-		look_at(list_entry(link, struct tenant_device, link));
-	return true;
+	{
+		struct tenant_device *of = list_entry(link, struct tenant_device, link);
+		bool is = is_unsteady(of);
+
+		*unsteady |= is;
+		if (!is && !is_shared(d, device))
+			continue;
+		look_at(of);
+		any = true;
+	}
+	return any;
 }
 
 static void on_watch(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, watch.timer);
-	bool any = false;
+	bool any = false, unsteady = false;
 
 	for (uint32_t i = 0; i < d->devices; i++)
-		any |= look_at_device(d, i);
+		any |= look_at_device(d, i, &unsteady);
 	measure_start(d);
-	if (!any || !--d->watch.left) {
+	d->watch.left -= d->watch.left > 0;
+	if (!any || (!d->watch.left && !unsteady)) {
 		/* Measuring took memory for a moment. */
 		flows_gave_back(&d->flows);
 		return;
@@ -85,6 +113,18 @@ void watch_stirred(struct tenant *t)
 	for (uint32_t i = 0; i < t->devices && !shared; i++)
 		shared = is_shared(d, t->device[i].index);
 	if (shared)
+		loop_arm(&d->watch.timer, WATCH_MS * ms);
+}
+
+void watch_looked_at(struct guest_device *at, bool exactly, bool changed)
+{
+	struct daemon *d = at->guest->tenant->daemon;
+
+	if (changed)
+		at->unsteady = WATCH_LOOKS;
+	else if (exactly)
+		at->unsteady -= at->unsteady > 0;
+	if (at->unsteady && !loop_is_armed(&d->watch.timer))
 		loop_arm(&d->watch.timer, WATCH_MS * ms);
 }
 

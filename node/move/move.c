@@ -263,6 +263,21 @@ static void tell_cleared(struct daemon *d, uint32_t index, uint64_t now)
 		residency_cleared(&device->residency, take_bytes(&device->uncleared_bytes), now);
 }
 
+/* Who suspended it, so that others have the device, hears that its memory is there still. */
+static void tell_unhoused(struct tenant_device *at)
+{
+	uint64_t bytes = at->joined ? at->member.resident_bytes : 0;
+
+	if (!bytes || !at->tenant->suspended || residency_is_housed(&at->member))
+		return;
+	log_of(at, "tenant.suspended_here", bytes);
+	events_at(at, HAPPENED_SUSPENDED,
+		  "it is suspended still, and the store has no room for all of its memory: %s stay "
+		  "on "
+		  "the device until it has",
+		  text_bytes(bytes).text);
+}
+
 /* The last guest that was expected has stated what it holds, or is not waited for any more: asks
  * that waited are judged. */
 static void see_expected(struct daemon *d, uint32_t index)
@@ -274,7 +289,12 @@ static void see_expected(struct daemon *d, uint32_t index)
 	if (!before || device->expecting)
 		return;
 	list_for_each(link, &device->tenants)
-		move_due(list_entry(link, struct tenant_device, link));
+	{
+		struct tenant_device *at = list_entry(link, struct tenant_device, link);
+
+		move_due(at);
+		tell_unhoused(at);
+	}
 	move_plain_all_stated(device);
 }
 
@@ -359,15 +379,18 @@ static void join(struct tenant_device *at, uint64_t now)
 	device->members++;
 	device->relisten = true;
 	residency_park(&at->member, at->tenant->share.park_ns, now);
-	if (at->tenant->suspended && move_suspend_at(at, now) != 0)
-		at->tenant->suspended = false;
+	if (at->tenant->suspended)
+		residency_still_suspended(&at->member, now);
 	/* It may have said before that it wants to run. */
 	move_wants(at, schedule_is_busy(at), now);
 }
 
 void move_sit(struct tenant_device *at, uint64_t now)
 {
-	if (at->tenant->share.swap && at->tenant->daemon->move.stores.budget_bytes)
+	/* What a person has suspended stays so, though its share or this meted's store is another
+	 * one since. */
+	if (at->tenant->suspended ||
+	    (at->tenant->share.swap && at->tenant->daemon->move.stores.budget_bytes))
 		join(at, now);
 	move_device(at)->relisten = true;
 }

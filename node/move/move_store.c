@@ -187,29 +187,42 @@ void move_segments_late(struct daemon *d, uint64_t now_ns)
 		move_check_later(d);
 }
 
-void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment_return *said)
+/* What is not prepared yet is the answer to an ask that comes later. */
+static uint64_t release_within(struct move_guest *m, const struct wire_segment_return *said)
 {
-	struct guest_device *at = mover(g, id, said->device);
+	uint64_t bytes = 0;
 
-	if (!at)
-		return;
-	list_for_each(link, &at->move.segments)
+	list_for_each(link, &m->segments)
 	{
 		struct store_segment *segment = list_entry(link, struct store_segment, owned);
 
-		if (segment->offset != said->offset || said->bytes > segment->bytes ||
-		    !segment->prepared)
+		if (segment->offset < said->offset ||
+		    segment->offset - said->offset >= said->bytes || !segment->prepared)
 			continue;
-		at->move.given_bytes += segment->bytes;
+		bytes += segment->bytes;
 		move_segment_release(segment);
-		move_gave(at, said->bytes);
-		move_sync(at, false);
-		guest_done(g, id, 0);
-		tell_later(g->tenant->daemon);
-		schedule_pump(g->tenant->daemon);
+	}
+	return bytes;
+}
+
+void move_segment_return(struct guest *g, uint32_t id, const struct wire_segment_return *said)
+{
+	struct guest_device *at = mover(g, id, said->device);
+	uint64_t bytes;
+
+	if (!at)
+		return;
+	bytes = release_within(&at->move, said);
+	if (!bytes) {
+		guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "this process has no such segment");
 		return;
 	}
-	guest_refuse(g, id, WIRE_REFUSED_UNKNOWN, "this process has no such segment");
+	at->move.given_bytes += bytes;
+	move_gave(at, bytes);
+	move_sync(at, false);
+	guest_done(g, id, bytes);
+	tell_later(g->tenant->daemon);
+	schedule_pump(g->tenant->daemon);
 }
 
 void move_segments_forget(struct guest_device *at)

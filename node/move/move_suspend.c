@@ -59,7 +59,7 @@ static struct move_sent sum_stored(struct tenant *t)
 }
 
 /* What is held unused is recalled as memory leaves. */
-int move_suspend_at(struct tenant_device *at, uint64_t now)
+static int suspend_at(struct tenant_device *at, uint64_t now)
 {
 	struct residency_unused credit = {.own_bytes = move_unused_credit_of(at)};
 
@@ -88,7 +88,7 @@ static int suspend(struct tenant *t, uint64_t now, struct fault *why)
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct tenant_device *at = &t->device[i];
 
-		if (!at->joined || move_suspend_at(at, now) == 0)
+		if (!at->joined || suspend_at(at, now) == 0)
 			continue;
 		bring_back(t, i, now);
 		return fault_set(why, -ENOSPC,

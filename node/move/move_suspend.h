@@ -21,9 +21,6 @@ struct move_sent {
 must_check int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent,
 			    bool *ret_was, struct fault *why);
 
-/* Likewise of one device, of which it is a member. 0; RESIDENCY_STORE: it stays. */
-must_check int move_suspend_at(struct tenant_device *at, uint64_t now);
-
 /* Answers the peer by DONE when all that can move has left, or after so many ns; at once where both
  * hold already. An earlier wait of this tenant is answered now. */
 void move_suspend_wait(struct tenant *t, struct peer *peer, uint32_t id, uint64_t wait_ns);

@@ -35,6 +35,7 @@ struct guest_device {
 	bool stated, owes_drain;
 	bool idle; /* it sent IDLE, and no WANTS since; schedule.c */
 	uint64_t seen_peak;
+	uint32_t unsteady; /* so many looks must find its charge unchanged; node/memory/watch.c */
 	uint64_t seen_changes; /* when it was measured last */
 };
 

@@ -97,6 +97,9 @@ class FakeMeted:
         self.recalls = False  # before each grant
         self.recalls_early = 0  # bytes, before it has answered the whole inventory
         self.holds_returns, self.held = False, []  # answers to segments that are given back
+        self.cuts = False  # the connection, instead of answering the next ask for a segment; the guest's segments stay
+        self.twice = False  # it answers the next ask for a segment again, as it does late
+        self.cut_from = {}
         self.mute = False  # it does not answer an inventory
         self.hasty = False  # it orders what is out to come back before it has answered the whole inventory
         self.libc = ctypes.CDLL(None)
@@ -176,13 +179,16 @@ class FakeMeted:
             for fd in fds:
                 os.close(fd)
         if not data:
-            self.guests.remove(guest)
-            guest.socket.close()
-            self.limit += guest.granted
+            self.lose(guest)
             self.free += guest.segments.items()
             return
         message = decode(data)
         getattr(self, "on_" + message.kind, self.on_other)(guest, message)
+
+    def lose(self, guest):
+        self.guests.remove(guest)
+        guest.socket.close()
+        self.limit += guest.granted
 
     def on_other(self, guest, m):
         guest.say("refused", m.id, code=6, reason="unknown")
@@ -192,6 +198,7 @@ class FakeMeted:
 
     def on_inventory(self, guest, m):
         guest.granted = m.allocated + m.credit
+        guest.segments, self.cut_from = self.cut_from, {}
         self.limit -= guest.granted
         guest.stated_movable, guest.stated_out = m.movable, m.out
         guest.say("done", m.id)
@@ -259,21 +266,28 @@ class FakeMeted:
         self.free.remove(place)
         self.free.append((place[0] + m.bytes, place[1] - m.bytes))
         guest.segments[place[0]] = m.bytes
+        if self.cuts:
+            self.cuts, self.cut_from = False, guest.segments
+            self.lose(guest)
+            return
         guest.say("segment", m.id, offset=place[0], bytes=m.bytes)
+        if self.twice:
+            self.twice = False
+            self.on_segment_ask(guest, m)
 
     def on_segment_return(self, guest, m):
-        if guest.segments.pop(m.offset, None) != m.bytes:
-            self.wrong.append(f"no segment {m}")
-        self.free.append((m.offset, m.bytes))
-        self.held.append((guest, m.id))
+        given = [offset for offset in guest.segments if m.offset <= offset < m.offset + m.bytes]
+        bytes = sum(guest.segments[offset] for offset in given)
+        self.free += [(offset, guest.segments.pop(offset)) for offset in given]
+        self.held.append((guest, m.id, bytes))
         if not self.holds_returns:
             self.answer_returns()
 
     def answer_returns(self):
         self.holds_returns = False
         while self.held:
-            guest, id = self.held.pop(0)
-            guest.say("done", id)
+            guest, id, bytes = self.held.pop(0)
+            guest.say("done", id, value=bytes)
 
     def on_lend(self, guest, m):
         guest.lends = m.name

@@ -110,6 +110,41 @@ def test_a_daemon_that_dies_in_the_middle_hears_from_all_guests_where_memory_is(
             load.check(0, 1, 2)
 
 
+def test_a_part_of_the_store_whose_answer_was_not_read_goes_back_on_the_next_connection():
+    with Machine() as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(8 * MIB)
+        fake.close()
+        fake.order(load.guest, leave=4 * MIB)
+        fake.wait(lambda: load.guest.moved["left"] == 4 * MIB)
+        kept = dict(load.guest.segments)
+        fake.cuts, cut = True, load.guest
+        fake.order(load.guest, leave=4 * MIB)
+        fake.wait(lambda: cut not in fake.guests and fake.guests and fake.guests[0].stores, "it does not come back")
+        load.guest = fake.guests[0]
+        assert load.guest.stated_out == 4 * MIB, load.guest.stated_out
+        fake.wait(lambda: load.guest.segments == kept, lambda: f"{load.guest.segments}, and it holds {kept}")
+        fake.back(load.guest)
+        fake.gate(True)
+        load.check(0)
+        fake.round(load.guest)
+        load.check(0)
+
+
+def test_a_part_of_the_store_that_comes_when_nobody_waits_for_it_goes_back():
+    """Its asker has given up."""
+    with Machine() as machine, Load(machine) as load:
+        fake = machine.fake
+        load.take(8 * MIB)
+        fake.close()
+        fake.twice = True
+        assert fake.away(load.guest) == 8 * MIB
+        fake.wait(lambda: len(load.guest.segments) == 2, lambda: f"{load.guest.segments}")
+        fake.back(load.guest)
+        fake.gate(True)
+        load.check(0)
+
+
 def test_a_daemon_that_refuses_its_store_is_asked_again_when_it_orders_something():
     """The share had swap=off when the guest came back, and has swap=auto since."""
     with Machine() as machine, Load(machine) as load:

@@ -63,25 +63,29 @@ def close_gate(world, running):
 def theirs(world):
     """The tenants that are not the neighbour."""
     try:
-        return {row.tenant for row in world.meet().list() if row.kind == "tenant_row" and row.tenant != world.tenant}
+        with world.meeting() as admin:
+            return {row.tenant for row in admin.list() if row.kind == "tenant_row" and row.tenant != world.tenant}
     except (OSError, Gone, Refused):
         return set()
 
 
 def ask_of_theirs(world, message, **fields):
-    """The request matters, not the answer: they may have ended, or it may be refused."""
+    """The request matters, not the answer: they may have ended, or it may be refused. On a connection of its own, as several acts may be at work:
+    who shared one would wait for an answer that another has read, or on a connection that another has closed."""
     for tenant in wait_for(lambda: theirs(world), 5) or ():
         try:
-            world.admin.ask(message, tenant=tenant, **fields)
+            with world.meeting() as admin:
+                admin.ask(message, tenant=tenant, **fields)
         except (OSError, Gone, Refused):
             pass
 
 
 def close_often(world, running):
     """Its gate is closed and opened while it runs, and no acknowledgement is waited for."""
+    admin = world.meet()
     for turn in range(10):
         for tenant in wait_for(lambda: theirs(world), 5) or ():
-            world.admin.send("gate_set", tenant=tenant, device=0, state=0 if turn % 2 else 2)
+            admin.send("gate_set", tenant=tenant, device=0, state=0 if turn % 2 else 2)
         time.sleep(0.12)
 
 

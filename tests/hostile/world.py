@@ -4,6 +4,7 @@
 An attack runs under a real `mete run` with a real meted. It is judged by three books that are not the attacker's: the
 driver's (witness.c), the neighbour's (neighbour.c) and meted's (its admin socket).
 """
+import contextlib
 import ctypes
 import http.client
 import math
@@ -339,6 +340,10 @@ class World:
         return None
 
     # meted's.
+
+    def meeting(self):
+        """A connection to the daemon that is there now, for one act."""
+        return contextlib.closing(Admin(self.folder + "/mete"))
 
     def meet(self):
         """A connection to the daemon that is there now, which we keep."""

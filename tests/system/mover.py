@@ -64,8 +64,23 @@ class Mover(Guest):
         assert answer.kind == "store" and len(self.fds) == before + 1, answer
         if self.store_fd is not None and os.fstat(self.fds[-1]).st_ino != os.fstat(self.store_fd).st_ino:
             self.foreign, self.former = self.out(), 0
+        again = self.store_fd is not None and os.fstat(self.fds[-1]).st_ino == os.fstat(self.store_fd).st_ino
         self.store_fd, self.chunk = self.fds[-1], answer.chunk
+        if again:
+            self.returns_unheld()
         return self
+
+    def returns_unheld(self):
+        """What the same daemon may have given it on another connection, and it knows nothing of."""
+        begin = 0
+        held = sorted(block.segment[:2] for block in self.blocks if block.segment and not self.is_former(block))
+        for offset, bytes in [*held, (1 << 63, 0)]:
+            if begin < offset:
+                try:
+                    self.ask("segment_return", device=0, offset=begin, bytes=offset - begin)
+                except Refused as refused:
+                    assert "no such segment" in str(refused), refused
+            begin = offset + bytes
 
     def again(self, path, state=True):
         """A new connection of the same process."""

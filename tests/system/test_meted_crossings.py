@@ -10,10 +10,17 @@ def suspend(meted, mover, suspends=1):
     return meted.admin.ask("tenant_suspend", tenant=mover.made.tenant, name="", suspends=suspends)
 
 
-def replace(meted):
+def replace(meted, store=None):
     meted.kill()
+    if store:
+        meted.options = [store if before == "--store" else option for before, option in zip(["", *meted.options], meted.options)]
     meted.start()
     meted.admin = Admin(meted.place)
+
+
+def segment(mover, bytes):
+    answer = mover.ask("segment_ask", device=0, bytes=bytes)
+    return answer.offset, answer.bytes
 
 
 def is_calm(meted, mover):
@@ -80,6 +87,49 @@ def test_segments_that_a_former_connection_waits_for_are_nobodys():
         until(lambda: meted.row(keeper).stored == 0)
         a.ask("segment_ask", device=0, bytes=CHUNK)  # after all others
         assert meted.row(a).stored == CHUNK and not [heard for heard in a.heard if heard.kind == "segment"], (meted.row(a), a.heard)
+        meted.ends()
+
+
+def test_a_part_of_the_store_whose_answer_was_not_read_is_returned_by_one_who_knows_what_it_holds():
+    with Node(store="512MiB") as meted:
+        a = meted.mover("a", 4 * CHUNK)
+        for block in (a.blocks[0], a.blocks[2]):
+            block.segment = (*segment(a, CHUNK), a.store_fd)
+            segment(a, CHUNK)  # as if it had not been read
+        assert meted.row(a).stored == 4 * CHUNK
+        a.again(a.made.socket)
+        until(lambda: meted.row(a).stored == 2 * CHUNK)
+        # Those that it holds are as they were, and it has room for the others.
+        memory = [a.memory(block) for block in (a.blocks[0], a.blocks[2])]
+        for some in memory:
+            some[:4] = b"held"
+        new = {segment(a, CHUNK)[0] for _ in range(2)}
+        assert not new & {block.segment[0] for block in a.blocks if block.segment}, new
+        for some in memory:
+            assert some[:4] == b"held"
+            some.close()
+        assert meted.row(a).stored == 4 * CHUNK
+        meted.ends()
+
+
+def test_who_was_suspended_is_so_still_where_the_next_meteds_store_has_no_room():
+    """What cannot leave stays on the device, and leaves once it can."""
+    with Node("--grace", "60s") as meted:
+        a = meted.mover("a", SET)
+        a.obeys = False
+        suspend(meted, a)
+        for store in ("128MiB", "0"):
+            replace(meted, store)
+            a.again(a.made.socket, state=False).state_all()
+            until(lambda: "tenant.suspended_here" in meted.log().split("daemon.ready")[-1], meted.log)
+            assert meted.row(a).suspended and not a.runs() and a.here() == SET, (meted.row(a), a.shown())
+        replace(meted, "1GiB")
+        a.obeys = True
+        a.again(a.made.socket)
+        meted.play(lambda: not a.here())
+        assert meted.row(a).suspended and not a.runs()
+        suspend(meted, a, 0)
+        meted.play(a.is_whole)
         meted.ends()
 
 

@@ -87,8 +87,13 @@ class History:
 
     def connects_again(self):
         mover = self.somebody()
-        if mover:
-            self.back(mover)
+        if not mover:
+            return
+        for _ in range(self.chance.randrange(3)):
+            mover.send("segment_ask", device=0, bytes=CHUNK)  # an answer that it does not read
+        if self.chance.random() < 0.5:
+            mover.ask("processes_ask", device=0)
+        self.back(mover)
 
     def restarts(self):
         if self.chance.random() < 0.5:

@@ -117,6 +117,24 @@ def test_memory_that_passed_a_guest_by_is_in_the_book_though_nobody_asks():
         until(lambda: guest.shown()["used"] == 100 * MIB)
 
 
+def test_what_a_look_found_of_one_who_is_alone_is_looked_at_again():
+    """Small arrays share blocks, and the guest knows roughly what they take. When they are gone nobody asks for anything."""
+    with a_node("1GiB") as (driver, meted, admin, (guest,), tenants):
+        has_context(driver, guest, 64 * MIB)
+        assert guest.credit(100 * MIB) == 100 * MIB
+        guest.allocated(100 * MIB)
+        driver.says(guest, 163 * MIB)
+
+        def is_seen():
+            guest.credit(4096)  # by an ask alone
+            return guest.shown()["used"] == 163 * MIB
+
+        until(is_seen)
+        driver.says(guest, 64 * MIB)
+        guest.allocated(0)
+        until(lambda: guest.shown()["used"] == 64 * MIB, lambda: guest.shown())
+
+
 def test_an_ask_is_answered_from_figures_that_are_not_old():
     with a_node("1GiB") as (driver, meted, admin, (guest,), tenants):
         assert guest.credit(100 * MIB) == 100 * MIB

@@ -28,8 +28,8 @@ static void join_residency(struct guest *g)
 	g->order = g->credit = g->drop = 0;
 	g->stop = false;
 	residency_join(&w.m.r, &g->member, &g->seat, g, 4 * CAPACITY, w.m.now);
-	if (g->suspended && residency_suspend(&g->member, true, NULL, w.m.now) != 0)
-		g->suspended = false;
+	if (g->suspended)
+		residency_still_suspended(&g->member, w.m.now);
 	if (g->wants)
 		residency_wants(&g->member, w.m.now);
 }

@@ -102,6 +102,32 @@ TEST(an_idle_tenant_is_not_parked_into_room_that_another_one_needs)
 	}
 }
 
+TEST(suspended_before_it_joined_it_stays_so_and_leaves_once_the_store_has_room)
+{
+	uint64_t spare = residency_spare(&residency_usual);
+
+	given(8 * GIB, 32 * GIB);
+	expect_eq(given_member(0, 2 * GIB), 0);
+	residency_budget(&w.r, 1 * GIB, w.now);
+	residency_still_suspended(&w.m[0], w.now);
+	wants(0);
+	expect(!residency_is_housed(&w.m[0]));
+	pump();
+	move_all();
+	pass(100000 * MS);
+	expect(w.m[0].suspended && w.m[0].place == RESIDENCY_OUT && !w.m[0].stuck);
+	expect(w.m[0].resident_bytes >= 1 * GIB);
+	residency_budget(&w.r, 2 * GIB + spare, w.now);
+	pump();
+	move_all();
+	expect(residency_is_housed(&w.m[0]));
+	expect_eq(w.m[0].resident_bytes, 0);
+	expect_eq(residency_suspend(&w.m[0], false, NULL, w.now), 0);
+	pump();
+	move_all();
+	expect_eq(w.m[0].place, RESIDENCY_IN);
+}
+
 TEST(all_that_are_suspended_fit_in_the_store_together)
 {
 	uint64_t spare = residency_spare(&residency_usual);
