@@ -75,8 +75,9 @@
  *     gate, is escalated: it is reported once and then suspended or killed, as its share says. From
  *     the report on, others run. If a thread comes to a gate later, the tenant is coupled. A
  *     suspended tenant has no turn before its share is set. A tenant that was seen to wait (for its
- *     own thread, or once for another tenant), or that may wait for one that owes more than two
- *     turns for its cap, is given up sooner, up to four times in a row, before it is reported;
+ *     own thread, or once for another tenant), or beside which another one does not drain either,
+ *     or that may wait for one that owes more than two turns for its cap, is given up sooner, up to
+ *     four times in a row, before it is reported;
  *  9. claims are made in the devices' order, so there are no circular waits;
  * 10. on an open device nothing is gated and no timer runs;
  * 11. no gate of a barred tenant is opened, except one that cannot drain (law 7);

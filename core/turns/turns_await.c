@@ -227,20 +227,38 @@ static uint64_t longest_ns(const struct turns_tenant *t, bool stands)
 	return stands ? STANDS * tuning->beside_ns : tuning->hang_ns;
 }
 
-/* It was seen to wait for its own thread or for others, and all have been let in; or it may wait
- * for one that owes for its cap, and cannot be let in before its drain is given up. If it does not
- * drain the next times either, it may hang, and is waited for until it is reported. */
+/* Another one does not drain either, and cannot be let in any more: that was let in for this drain,
+ * or its own was given up. What either does may be what the other one waits for. */
+static bool is_one_of_several(const struct turns_seat *leader)
+{
+	list_for_each(link, (struct list *)&leader->device->seats)
+	{
+		const struct turns_seat *s = SEAT_OF_DEVICE(link);
+
+		if (s == leader || s->held || s->tenant->bond == TURNS_HUNG)
+			continue;
+		if (s->gate == TURNS_OWING || (s->gate == TURNS_CLOSING && s->leader == leader))
+			return true;
+	}
+	return false;
+}
+
+/* It was seen to wait for its own thread or for others, and all have been let in; or another
+ * one does not drain either; or it may wait for one that owes for its cap, and cannot be let in
+ * before its drain is given up. If it does not drain the next times either, it may hang, and is
+ * waited for until it is reported. */
 static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_ns)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 	uint64_t patience = most(tuning->beside_ns, turns_last_ns(t));
 	bool seen = t->bond != TURNS_FREE || t->proved_ns;
 	bool helps = turns_moment_helps(turns_tenant_seat(t), now_ns);
+	bool several = is_one_of_several(turns_tenant_seat(t));
 
 	if (!seen || !helps)
 		patience = most(patience, tuning->hang_ns * 2 / 5);
 
-	return !stands && (seen || helps) && t->vain_drains < VAIN_DRAINS &&
+	return !stands && (seen || helps || several) && t->vain_drains < VAIN_DRAINS &&
 	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);
 }
 

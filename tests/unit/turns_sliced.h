@@ -30,6 +30,14 @@ enum kind {
 	WRITES,	 /* two, of which the first waits for a value that its thread writes as it launches
 		    the second, after a pause of up to `wait_ns` */
 	COPIES,	 /* one at a time, by an engine of its own: kernels have the device meanwhile */
+	RINGS,	 /* as many as `ahead`, then it waits for all of them. Each lasts until the second
+		    thread of the one before it in the ring has sent as many, which takes that one
+		    up to `wait_ns`, as does waking at its gate */
+};
+
+struct thread {
+	bool stands; /* at the gate */
+	uint64_t free_at;
 };
 
 struct program {
@@ -51,6 +59,8 @@ struct program {
 	uint64_t wait_ns, comes_at;
 	bool unwritten;		      /* the value */
 	uint64_t wakes_ns, opened_at; /* how long after an opening its thread is through the gate */
+	struct thread first, sender;  /* of a ring: */
+	uint64_t launched, sent;
 	uint64_t had_ns;
 	uint64_t last_end_ns, gap_ns;
 };
@@ -123,10 +133,43 @@ static inline void feed(struct program *p)
 	submitted(p);
 }
 
+/* Whether it is through the gate. One that stood there wakes late, and may find it closed again. */
+static inline bool passes(struct program *p, struct thread *thread)
+{
+	if (!p->open && !thread->stands)
+		turns_wants(p->at, m.now);
+	if (p->open && thread->stands)
+		thread->free_at = m.now + test_random_below(p->wait_ns);
+	thread->stands = !p->open;
+	p->stands = p->first.stands || p->sender.stands;
+	return p->open && m.now >= thread->free_at;
+}
+
+static inline void go_around(struct program *p)
+{
+	bool has_all = p->queued && p->launched % p->ahead == 0;
+
+	if (!has_all && passes(p, &p->first)) {
+		p->queued++;
+		p->launched++;
+		submitted(p);
+	}
+	if (p->sent < p->launched && m.now >= p->sender.free_at && passes(p, &p->sender)) {
+		p->sent++;
+		p->sender.free_at = m.now + p->wait_ns / 10 + test_random_below(p->wait_ns);
+		if (!m.bare)
+			turns_wants(p->at, m.now);
+	}
+}
+
 static inline void launch(struct program *p)
 {
 	if (p->kind == FED) {
 		feed(p);
+		return;
+	}
+	if (p->kind == RINGS) {
+		go_around(p);
 		return;
 	}
 	if (p->free_at > m.now || (p->queued == p->ahead && !stands_early(p)))
@@ -147,12 +190,24 @@ static inline void launch(struct program *p)
 		p->free_at = UINT64_MAX; /* until its kernel has ended */
 }
 
+static inline const struct program *before_in_ring(const struct program *p)
+{
+	unsigned i = (unsigned)(p - m.program);
+
+	do
+		i = (i + m.programs - 1) % m.programs;
+	while (m.program[i].kind != RINGS);
+	return &m.program[i];
+}
+
 static inline bool is_met(const struct program *p)
 {
 	if (p->kind == FOLLOWS)
 		return m.program[1].done > p->followed;
 	if (p->kind == LEANS)
 		return p->queued > 1;
+	if (p->kind == RINGS)
+		return before_in_ring(p)->sent >= p->begun;
 	if (p->kind != MEETS)
 		return true;
 	for (unsigned i = 0; i < m.programs; i++) {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Law 13 of core/turns/turns.h: tenants in a ring, whose kernels wait for another one's thread. */
+#include "tests/unit/turns_sliced.h"
+
+enum { CHUNKS = 8 };
+
+static void given_ring(bool bare, unsigned members, uint64_t wait_ns)
+{
+	given(bare);
+	for (unsigned i = 0; i < members; i++) {
+		struct program *p = add(RINGS, 100, 100 * US);
+
+		p->ahead = CHUNKS;
+		p->wait_ns = wait_ns;
+	}
+	for (unsigned i = 0; i < 2 && !bare; i++)
+		add(GREEDY, 100, 1 * MS);
+	begin();
+}
+
+static uint64_t longest_gap(unsigned members)
+{
+	uint64_t longest = 0;
+
+	for (unsigned i = members; i < m.programs; i++)
+		longest = most(longest, m.program[i].gap_ns);
+	return longest;
+}
+
+/* Before anything was known of a ring, the one whose turn it was had let in the next one, which did
+ * not drain either, as its thread had come late. Nobody could be let in any more, and the first one
+ * was waited for until it was reported: a neighbour waited for 0.8 to 0.9 s. */
+TEST(a_ring_whose_threads_come_late_is_not_waited_for_until_it_is_said_to_hang)
+{
+	for (unsigned members = 2; members <= 4; members++) {
+		for (uint64_t wait = 300 * US; wait <= 1200 * US; wait *= 2) {
+			given_ring(false, members, wait);
+			run(10000 * MS);
+			expect_eq(m.hung, 0);
+			expect(longest_gap(members) <= 500 * MS);
+		}
+	}
+}
