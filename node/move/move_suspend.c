@@ -11,6 +11,7 @@
 #include "node/move/move_unsettled.h"
 #include "node/peers/peer.h"
 #include "node/state/recorder.h"
+#include "node/tenants/tenant_show.h"
 #include "node/time/schedule_now.h"
 #include "node/upcalls.h"
 
@@ -120,6 +121,7 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bo
 				       : "its programs go on");
 	}
 	t->suspended = suspends;
+	tenant_show_stands(t);
 	log_info(suspends ? "tenant.suspended" : "tenant.resumed", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);
 	recorder_tenant(t);

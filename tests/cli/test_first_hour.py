@@ -329,15 +329,22 @@ def test_suspend_of_a_tenant_that_does_not_drain_says_that_its_memory_is_still_m
         assert node.mete("suspend", "--wait", "1h", "it").stdout == "it stands still until `mete resume`: 300MiB of it are in the host's memory\n"
 
 
-def test_a_program_that_stands_still_names_the_command_that_says_why():
-    """Its memory may be away for others, or because somebody has suspended it: the program does not know, and does not say."""
+def suspended_line(memory):
+    """What a program says that is suspended and then stands still."""
     with Node() as node:
-        program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=100M", "seconds=3600", "report_ms=50")
+        program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), *memory, "stdin=1", "seconds=3600", "report_ms=50")
         assert program.stdout.readline(), program.stderr.read()
-        assert node.mete("suspend", "it").returncode == 0
+        assert node.mete("suspend", "--wait", "1h", "it").returncode == 0
         said = program.stderr.readline()
-        assert said == "mete: this program waits for its memory, which is off the GPU; `mete why` says why, and what helps (notices=off in its share silences this)\n", said
         assert "suspended by `mete suspend`" in node.mete("why").stdout and "`mete resume it` lets it go on" in node.mete("why").stdout, node.mete("why")
+        return said
+
+
+def test_a_program_that_is_suspended_says_so_whether_its_memory_has_left_or_none_could():
+    words = "mete: this program is suspended, until somebody resumes it; `mete why` says why, and what helps (notices=off in its share silences this)\n"
+    for memory in (["memory=100M"], []):
+        said = suspended_line(memory)
+        assert said == words, (memory, said)
 
 
 def test_output_that_cannot_be_written_is_reported_once():
