@@ -53,8 +53,7 @@ static void say_hindrance(const char *what)
 	memcpy(by, hindrance.by, sizeof(by));
 	futex_lock_give(&hindrance.lock);
 	if (*by)
-		say_aside("this program %s: %s (notices=off in its share silences this)",
-			  what, by);
+		say_aside("this program %s: %s (notices=off in its share silences this)", what, by);
 }
 
 void notice_wait(uint64_t *began_ns, enum notice why)
@@ -74,8 +73,8 @@ void notice_wait(uint64_t *began_ns, enum notice why)
 		*began_ns = now;
 	if (__atomic_load_n(&guest_tenant_page.quiet, __ATOMIC_RELAXED) || atomic_load(&state.lost))
 		return;
-	if (why < NOTICE_SUSPENDED && atomic_load(&hindrance.unsaid) && notice_due(&named, *began_ns, now) &&
-	    atomic_exchange(&hindrance.unsaid, 0))
+	if (why < NOTICE_SUSPENDED && atomic_load(&hindrance.unsaid) &&
+	    notice_due(&named, *began_ns, now) && atomic_exchange(&hindrance.unsaid, 0))
 		say_hindrance(what[why]);
 	else if (notice_due(&rate, *began_ns, now))
 		say_aside("this program %s; `mete why` says why, and what helps "
