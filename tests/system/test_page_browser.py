@@ -286,7 +286,7 @@ def test_each_control_is_reached_by_keyboard_and_can_be_seen():
         for fragment in views(browser).values():
             browser.view(fragment)
             if fragment.startswith("#/tenant/"):
-                browser.wait("document.querySelector('.events')")  # it comes after what is drawn at once
+                browser.wait("document.querySelector('.events:not([hidden]) li')")  # it comes after what is drawn at once
             browser.run("document.querySelector('.skip').focus(); scrollTo(0, 0)")
             # In the table of tenants one row is, and the arrows lead to the others.
             wanted = browser.run("return [...document.querySelectorAll('a[href]:not([tabindex=\"-1\"]), button, input, select, [tabindex=\"0\"]')].filter((one) => one.checkVisibility({visibilityProperty: true})).length")
