@@ -32,13 +32,29 @@ int completion_print(const char *shell)
 	return CLI_USAGE;
 }
 
+static const char small[] = "abcdefghijklmnopqrstuvwxyz-";
+
+struct completion_words completion_first(const struct cli_command *command)
+{
+	struct completion_words words = {""};
+	size_t size = strcspn(command->arguments, " ");
+
+	if (size >= sizeof(words.text) || !strchr(small, command->arguments[0]) ||
+	    command->arguments[0] == '-' || !memchr(command->arguments, '|', size))
+		return words;
+	for (size_t i = 0; i < size; i++)
+		words.text[i] = command->arguments[i] == '|' ? ' ' : command->arguments[i];
+	return words;
+}
+
 struct completion_words completion_words(const struct cli_option *option)
 {
 	struct completion_words words = {""};
 	const char *at = option->argument;
 	size_t n = 0;
 
-	if (!strchr(at, '|') || strstr(at, "..."))
+	/* One word that is meant as it stands has no capitals. */
+	if (strstr(at, "...") || (!strchr(at, '|') && at[strspn(at, small)]))
 		return words;
 	for (; *at && n + 1 < sizeof(words.text); at++) {
 		words.text[n++] = *at == '|' ? ' ' : *at;
@@ -87,6 +103,8 @@ const char *completion_asks(const struct cli_option *option)
 {
 	if (strcmp(option->name, "node") == 0)
 		return "nodes";
+	if (strcmp(option->name, "tenant") == 0)
+		return "tenants";
 	return strcmp(option->name, "context") == 0 ? "contexts" : NULL;
 }
 

@@ -21,6 +21,10 @@ struct completion_words {
 };
 struct completion_words completion_words(const struct cli_option *option);
 
+/* Those of which a verb's first argument is one ("apply assert export"); "": it is none of a few.
+ */
+struct completion_words completion_first(const struct cli_command *command);
+
 /* The words that a field of a share may be, likewise. */
 struct completion_words completion_field(const char *key);
 /* The fields, in the table's order; NULL behind the last. */
@@ -30,7 +34,7 @@ extern const char *const completion_fields[];
 bool completion_wants_file(const struct cli_option *option);
 bool completion_wants_device(const struct cli_option *option);
 /* The argument with which `mete --complete` lists the possible values, before the line's words:
- * "nodes", "contexts"; NULL: there is none. */
+ * "nodes", "contexts", "tenants"; NULL: there is none. */
 const char *completion_asks(const struct cli_option *option);
 /* A verb's first argument is a tenant, which may be left out. */
 bool completion_of_tenant(const struct cli_command *command);

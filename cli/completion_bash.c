@@ -50,13 +50,13 @@ static void print_options_of(const struct cli_command *command)
 	print_options_that(command, takes_value);
 	fputs("'\n\t\tfiles=' ", stdout);
 	print_options_that(command, completion_wants_file);
-	printf("'\n\t\tprogram=%s folder=%s ;;\n",
+	printf("'\n\t\tfirst='%s' program=%s folder=%s ;;\n", completion_first(command).text,
 	       strstr(command->arguments, "PROGRAM") ? "yes" : "",
 	       strstr(command->arguments, "FOLDER") ? "yes" : "");
 }
 
-/* Names that only kubectl knows, for the command line so far: `line` has its words, separated by
- * blanks. */
+/* Names that only kubectl or meted knows, for the command line so far: `line` has its words,
+ * separated by blanks. */
 static void print_asked(const char *what)
 {
 	const char *between = "\t";
@@ -68,6 +68,8 @@ static void print_asked(const char *what)
 			continue;
 		printf("%s%s:", between, cli_options[i].verb);
 		put_dashed(cli_options[i].name);
+		if (cli_options[i].letter)
+			printf("|%s:-%c", cli_options[i].verb, cli_options[i].letter);
 		between = "|";
 	}
 	printf(")\n\t\tnames=yes words=$(\"${COMP_WORDS[0]}\" --complete %s \"${line[@]}\" "
@@ -95,6 +97,7 @@ static void print_values(void)
 	      stdout);
 	print_asked("nodes");
 	print_asked("contexts");
+	print_asked("tenants");
 }
 
 /* The fields of a share, for `mete set`. */
@@ -138,7 +141,8 @@ static const char completion[] =
 	"_mete() {\n"
 	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} "
 	"prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-	"\tlocal words= options= takes= files= program= folder= names= last= line=() given=0 i\n"
+	"\tlocal words= options= takes= files= first= program= folder= names= last= line=() "
+	"given=0 i\n"
 	"\tlocal typed=${COMP_LINE:0:COMP_POINT}\n"
 	"\tCOMPREPLY=()\n"
 	"\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
@@ -197,6 +201,8 @@ static const char completion[] =
 	"\t\tcompopt -o nospace 2>/dev/null\n"
 	"\telif [ -z \"$words\" ] && [[ $verb == @(cordon|uncordon|drain) && $cur != -* ]]; then\n"
 	"\t\twords=$(\"${COMP_WORDS[0]}\" --complete devices 2>/dev/null)\n"
+	"\telif [ -z \"$words\" ] && [[ -n $first && $given == 0 && $cur != -* ]]; then\n"
+	"\t\twords=$first\n"
 	"\telif [ -z \"$words\" ] && [[ $cur == -* ]]; then\n"
 	"\t\twords=$options\n"
 	"\telif [ -z \"$words\" ] && [ -n \"$program\" ]; then\n"

@@ -52,6 +52,10 @@ static void put_fields(const struct cli_command *command)
 
 static void put_arguments(const struct cli_command *command)
 {
+	struct completion_words first = completion_first(command);
+
+	if (first.text[0])
+		printf(FOR_VERB " -a '%s'\n", command->verb, first.text);
 	if (strstr(command->arguments, "PROGRAM"))
 		printf(FOR_VERB " -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n",
 		       command->verb);

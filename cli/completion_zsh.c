@@ -59,7 +59,11 @@ static void put_option(const struct cli_option *option)
 /* The arguments after the options. */
 static void put_arguments(const struct cli_command *command)
 {
-	if (strstr(command->arguments, "PROGRAM"))
+	struct completion_words first = completion_first(command);
+
+	if (first.text[0])
+		printf(" \\\n\t\t\t'1:what:(%s)'", first.text);
+	else if (strstr(command->arguments, "PROGRAM"))
 		fputs(" \\\n\t\t\t'(-)1:program:_command_names -e' '*::argument:_normal'", stdout);
 	else if (strstr(command->arguments, "KEY=VALUE"))
 		fputs(" \\\n\t\t\t'1:tenant:_mete_tenants' '*:field:_mete_fields'", stdout);

@@ -75,21 +75,27 @@ static void noreturn_ become_daemon(const char *program, const char *place,
 	_exit(127);
 }
 
-/* The last line of its log, without the date: the reason why it ended. */
+/* The last line of its log, without the date: the reason why it ended. Of the simulated driver's
+ * settings the driver itself says what is wrong, in the line before. */
 static void last_words(const char *place, struct fault *why)
 {
-	char path[PLACE_MAX + 16], line[sizeof(why->text)], *reason;
+	static const char simulator[] = "mete-sim: ";
+	char path[PLACE_MAX + 16], line[sizeof(why->text)] = "", before[sizeof(line)] = "", *reason;
 	owned(fclose) FILE *log = NULL;
 
 	snprintf(path, sizeof(path), "%s/meted.log", place);
 	log = fopen(path, "re");
-	line[0] = '\0';
-	while (log && fgets(line, sizeof(line), log))
-		;
-	line[strcspn(line, "\n")] = '\0';
+	for (char next[sizeof(line)]; log && fgets(next, sizeof(next), log);) {
+		next[strcspn(next, "\n")] = '\0';
+		memcpy(before, line, sizeof(before));
+		memcpy(line, next, sizeof(line));
+	}
 	reason = strstr(line, "reason=");
-	best_effort(fault_set(why, -ECHILD, "meted does not start: %s (%s)",
-			      reason ? reason + strlen("reason=") : line, path));
+	best_effort(fault_set(why, -ECHILD, "meted does not start: %s%s%s (%s)",
+			      reason ? reason + strlen("reason=") : line,
+			      strncmp(before, simulator, strlen(simulator)) == 0 ? "; " : "",
+			      strncmp(before, simulator, strlen(simulator)) == 0 ? before : "",
+			      path));
 }
 
 static bool says_ready(int notify)

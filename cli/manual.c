@@ -243,7 +243,7 @@ static void print_page_of(const struct cli_command *command)
 static void print_page_of_all(void)
 {
 	fputs(".TH METE 1 \"\" \"mete " METE_VERSION "\" \"mete\"\n.SH NAME\n"
-	      "mete \\- share a GPU: measured portions of its memory\n"
+	      "mete \\- share a GPU: measured portions of its memory and time\n"
 	      ".SH SYNOPSIS\n\\fBmete\\fR VERB [OPTION]... [ARGUMENT]...\n.SH DESCRIPTION\n"
 	      "Lets several unmodified CUDA programs share one GPU, each within its own memory "
 	      "limit.\n"

@@ -46,7 +46,7 @@ int pick_check_exclude(const char *list, const struct pick_gpu *gpus, size_t siz
 		if (!is_here(name, gpus, size, count))
 			return fault_set(why, -ENODEV,
 					 "--exclude: there is no '%s'; accepted: UUIDs and indices "
-					 "below %zu (nvidia-smi -L lists them)",
+					 "below %zu (`mete ps` lists them)",
 					 name, count);
 		list = list[n] ? list + n + 1 : NULL;
 	}

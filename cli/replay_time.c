@@ -30,7 +30,7 @@ static int add_file(struct replay_tenants *all, const char *path, struct fault *
 			return -EINVAL;
 		}
 	}
-	return 0;
+	return ferror(file) ? fault_set(why, -errno, "%s: %s", path, strerror(errno)) : 0;
 }
 
 static int parse_seed(const struct cli_call *call, uint64_t *field, struct fault *why)

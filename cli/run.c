@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -279,11 +280,25 @@ static void say_joined(const struct cli_call *call, const struct wire_tenant_mad
 			strchr(unheard, ',') ? "are" : "is");
 }
 
+/* Whoever names it will look for that name: `mete set NAME` would change somebody else's share. */
+static void say_renamed(const struct cli_call *call, const struct wire_tenant_made *made)
+{
+	const char *name = cli_value(call, "name");
+
+	if (name && !made->joined && strcmp(made->name.text, name) != 0)
+		fprintf(stderr,
+			"mete run: note: there is a tenant called '%.60s' already: this one is "
+			"'%s'\n",
+			name, made->name.text);
+}
+
 /* Tells others about the share: the user, and container engines. */
 static int offer(const struct cli_call *call, const struct driver *driver,
 		 const struct wire_tenant_made *made, struct run_cdi *ret_cdi, struct fault *why)
 {
 	say_joined(call, made);
+	if (!cli_value(call, "cdi"))
+		say_renamed(call, made);
 	return run_cdi_write(call, driver, made, ret_cdi, why);
 }
 
@@ -307,6 +322,13 @@ static void noreturn_ run_in_outer(const struct cli_call *call)
 }
 
 /* Waits until meted knows the program: if we were killed earlier, it would find no tenant. */
+static bool is_folder(const char *path)
+{
+	struct stat there;
+
+	return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+}
+
 static void noreturn_ become_program(const struct cli_call *call, const struct signals *before,
 				     int start)
 {
@@ -319,7 +341,9 @@ static void noreturn_ become_program(const struct cli_call *call, const struct s
 	error = errno;
 	/* exec failed: the program's settings must not apply to us. */
 	_exit(cli_complain(call, error == ENOENT ? 127 : 126, "%s: %s", call->argv[0],
-			   error == ENOENT ? "no such program" : strerror(error)));
+			   error == ENOENT	      ? "no such program"
+			   : is_folder(call->argv[0]) ? "is a folder, not a program"
+						      : strerror(error)));
 }
 
 /* Ends as the program ended: with its status, or by the signal that killed it. */

@@ -53,8 +53,9 @@ int values_part(const struct cli_call *call, const char *option, uint32_t least,
 	return 0;
 }
 
+/* `units`: which are accepted. */
 static int read_time(const char *option, const char *text, uint64_t least, uint64_t most,
-		     uint64_t *ret_ns, struct fault *why)
+		     const char *units, uint64_t *ret_ns, struct fault *why)
 {
 	uint64_t ns = least;
 	int r = text ? share_parse_time(text, most, &ns) : 0;
@@ -63,11 +64,9 @@ static int read_time(const char *option, const char *text, uint64_t least, uint6
 		return fault_set(why, -EINVAL, "--%s '%.60s' is too little; accepted: at least %s",
 				 cli_dashed(option).text, text, write_time(least).text);
 	if (r != 0)
-		return fault_set(why, -EINVAL,
-				 "--%s '%.60s' %s; accepted: a time from %s to %s with its unit "
-				 "(500ms, 30s, 5m)",
+		return fault_set(why, -EINVAL, "--%s '%.60s' %s; accepted: a time from %s to %s %s",
 				 cli_dashed(option).text, text, share_problem(r),
-				 write_time(least).text, write_time(most).text);
+				 write_time(least).text, write_time(most).text, units);
 	if (text)
 		*ret_ns = ns;
 	return 0;
@@ -76,19 +75,21 @@ static int read_time(const char *option, const char *text, uint64_t least, uint6
 int values_time(const struct cli_call *call, const char *option, uint64_t least, uint64_t most,
 		uint64_t *ret_ns, struct fault *why)
 {
-	return read_time(option, cli_value(call, option), least, most, ret_ns, why);
+	return read_time(option, cli_value(call, option), least, most,
+			 "with its unit (500ms, 30s, 5m)", ret_ns, why);
 }
 
 int values_seconds(const struct cli_call *call, const char *option, uint64_t least, uint64_t most,
 		   uint64_t *ret_ns, struct fault *why)
 {
+	static const char units[] = "in seconds (2, 0.5) or with its unit (500ms, 1m)";
 	const char *text = cli_value(call, option);
 	char with_unit[32];
 
 	if (!text || !*text || text[strspn(text, "0123456789.")] || strlen(text) > 20)
-		return read_time(option, text, least, most, ret_ns, why);
+		return read_time(option, text, least, most, units, ret_ns, why);
 	snprintf(with_unit, sizeof(with_unit), "%ss", text);
-	return read_time(option, with_unit, least, most, ret_ns, why);
+	return read_time(option, with_unit, least, most, units, ret_ns, why);
 }
 
 int values_amount(const struct cli_call *call, const char *option, struct share_amount *ret_amount,

@@ -13,7 +13,7 @@
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
-static const char accepted[] = "accepted: 127.0.0.1:9400, [::1]:9400, :9400 or /path/of.sock";
+static const char accepted[] = "accepted: 127.0.0.1:9400, [::1]:9400, :9400 or unix:/path/of.sock";
 
 static int read_port(const char *text, in_port_t *ret_port)
 {

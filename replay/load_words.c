@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
+
 enum { WORDS_MOST = 1024 };
 
 int load_words_count(const char *text, uint32_t highest, uint32_t *ret)
@@ -15,6 +17,22 @@ int load_words_count(const char *text, uint32_t highest, uint32_t *ret)
 		return -EINVAL;
 	*ret = (uint32_t)value;
 	return 0;
+}
+
+static int no_field(const char *whole, const char *word, const struct load_words *words,
+		    struct fault *why)
+{
+	const char *name[SHARE_FIELDS], *nearest;
+	uint32_t n = 0;
+
+	for (; n < ARRAY_SIZE(name) && share_key(n); n++)
+		name[n] = share_key(n);
+	nearest = words_nearest(word, name, n);
+	if (nearest)
+		return fault_set(why, -EINVAL, "'%s' is not a field of a share; did you mean '%s'?",
+				 whole, nearest);
+	return fault_set(why, -EINVAL, "'%s' is not a field of a share; accepted besides are %s",
+			 whole, words->accepted);
 }
 
 static int parse_field(char *word, const struct load_words *words, void *load, struct share *share,
@@ -33,6 +51,8 @@ static int parse_field(char *word, const struct load_words *words, void *load, s
 	if (r == 0)
 		return 0;
 	r = share_set(share, word, value);
+	if (r == SHARE_KEY)
+		return no_field(whole, word, words, why);
 	if (r != 0)
 		return fault_set(why, -EINVAL, "'%s' %s%s%s", whole, share_problem(r),
 				 share_accepts(word) ? "; accepted: " : "",

@@ -3,9 +3,10 @@
 
 #include "replay/plot.h"
 
-static double gb(uint64_t bytes)
+/* The unit in which sizes are given. */
+static double gib(uint64_t bytes)
 {
-	return (double)bytes / 1e9;
+	return (double)bytes / (1 << 30);
 }
 
 static double seconds(uint64_t ns)
@@ -31,27 +32,27 @@ void memory_report_print(FILE *out, const struct memory_report *r)
 	const struct memory_setup *s = r->setup;
 	const struct memory_outcome *o = r->outcome;
 
-	fprintf(out, "%-12s %8s %9s %9s %9s %9s %9s %9s\n", "tenant", "set GB", "kernels s",
-		"ended s", "out GB", "copied GB", "in GB", "longest s");
+	fprintf(out, "%-12s %8s %9s %9s %9s %10s %9s %9s\n", "tenant", "set GiB", "kernels s",
+		"ended s", "out GiB", "copied GiB", "in GiB", "longest s");
 	for (uint32_t i = 0; i < s->tenants; i++) {
 		const struct memory_tenant *t = &o->tenants[i];
 
-		fprintf(out, "%-12.12s %8.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.2f\n",
-			s->loads[i].name, gb(s->loads[i].set_bytes), seconds(t->served_ns),
-			seconds(t->ended_ns), gb(t->left_bytes), gb(t->copied_bytes),
-			gb(t->came_bytes), seconds(t->longest_ns));
+		fprintf(out, "%-12.12s %8.1f %9.1f %9.1f %9.1f %10.1f %9.1f %9.2f\n",
+			s->loads[i].name, gib(s->loads[i].set_bytes), seconds(t->served_ns),
+			seconds(t->ended_ns), gib(t->left_bytes), gib(t->copied_bytes),
+			gib(t->came_bytes), seconds(t->longest_ns));
 		if (t->refused)
 			fprintf(out, "%-12.12s was refused memory %llu times\n", s->loads[i].name,
 				(unsigned long long)t->refused);
 	}
 	fprintf(out,
 		"all ended after %.1f s; one after the other alone: %.1f s (%.3f of it)\n"
-		"%llu handovers, %.1f GB out (%.1f copied), %.1f GB in; %.1f %% of what the link "
+		"%llu handovers, %.1f GiB out (%.1f copied), %.1f GiB in; %.1f %% of what the link "
 		"can move both ways\n",
 		seconds(o->ended_ns), seconds(r->sequential_ns),
 		r->sequential_ns ? (double)o->ended_ns / (double)r->sequential_ns : 0,
-		(unsigned long long)o->sets, gb(o->left_bytes), gb(o->copied_bytes),
-		gb(o->came_bytes), memory_outcome_efficiency(o, s) / 10.0);
+		(unsigned long long)o->sets, gib(o->left_bytes), gib(o->copied_bytes),
+		gib(o->came_bytes), memory_outcome_efficiency(o, s) / 10.0);
 }
 
 void memory_report_json(FILE *out, const struct memory_report *r)
@@ -100,11 +101,11 @@ static void print_curve(FILE *out, const struct memory_report *r, const struct f
 	for (size_t i = 0; i < r->outcome->spans_size; i++) {
 		const struct memory_span *s = &r->outcome->spans[i];
 
-		plot_point(out, f, seconds(s->began_ns), gb(sum));
+		plot_point(out, f, seconds(s->began_ns), gib(sum));
 		sum += in ? s->came_bytes : s->left_bytes;
-		plot_point(out, f, seconds(s->began_ns + s->took_ns), gb(sum));
+		plot_point(out, f, seconds(s->began_ns + s->took_ns), gib(sum));
 	}
-	plot_point(out, f, seconds(r->outcome->ended_ns), gb(sum));
+	plot_point(out, f, seconds(r->outcome->ended_ns), gib(sum));
 	fputs("\"/>\n", out);
 }
 
@@ -124,12 +125,12 @@ void memory_report_svg(FILE *out, const struct memory_report *r)
 {
 	const struct memory_outcome *o = r->outcome;
 	uint64_t most = o->left_bytes > o->came_bytes ? o->left_bytes : o->came_bytes;
-	double x = step_of(seconds(o->ended_ns)), y = step_of(gb(most) + 0.01);
+	double x = step_of(seconds(o->ended_ns)), y = step_of(gib(most) + 0.01);
 	struct frame f = {.left = 70, .top = 40, .width = 530, .height = 370};
 
 	while (f.to_x < seconds(o->ended_ns))
 		f.to_x += x;
-	while (f.to_y < gb(most) + 0.01)
+	while (f.to_y < gib(most) + 0.01)
 		f.to_y += y;
 	plot_axes(out, &f, y, x, "Memory moved, GB", "seconds");
 	for (int in = 0; in < 2; in++) {

@@ -71,6 +71,14 @@ struct wire_tenant_turns {
 			 */
 };
 
+/* Why the tenant's programs stand still until a person lets them go on. For the guest's sentence to
+ * its user alone: the gates say whether they may submit. */
+enum wire_stands {
+	WIRE_STANDS_NOT = 0,
+	WIRE_STANDS_SUSPENDED = 1, /* `mete suspend` */
+	WIRE_STANDS_HALTED = 2,	   /* escalate=suspend: its work did not end */
+};
+
 struct wire_tenant_page {
 	/* The number of devices whose gate is not open. It comes first, so that the fast path
 	 * tests one word at a link-time address; zero means "submit". Waiters sleep on a
@@ -91,6 +99,7 @@ struct wire_tenant_page {
 	struct wire_tenant_turns turns[WIRE_DEVICES];
 	uint64_t quiet;	   /* 1: programs are not told that they wait */
 	uint64_t observes; /* 1: NVML's figures are the whole device's, not the tenant's */
+	uint64_t stands;   /* enum wire_stands */
 };
 
 struct wire_own_device {

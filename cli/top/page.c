@@ -5,6 +5,8 @@
 
 #include "base/least.h"
 #include "cli/top/keys.h"
+#include "core/doing.h"
+#include "view/why.h"
 
 enum {
 	HEAD_LINES = 2,	  /* the first line, and the one before the table */
@@ -16,8 +18,17 @@ enum {
 	DEVICE_LINES = 3, /* of a device where there is room */
 	DETAIL_LINES = 9,
 	REASON_LINES = 6,  /* ... and the sentences of `mete why`, on a higher screen */
+	REASON_LEAST = 2,  /* ... and with many tenants */
 	DETAIL_HEIGHT = 24 /* below that many lines there is no detail */
 };
+
+/* Tenants that would otherwise not be seen go before long reasons. */
+static unsigned reason_lines(unsigned room, size_t tenants)
+{
+	unsigned spare = (unsigned)beyond(room, tenants);
+
+	return spare < REASON_LEAST ? REASON_LEAST : spare < REASON_LINES ? spare : REASON_LINES;
+}
 
 struct page_parts page_divide(const struct page *page, bool detail)
 {
@@ -33,7 +44,7 @@ struct page_parts page_divide(const struct page *page, bool detail)
 	if (detail && height >= DETAIL_HEIGHT && room >= DETAIL_LINES + TABLE_LEAST)
 		parts.detail = DETAIL_LINES;
 	if (parts.detail && room >= DETAIL_LINES + REASON_LINES + TABLE_LEAST)
-		parts.detail += REASON_LINES;
+		parts.detail += reason_lines(room - DETAIL_LINES, page->model->tenants);
 	parts.table = room - parts.detail;
 	return parts;
 }
@@ -109,6 +120,59 @@ void page_head(const struct page *page, double seconds)
 	grid_begin(page->out, &page->screen, GRID_DIM);
 	grid_field(page->out, &page->screen, line, page->screen.width);
 	grid_end(page->out, &page->screen, GRID_DIM);
+	fputc('\n', page->out);
+}
+
+/* Of those that the filter lets through: what a person may have to do something about. */
+struct counts {
+	size_t wait, suspended, trouble;
+};
+
+static struct counts count_states(const struct page *page)
+{
+	struct counts counts = {0};
+
+	for (size_t i = 0; i < page->model->tenants; i++) {
+		const struct wire_tenant_row *t = page->model->tenant[i].row;
+
+		if (!ps_filter_tenant(&page->view->filter, &page->model->rows, t))
+			continue;
+		if (t->doing == DOING_SUSPENDED)
+			counts.suspended++;
+		else if (t->doing == DOING_HANGS || t->doing == DOING_HALTED ||
+			 t->doing == DOING_STOPPED)
+			counts.trouble++;
+		else
+			counts.wait += why_waits(t);
+	}
+	return counts;
+}
+
+static size_t put_count(char *line, size_t used, size_t size, size_t count, const char *what)
+{
+	return count ? (size_t)snprintf(line + used, size - used, "%s%zu %s", used ? ", " : "",
+					count, what)
+		     : 0;
+}
+
+void page_status(const struct page *page, const struct page_parts *parts)
+{
+	const struct view *view = page->view;
+	struct counts counts = count_states(page);
+	enum grid_style style = counts.trouble ? GRID_BAD : GRID_DIM;
+	char line[200] = "";
+	size_t used = put_count(line, 0, sizeof(line), counts.trouble, "in trouble");
+
+	used += put_count(line, used, sizeof(line), counts.wait,
+			  counts.wait == 1 ? "waits" : "wait");
+	used += put_count(line, used, sizeof(line), counts.suspended, "suspended");
+	if (parts && parts->table && view->lines > parts->table)
+		snprintf(line + used, sizeof(line) - used, "%slines %zu to %zu of %zu",
+			 used ? "; " : "", view->first + 1, view->first + parts->table,
+			 view->lines);
+	grid_begin(page->out, &page->screen, style);
+	grid_field(page->out, &page->screen, line, page->screen.width);
+	grid_end(page->out, &page->screen, style);
 	fputc('\n', page->out);
 }
 

@@ -30,6 +30,9 @@ struct page_parts page_divide(const struct page *page, bool detail);
 
 /* Each writes whole lines, as many as its part has at most. */
 void page_head(const struct page *page, double seconds);
+/* How many wait and need help; and which of the tenants are shown, if not all are (`parts` NULL: it
+ * does not matter). */
+void page_status(const struct page *page, const struct page_parts *parts);
 void page_devices(const struct page *page, const struct page_parts *parts);
 /* Returns the line of the selected tenant, counted from the first that it wrote; -1: there is none.
  */

@@ -3,10 +3,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/least.h"
 #include "cli/top/acts.h"
 #include "cli/top/news.h"
 #include "cli/top/page.h"
 #include "cli/top/terminal.h"
+#include "cli/top/users.h"
 #include "cli/values.h"
 
 static const uint64_t second_ns = 1000000000;
@@ -17,8 +19,10 @@ struct top {
 	struct view view;
 	uint64_t interval_ns, next_ns; /* between two refreshes; when the next one is due */
 	struct news news;
-	bool detail, help, events; /* `events`: `news` is shown instead of the tenants */
-	char said[ACTS_SAID];	   /* the outcome of the last act */
+	bool detail, help;
+	enum shows { SHOWS_TENANTS, SHOWS_EVENTS, SHOWS_USERS } shows;
+	size_t first_user;    /* how many are scrolled past */
+	char said[ACTS_SAID]; /* the outcome of the last act */
 	struct screen screen;
 };
 
@@ -66,7 +70,7 @@ static void put_foot(struct painter *painter, const struct top *top)
 {
 	static const char usual[] =
 		"q quit  h help  <> sort  t tree  f filter  d detail  e events  "
-		"s set  z suspend  r resume  T end";
+		"u users  s set  z suspend  r resume  T end";
 	const char *text = top->said[0] ? top->said : usual;
 	enum grid_style style = top->said[0] ? GRID_WARM : GRID_DIM;
 
@@ -75,12 +79,11 @@ static void put_foot(struct painter *painter, const struct top *top)
 	grid_end(painter->page.out, &top->screen, style);
 }
 
-static int paint_tenants(struct top *top, struct painter *painter, struct fault *why)
+static int paint_tenants(struct painter *painter)
 {
 	int selected;
 
-	if (view_make(&top->view, &top->model, painter->parts.table, why) < 0 ||
-	    begin_part(painter) < 0)
+	if (begin_part(painter) < 0)
 		return -ENOMEM;
 	selected = page_table(&painter->page, &painter->parts);
 	end_part(painter, painter->parts.table + 1, selected);
@@ -91,28 +94,37 @@ static int paint_tenants(struct top *top, struct painter *painter, struct fault 
 	return 0;
 }
 
-static int paint_events(struct top *top, struct painter *painter)
+/* Instead of the tenants. */
+static int paint_others(struct top *top, struct painter *painter)
 {
 	unsigned lines = painter->parts.table + 1 + painter->parts.detail;
 
 	if (begin_part(painter) < 0)
 		return -ENOMEM;
-	news_write(&painter->page, &top->news, lines);
+	if (top->shows == SHOWS_EVENTS)
+		news_write(&painter->page, &top->news, lines);
+	else
+		users_write(&painter->page, &top->first_user, lines);
 	end_part(painter, lines, -1);
 	return 0;
 }
 
 static int paint_screen(struct top *top, struct painter *painter, struct fault *why)
 {
-	if (begin_part(painter) < 0)
+	if (view_make(&top->view, &top->model, painter->parts.table, why) < 0 ||
+	    begin_part(painter) < 0)
 		return -ENOMEM;
 	page_head(&painter->page, (double)top->interval_ns / (double)second_ns);
 	end_part(painter, 1, -1);
 	if (begin_part(painter) < 0)
 		return -ENOMEM;
 	page_devices(&painter->page, &painter->parts);
-	end_part(painter, painter->parts.devices + 1, -1);
-	return top->events ? paint_events(top, painter) : paint_tenants(top, painter, why);
+	end_part(painter, painter->parts.devices, -1);
+	if (begin_part(painter) < 0)
+		return -ENOMEM;
+	page_status(&painter->page, top->shows == SHOWS_TENANTS ? &painter->parts : NULL);
+	end_part(painter, 1, -1);
+	return top->shows == SHOWS_TENANTS ? paint_tenants(painter) : paint_others(top, painter);
 }
 
 static int paint(struct top *top, struct fault *why)
@@ -185,9 +197,15 @@ static void change_detail(struct top *top)
 
 static void change_events(struct top *top)
 {
-	top->events = !top->events;
+	top->shows = top->shows == SHOWS_EVENTS ? SHOWS_TENANTS : SHOWS_EVENTS;
 	top->news.first = 0;
 	top->next_ns = 0; /* asks at once */
+}
+
+static void change_users(struct top *top)
+{
+	top->shows = top->shows == SHOWS_USERS ? SHOWS_TENANTS : SHOWS_USERS;
+	top->first_user = 0;
 }
 
 static void show_help(struct top *top)
@@ -210,6 +228,7 @@ static void (*const handlers[KEYS_NOTHING])(struct top *) = {
 	[KEYS_REVERSE] = turn_round,	[KEYS_TREE] = change_tree,
 	[KEYS_FILTER] = ask_filter,	[KEYS_DETAIL] = change_detail,
 	[KEYS_HELP] = show_help,	[KEYS_EVENTS] = change_events,
+	[KEYS_USERS] = change_users,
 };
 
 static void act_on(struct top *top, enum keys_act act)
@@ -224,14 +243,25 @@ static void act_on(struct top *top, enum keys_act act)
 	top->next_ns = 0; /* refreshes at once, to show the outcome */
 }
 
+/* The list itself keeps it within its end. */
+static void step_users(struct top *top, long lines)
+{
+	if (lines < 0)
+		top->first_user = beyond(top->first_user, (size_t)-lines);
+	else
+		top->first_user += (size_t)lines;
+}
+
 static void step(struct top *top, enum keys_act act)
 {
-	long all = top->events ? NEWS_MOST : (long)top->view.lines;
+	long all = top->shows == SHOWS_EVENTS ? NEWS_MOST : (long)top->view.lines;
 	long lines = steps[act].lines * (steps[act].all ? all : 1) +
 		     steps[act].pages * (long)top->screen.height / 2;
 
-	if (top->events)
+	if (top->shows == SHOWS_EVENTS)
 		news_step(&top->news, lines);
+	else if (top->shows == SHOWS_USERS)
+		step_users(top, lines);
 	else
 		view_step(&top->view, lines);
 }
@@ -252,8 +282,9 @@ static int press(struct top *top, const char *key)
 		return 1;
 	if (act == KEYS_NOTHING)
 		return 0;
-	if (acts_is(act) && top->events)
-		snprintf(top->said, sizeof(top->said), "e leads back to the tenants");
+	if (acts_is(act) && top->shows != SHOWS_TENANTS)
+		snprintf(top->said, sizeof(top->said), "%c leads back to the tenants",
+			 top->shows == SHOWS_EVENTS ? 'e' : 'u');
 	else if (acts_is(act))
 		act_on(top, act);
 	else if (handlers[act])
@@ -271,7 +302,7 @@ static int refresh_if_due(struct top *top, struct fault *why)
 	if (now < top->next_ns)
 		return 0;
 	r = model_refresh(&top->model, &top->remote, &top->view.filter, why);
-	if (r == 0 && top->events)
+	if (r == 0 && top->shows == SHOWS_EVENTS)
 		r = news_refresh(&top->news, &top->remote, why);
 	/* Counted from now: the time that a slow refresh took is not made up for. */
 	top->next_ns = now_ns() + top->interval_ns;

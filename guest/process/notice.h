@@ -20,6 +20,9 @@ enum notice {
 	NOTICE_TURN,   /* its gate is closed, as others have their turn, or its cap is used up */
 	NOTICE_MEMORY, /* its memory is in the host's */
 	NOTICE_ROOM,   /* an allocation waits until others have freed memory, or it has moved */
+	/* Whatever it waits for besides, a person has to let it go on: */
+	NOTICE_SUSPENDED,
+	NOTICE_HALTED,
 };
 
 /* Each time that a waiting thread checks. *began_ns: 0 the first time, and then the caller's to

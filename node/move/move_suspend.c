@@ -11,6 +11,8 @@
 #include "node/move/move_unsettled.h"
 #include "node/peers/peer.h"
 #include "node/state/recorder.h"
+#include "node/tenants/tenant_show.h"
+#include "node/time/schedule.h"
 #include "node/time/schedule_now.h"
 #include "node/upcalls.h"
 
@@ -107,19 +109,23 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bo
 
 	if (r < 0)
 		return r;
-	*ret_was = t->suspended;
+	*ret_was = t->suspended || (!suspends && t->turns.suspended);
 	if (!suspends) {
 		move_suspend_void(t, "it was resumed before all of its memory had left");
 		*ret_sent = sum_stored(t);
 		bring_back(t, t->devices, now);
 	}
-	if (t->suspended != suspends) {
+	if (*ret_was != suspends) {
 		t->suspended_ns = suspends ? now : 0;
 		events_tenant(t, suspends ? HAPPENED_SUSPENDED : HAPPENED_RESUMED, "%s",
 			      suspends ? "its memory leaves, and its programs stand still"
 				       : "its programs go on");
 	}
 	t->suspended = suspends;
+	/* Whoever lets it go on knows that its work did not end: as `mete set` does. */
+	if (!suspends && t->turns.suspended)
+		schedule_set(t);
+	tenant_show_stands(t);
 	log_info(suspends ? "tenant.suspended" : "tenant.resumed", "tenant=%u name=%s", t->id,
 		 log_text(t->name).text);
 	recorder_tenant(t);

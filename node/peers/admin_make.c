@@ -64,13 +64,13 @@ static int pick_devices(struct daemon *d, const char *text, struct tenant_spec *
 		if (r == -ENOTUNIQ)
 			return fault_set(why, r,
 					 "device: several UUIDs begin with '%.60s'; accepted: more "
-					 "of it, or an index (nvidia-smi -L lists them)",
+					 "of it, or an index (`mete ps` lists them)",
 					 name);
 		if (r < 0)
 			return fault_set(why, -ENODEV,
 					 "device: there is no '%.60s'; accepted: a UUID, its "
 					 "beginning, or an index "
-					 "below %u (nvidia-smi -L lists them)",
+					 "below %u (`mete ps` lists them)",
 					 name, d->devices);
 		for (uint32_t i = 0; i < spec->devices; i++) {
 			if (spec->device[i] == index)
@@ -241,6 +241,10 @@ static void note_movement(const struct tenant *t, const struct tenant_spec *spec
 	if (t->share.swap && (limited || t->daemon->move.stores.budget_bytes) &&
 	    move_why_never(t->daemon, &never))
 		snprintf(note, size, "swap=auto: %.240s", never.text);
+	else if (t->share.park_ns && !t->share.swap)
+		snprintf(note, size,
+			 "idle=park has no effect, as its memory does not move: --swap auto lets "
+			 "it, beside --memory or --wait too");
 }
 
 /* The tenant within which the caller runs, if there is one. */

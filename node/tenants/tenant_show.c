@@ -62,3 +62,16 @@ void tenant_show_share(struct tenant *t)
 	__atomic_store_n(&t->shown->quiet, t->share.quiet, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&t->shown->epoch, 1, __ATOMIC_RELEASE);
 }
+
+void tenant_show_stands(struct tenant *t)
+{
+	enum wire_stands stands = WIRE_STANDS_NOT;
+
+	if (is_over(t))
+		return;
+	if (t->suspended)
+		stands = WIRE_STANDS_SUSPENDED;
+	else if (t->turns.suspended)
+		stands = WIRE_STANDS_HALTED;
+	__atomic_store_n(&t->shown->stands, (uint64_t)stands, __ATOMIC_RELAXED);
+}

@@ -10,3 +10,5 @@ void tenant_show(struct tenant *t, uint32_t device);
 /* Of these figures only those that the device's other tenants change; `credit`: book_credit(). */
 void tenant_show_room(struct tenant_device *at, uint64_t credit);
 void tenant_show_share(struct tenant *t);
+/* Whether a person has to let it go on, whichever reasons its gates have besides. */
+void tenant_show_stands(struct tenant *t);

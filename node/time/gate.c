@@ -14,6 +14,7 @@
 #include "node/daemon.h"
 #include "node/peers/peer.h"
 #include "node/tenants/guest_send.h"
+#include "node/tenants/tenant_show.h"
 #include "node/upcalls.h"
 
 enum {
@@ -236,6 +237,7 @@ void tenant_gate_apply(struct tenant *t, uint32_t device)
 	uint32_t reasons = tenant_gate_reasons(at);
 	bool is_open = t->shown->device[device].gate == WIRE_GATE_OPEN;
 
+	tenant_show_stands(t);
 	if (gate_has_memory(reasons) || at->wait.kind)
 		waits_look(at);
 	if (reasons && is_open)

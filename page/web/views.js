@@ -141,14 +141,57 @@ function newsPanel() {
 	return element;
 }
 
+/* Whose the devices are: each user's sums, who had most of the time first. Of one user there is nothing to compare. */
+function usersOf(rows) {
+	const users = new Map();
+	for (const row of rows) {
+		const user = users.get(row.user) || { name: row.user, tenants: new Set(), gpus: new Set(), used: 0, had: 0, due: 0, waits: 0, counted: false };
+		users.set(row.user, user);
+		user.tenants.add(row.tenant);
+		user.gpus.add(row.device);
+		user.used += row.used_bytes;
+		user.waits += ['waits', 'bad'].includes(kindOf(row)) ? 1 : 0;
+		if (!row.time.by_turns)
+			continue;
+		user.counted = true;
+		user.had += row.time.charged_1s_ns / 1e9;
+		user.due += row.time.entitled_1s_ns / 1e9;
+	}
+	return [...users.values()].sort((a, b) => b.had - a.had || b.used - a.used || (a.name < b.name ? -1 : 1));
+}
+
+function userRow() {
+	const name = h('th', { scope: 'row' }), cells = [h('td'), h('td'), h('td'), h('td'), h('td.extra')], row = h('tr', {}, name, ...cells);
+	row.write = (user) => {
+		const time = user.counted ? `${percent(user.had)} of ${percent(user.due)}` : '–';
+		say(name, user.name);
+		[user.tenants.size, user.waits, bytes(user.used), time, [...user.gpus].sort((a, b) => a - b).join(' ')].forEach((text, i) => say(cells[i], String(text)));
+	};
+	return row;
+}
+
+function usersPanel() {
+	const body = h('tbody'), write = keyed(body, userRow);
+	const titles = ['User', 'Tenants', 'Waiting', 'Memory', 'Had of due', 'GPUs'];
+	const element = h('section.panel.users', {}, h('h2', {}, 'Users'),
+		h('table', {}, h('thead', {}, h('tr', {}, ...titles.map((title, i) => h(i < 5 ? 'th' : 'th.extra', { scope: 'col' }, title)))), body),
+		h('p.note', {}, 'Of the last second of the GPUs on which turns are taken: 100 % is one GPU.'));
+	element.write = (rows) => {
+		const users = usersOf(rows);
+		element.hidden = users.length < 2;
+		write(users, (user) => user.name);
+	};
+	return element;
+}
+
 function overview() {
 	const memory = card('Memory'), busy = card('Busy'), power = card('Power'), devices = card('Devices'), tenants = card('Tenants'), waits = card('Waiting');
 	const none = h('p.none', {}, 'Nobody waits, and nothing needs a look.');
 	const waiting = h('ul.lines'), fullest = h('ul.lines');
-	const news = newsPanel(), writeWaiting = keyed(waiting, tenantLine), writeFullest = keyed(fullest, deviceLine);
+	const users = usersPanel(), news = newsPanel(), writeWaiting = keyed(waiting, tenantLine), writeFullest = keyed(fullest, deviceLine);
 	const root = h('div.overview', {}, h('h1', {}, 'Overview'), h('div.cards', {}, memory, busy, power, devices, tenants, waits),
 		h('div.columns', {}, h('section.panel', {}, h('h2', {}, 'Who waits, and why'), none, waiting),
-			h('section.panel', {}, h('h2', {}, 'Fullest devices'), fullest)), news);
+			h('section.panel', {}, h('h2', {}, 'Fullest devices'), fullest)), users, news);
 	root.write = () => {
 		const all = [...store.devices.values()], rows = [...store.tenants.values()];
 		const sum = (of) => all.reduce((total, device) => total + of(device), 0);
@@ -164,6 +207,7 @@ function overview() {
 		need.sort((a, b) => (kindOf(b) === 'bad') - (kindOf(a) === 'bad') || b.doing_ns - a.doing_ns || a.tenant - b.tenant);
 		writeWaiting(need.slice(0, 8), keyOf);
 		none.hidden = need.length > 0;
+		users.write(rows);
 		news.write();
 		writeFullest(all.sort((a, b) => fullOf(b) - fullOf(a) || a.index - b.index).slice(0, 6), (device) => device.index);
 	};

@@ -70,6 +70,20 @@ def test_fish_completes_verbs_options_and_their_values():
         assert "true" in fish.complete("mete run --memory=4G -- tru")
 
 
+def test_each_shell_completes_a_verbs_own_words_and_the_tenant_of_events():
+    with Node() as node:
+        fish = Fish(node)
+        environment = fish.environment
+        running(node, "--name", "train")
+        for line, words in (("mete mig ", ["apply", "assert", "export"]), ("mete mig as", ["assert"]), ("mete migrate --from ", ["nvidia"]), ("mete events --tenant ", ["train"]), ("mete events -t ", ["train"])):
+            assert fish.complete(line) == words and bash(environment, line) == words, (line, fish.complete(line), bash(environment, line))
+        with Zsh(node, PATH=fish.environment["PATH"]) as zsh:
+            zsh.complete("mete mig ", r"apply +assert +export")
+            for line, whole in (("mete migrate --from nv", "mete migrate --from nvidia"), ("mete events --tenant tr", "mete events --tenant train")):
+                found = zsh.completed(line)
+                assert found == whole, found
+
+
 def test_fish_completes_tenants_devices_and_fields_and_no_files():
     with Node() as node:
         fish = Fish(node)

@@ -329,15 +329,60 @@ def test_suspend_of_a_tenant_that_does_not_drain_says_that_its_memory_is_still_m
         assert node.mete("suspend", "--wait", "1h", "it").stdout == "it stands still until `mete resume`: 300MiB of it are in the host's memory\n"
 
 
-def test_a_program_that_stands_still_names_the_command_that_says_why():
-    """Its memory may be away for others, or because somebody has suspended it: the program does not know, and does not say."""
+def test_a_name_that_is_taken_is_told_to_whoever_chose_it():
     with Node() as node:
-        program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=100M", "seconds=3600", "report_ms=50")
+        running(node, "--name", "job")
+        said = node.mete("run", "--name", "job", "--", workload("vector-add"))
+        assert said.returncode == 0 and said.stderr == "mete run: note: there is a tenant called 'job' already: this one is 'job-2'\n", said
+        # Nobody chose the name of a program.
+        running(node)
+        assert node.mete("run", "--", workload("steady"), "seconds=0").stderr == ""
+
+
+def test_a_setting_that_changes_nothing_is_told():
+    with Node() as node:
+        said = node.mete("run", "--memory", "1G", "--idle", "park:1m", "--", workload("vector-add"))
+        assert said.returncode == 0 and said.stderr.startswith("mete run: note: idle=park has no effect, as its memory does not move: --swap auto lets it"), said
+        for options in (["--memory", "1G", "--swap", "auto", "--idle", "park:1m"], ["--idle", "park"], ["--memory", "1G", "--idle", "keep"]):
+            assert node.mete("run", *options, "--", workload("vector-add")).stderr == "", options
+
+
+def test_a_folder_is_no_program_and_no_list_of_tenants():
+    with Node() as node:
+        refused(node.mete("run", "--", node.place), node.place + ": is a folder, not a program", status=126)
+        refused(node.mete("replay", "--time", "--tenants", node.place), node.place + ": Is a directory", status=1)
+
+
+def test_a_replay_names_the_field_that_was_meant():
+    with Node() as node:
+        refused(node.mete("replay", "--time", "wieght=100"), "'wieght=100' is not a field of a share; did you mean 'weight'?", status=2)
+        refused(node.mete("replay", "--time", "colour=red"), "'colour=red' is not a field of a share; accepted besides are ", "kernel=", status=2)
+        # Sizes are in the unit in which they are typed.
+        said = node.mete("replay", "--memory", "set=15G load=job:1s:1s:1s")
+        assert "set GiB" in said.stdout and re.search(r"^t1 +15\.0 ", said.stdout, re.M), said
+
+
+def test_a_mistyped_setting_of_the_simulated_driver_is_what_run_complains_of():
+    with Node(METE_SIM_DEVICES="3xNONE") as node:
+        refused(node.mete("run", "--", "true"), "meted does not start", "mete-sim: METE_SIM_DEVICES=3xNONE: wants COUNTxMODEL", status=125)
+
+
+def suspended_line(memory):
+    """What a program says that is suspended and then stands still."""
+    with Node() as node:
+        program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), *memory, "stdin=1", "seconds=3600", "report_ms=50")
         assert program.stdout.readline(), program.stderr.read()
-        assert node.mete("suspend", "it").returncode == 0
+        assert node.mete("suspend", "--wait", "1h", "it").returncode == 0
         said = program.stderr.readline()
-        assert said == "mete: this program waits for its memory, which is off the GPU; `mete why` says why, and what helps (notices=off in its share silences this)\n", said
         assert "suspended by `mete suspend`" in node.mete("why").stdout and "`mete resume it` lets it go on" in node.mete("why").stdout, node.mete("why")
+        return said
+
+
+def test_a_program_that_is_suspended_says_so_whether_its_memory_has_left_or_none_could():
+    words = "mete: this program is suspended, until somebody resumes it; `mete why` says why, and what helps (notices=off in its share silences this)\n"
+    for memory in (["memory=100M"], []):
+        said = suspended_line(memory)
+        assert said == words, (memory, said)
 
 
 def test_output_that_cannot_be_written_is_reported_once():

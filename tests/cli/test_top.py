@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`mete top` in a real terminal (tmux): what it shows at every width, its keys, and what it does to tenants."""
+import pwd
+
 from person import *
 
 
-KEYS = "q quit  h help  <> sort  t tree  f filter  d detail  e events  s set  z suspend  r resume  T end"
+KEYS = "q quit  h help  <> sort  t tree  f filter  d detail  e events  u users  s set  z suspend  r resume  T end"
 
 
 class Screen(Terminal):
@@ -202,6 +204,55 @@ def test_keys_sort_filter_and_select():
             top.wait("no tenant fits the filter")
             top.press("q")
             top.wait("^status=0$")
+
+
+def test_users_are_shown_with_the_sums_of_their_tenants():
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        At(node, "--name", "much", "--weight", "300", "--device", "0")
+        At(node, "--name", "little", "--device", "0")
+        At(node, "--name", "alone", "--device", "1")
+        # It has no process on its two devices, and is one tenant.
+        running(node, "--name", "both", "--device", "0,1")
+        me = re.escape(pwd.getpwuid(os.getuid()).pw_name)
+        with Screen(node, columns=120) as top:
+            top.wait("much .*")
+            top.press("u")
+            # Nearly all of both GPUs' time, which is 200 %.
+            shown = top.wait("^users: their tenants' sums", "^USER +TENANTS +WAIT +HAD +DUE +USED +GPUS", rf"^{me} +4 +\d +(1\d\d|20[01])% +(1\d\d|20[01])% +0\.[1-9]\d +0 1", without="LIMIT")
+            assert len(re.findall(rf"^{me} ", shown, re.M)) == 1, shown
+            top.press("z")
+            top.wait("u leads back to the tenants")
+            for columns, lines in ((200, 50), (40, 12), (12, 6), (3, 3), (80, 24)):
+                top.resize(columns, lines)
+            top.wait(rf"^{me} +4 ")
+            # The list has an end.
+            top.press("G")
+            top.press("Down")
+            top.wait(rf"^{me} +4 ")
+            top.press("f")
+            top.wait("^only:")
+            top.press("gpu=1", "Enter")
+            top.wait(rf"^{me} +2 .* 1$", "only gpu=1")
+            top.press("u")
+            top.wait("alone", "LIMIT", without="users:")
+
+
+def test_a_line_above_the_tenants_counts_who_waits_and_what_is_not_shown():
+    with Node() as node:
+        for number in range(12):
+            running(node, "--name", f"here-{number}")
+        with Screen(node, "--sort", "id", columns=80, lines=14) as top:
+            shown = top.wait(r"^lines 1 to \d+ of 12$", "here-0 ", without="here-11 ")
+            last = int(re.search(r"^lines 1 to (\d+) of 12$", shown, re.M)[1])
+            assert f"here-{last - 1} " in shown and f"here-{last} " not in shown, shown
+            top.press("G")
+            top.wait(rf"^lines {12 - last + 1} to 12 of 12$", "here-11 ")
+            top.resize(80, 40)
+            top.wait("here-0 ", "here-11 ", without="^lines ")
+            program = node.start("run", "--name", "it", "--swap", "auto", "--", workload("steady"), "memory=20M", "stdin=1", "seconds=3600", "report_ms=50")
+            assert program.stdout.readline(), program.stderr.read()
+            assert node.mete("suspend", "--wait", "1h", "it").returncode == 0
+            top.wait("^1 suspended$", "suspended by `mete suspend`")
 
 
 def test_the_tree_has_tenants_within_tenants_and_processes():

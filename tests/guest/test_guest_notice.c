@@ -27,8 +27,8 @@ static void says(const char *what)
 
 	check(n > 0);
 	line[n] = '\0';
-	check(strncmp(line, "mete: this program waits for ", 29) == 0);
-	check(strncmp(line + 29, what, strlen(what)) == 0);
+	check(strncmp(line, "mete: this program ", 19) == 0);
+	check(strncmp(line + 19, what, strlen(what)) == 0);
 	check(strchr(line, '\n') == line + n - 1);
 }
 
@@ -82,7 +82,7 @@ static void for_a_turn(void)
 	load_heard();
 	check(launch() == CUDA_SUCCESS);
 	thread = waits();
-	says("its turn on the GPU; ");
+	says("waits for its turn on the GPU; ");
 	/* It waits again, and nothing is said within the minute. */
 	goes_on(thread);
 	thread = waits();
@@ -102,7 +102,7 @@ static void for_room(void)
 	load_heard();
 	fake_hold(&fake, 1);
 	thread = runs(allocates);
-	says("memory of the GPU; ");
+	says("waits for memory of the GPU; ");
 	fake_hold(&fake, 0);
 	check(pthread_join(thread, NULL) == 0);
 }
@@ -122,9 +122,9 @@ static void for_somebody(void)
 	fake_hinder(&fake, "tenant 7 (x) is stuck");
 	fake_hinder(&fake, "");
 	thread = waits();
-	says("its turn on the GPU; ");
+	says("waits for its turn on the GPU; ");
 	fake_hinder(&fake, "tenant 3 (y) is stuck");
-	says("its turn on the GPU: tenant 3 (y) is stuck (");
+	says("waits for its turn on the GPU: tenant 3 (y) is stuck (");
 	fake_hinder(&fake, "tenant 3 (y) is stuck");
 	check(says_nothing(LONG_MS));
 	goes_on(thread);
@@ -146,13 +146,48 @@ static void not_wanted(void)
 	check(says_nothing(LONG_MS));
 	/* Its share was changed. */
 	__atomic_store_n(&fake.page->quiet, 0, __ATOMIC_SEQ_CST);
-	says("its turn on the GPU; ");
+	says("waits for its turn on the GPU; ");
 	goes_on(thread);
 }
 
 TEST(a_share_silences_it_and_gives_it_its_voice_back)
 {
 	expect_eq(in_child(not_wanted, NULL, 0), 0);
+}
+
+/* Nothing that it waits for besides comes by itself, and nobody else is to blame. */
+static void suspended(void)
+{
+	pthread_t thread;
+
+	load_heard();
+	check(launch() == CUDA_SUCCESS);
+	__atomic_store_n(&fake.page->stands, WIRE_STANDS_SUSPENDED, __ATOMIC_SEQ_CST);
+	fake_hinder(&fake, "tenant 3 (y) is stuck");
+	thread = waits();
+	says("is suspended, until somebody resumes it; ");
+	check(says_nothing(LONG_MS));
+	__atomic_store_n(&fake.page->stands, WIRE_STANDS_NOT, __ATOMIC_SEQ_CST);
+	says("waits for its turn on the GPU: tenant 3 (y) is stuck (");
+	goes_on(thread);
+}
+
+static void halted(void)
+{
+	pthread_t thread;
+
+	load_heard();
+	check(launch() == CUDA_SUCCESS);
+	__atomic_store_n(&fake.page->stands, WIRE_STANDS_HALTED, __ATOMIC_SEQ_CST);
+	thread = waits();
+	says("is suspended, as its work on the GPU did not end; ");
+	goes_on(thread);
+}
+
+TEST(a_guest_that_is_suspended_says_that_and_not_what_it_waits_for)
+{
+	expect_eq(in_child(suspended, NULL, 0), 0);
+	expect_eq(in_child(halted, NULL, 0), 0);
 }
 
 static void nobody_reads(void)

@@ -23,7 +23,7 @@ def test_bad_input_gets_one_sentence():
         (dict(memory="256m"), "thousandths", "write M"),
         (dict(memory="0" * 200 + "8.123456789GiB"), "is too much", "GPU-", "has 4GiB", "at most all of it"),
         (dict(memory="8.5" + "x" * 200), "has no unit", "at most all of it"),
-        (dict(memory="1GiB", device="7"), "there is no '7'", "index below 1", "nvidia-smi -L"),
+        (dict(memory="1GiB", device="7"), "there is no '7'", "index below 1", "`mete ps` lists them"),
         (dict(memory="1GiB", device="GPU-ffffffff-0000-0000-0000-000000000000"), "there is no", "UUID"),
         (dict(memory="1GiB", device="0,0"), "named twice", "0"),
         (dict(memory="1GiB", wait="soon"), "is not understood", "10s"),

@@ -235,6 +235,19 @@ def test_a_tenant_that_does_not_drain_is_suspended_until_its_share_is_set():
         play([hangs, other], lambda: hangs.opened > opened)
 
 
+def test_a_tenant_that_its_share_has_suspended_is_resumed_as_any_other():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, hangs, other = hanging(admin, "suspend")
+        play([hangs, other], lambda: "tenant.suspended_by_share" in meted.log())
+        hangs.drain()
+        play([hangs, other], lambda: hangs.shown()["gate"] == CLOSED and other.runs())
+        opened = hangs.opened
+        assert admin.ask("tenant_suspend", tenant=made.tenant, name="", suspends=0).value == 0, "it was suspended"
+        play([hangs, other], lambda: hangs.opened > opened)
+        assert admin.ask("tenant_suspend", tenant=made.tenant, name="", suspends=0).value == 1, "it goes on already"
+
+
 def test_a_tenant_that_waits_for_its_own_thread_at_the_gate_is_coupled_and_not_killed():
     with Daemon() as meted:
         admin = Admin(meted.place)

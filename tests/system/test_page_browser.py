@@ -141,6 +141,38 @@ def test_time_is_shown_where_turns_are_taken_and_not_where_nobody_counts_it():
         assert browser.said() == []
 
 
+def test_users_are_compared_where_there_are_several():
+    audit = axe()
+    with page(12, 3) as (meted, crowd, browser):
+        browser.wait(LIVE)
+        panel = "document.querySelector('.users')"
+        browser.wait(f"{panel}.hidden && mete.store.tenants.size >= 12")
+        # The crowd is one user's: some of its tenants become others', and two of them take turns.
+        names = ["alice", "bob-with-a-long-name-" * 3, "carol"]
+        browser.run("""const rows = [...mete.store.tenants.values()];
+            rows.forEach((row, i) => { row.user = arguments[0][i % 3]; });
+            for (const [row, had] of [[rows[1], 6e8], [rows[4], 7e8]])
+                Object.assign(row.time, { by_turns: true, charged_1s_ns: had, entitled_1s_ns: 5e8 });""", names)
+        browser.view("#/devices")
+        browser.view("#/")
+        browser.wait(f"!{panel}.hidden")
+        shown = browser.run(f"return [...{panel}.querySelectorAll('tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))")
+        sums = browser.run("""return Object.fromEntries([...new Set([...mete.store.tenants.values()].map((row) => row.user))].map((user) => {
+            const rows = [...mete.store.tenants.values()].filter((row) => row.user === user);
+            return [user, [String(new Set(rows.map((row) => row.tenant)).size), [...new Set(rows.map((row) => row.device))].sort().join(' ')]]; }))""")
+        assert shown[0][0] == names[1] and shown[0][4] == "130 % of 100 %" and all(row[4] == "–" for row in shown[1:]), shown
+        assert {row[0]: [row[1], row[5]] for row in shown} == sums and sorted(sums) == sorted(names), (shown, sums)
+        browser.run(audit)
+        found = []
+        for width in WIDTHS:
+            browser.size(width)
+            found += too_wide(browser, f"users, {width}")
+        said = browser.driver.execute_async_script(f"axe.run('.users', {RULES}).then(arguments[0], (error) => arguments[0]({{violations: [], error: String(error)}}))")
+        found += [f"{rule['id']}: {node['html'][:200]}" for rule in said["violations"] for node in rule["nodes"]] + [said.get("error", "")] * ("error" in said)
+        assert not found, "\n".join(found)
+        assert browser.said() == []
+
+
 def test_what_boards_say_is_shown_and_left_out_where_they_say_nothing():
     with page(3, 3) as (meted, crowd, browser):
         browser.wait(LIVE)
@@ -254,7 +286,7 @@ def test_each_control_is_reached_by_keyboard_and_can_be_seen():
         for fragment in views(browser).values():
             browser.view(fragment)
             if fragment.startswith("#/tenant/"):
-                browser.wait("document.querySelector('.events')")  # it comes after what is drawn at once
+                browser.wait("document.querySelector('.events:not([hidden]) li')")  # it comes after what is drawn at once
             browser.run("document.querySelector('.skip').focus(); scrollTo(0, 0)")
             # In the table of tenants one row is, and the arrows lead to the others.
             wanted = browser.run("return [...document.querySelectorAll('a[href]:not([tabindex=\"-1\"]), button, input, select, [tabindex=\"0\"]')].filter((one) => one.checkVisibility({visibilityProperty: true})).length")

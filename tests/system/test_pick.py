@@ -100,7 +100,7 @@ def test_bad_values_are_refused():
         assert done.returncode == 2 and done.stderr == f"mete pick: {text}\n", done
     # Another machine may have it.
     done = pick(None, "-x", "foo")
-    assert done.returncode == 1 and done.stderr == "mete pick: --exclude: there is no 'foo'; accepted: UUIDs and indices below 4 (nvidia-smi -L lists them)\n", done
+    assert done.returncode == 1 and done.stderr == "mete pick: --exclude: there is no 'foo'; accepted: UUIDs and indices below 4 (`mete ps` lists them)\n", done
 
 
 def test_the_program_gets_the_ids_and_its_status_is_ours():

@@ -109,7 +109,7 @@ TEST(excluded_gpus_must_be_there)
 		expect_eq(pick_check_exclude(wrong[i], gpus, 6, 6, &why), -ENODEV);
 	expect_eq(pick_check_exclude("3,foo", gpus, 6, 6, &why), -ENODEV);
 	expect_str(why.text, "--exclude: there is no 'foo'; accepted: UUIDs and indices below 6 "
-			     "(nvidia-smi -L lists them)");
+			     "(`mete ps` lists them)");
 	/* One that is broken does not say its name. */
 	expect_eq(pick_check_exclude("6,GPU-g", gpus, 6, 7, &why), 0);
 	expect_eq(pick_check_exclude("foo", gpus, 6, 7, &why), -ENODEV);
