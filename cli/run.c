@@ -321,7 +321,6 @@ static void noreturn_ run_in_outer(const struct cli_call *call)
 			  error == ENOENT ? "no such program" : strerror(error)));
 }
 
-/* Waits until meted knows the program: if we were killed earlier, it would find no tenant. */
 static bool is_folder(const char *path)
 {
 	struct stat there;
@@ -329,6 +328,7 @@ static bool is_folder(const char *path)
 	return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
+/* Waits until meted knows the program: if we were killed earlier, it would find no tenant. */
 static void noreturn_ become_program(const struct cli_call *call, const struct signals *before,
 				     int start)
 {
