@@ -106,7 +106,7 @@ class Parts(Node):
         def said(tag):
             self.caller.tell(f"{tag} prepare ns {name} {uid(name)}")
             return self.caller.answer(tag)
-        until(lambda: said(next(tags)).startswith("ok "), lambda: f"{name} is never prepared: {said('once more')}")
+        until(lambda: said(next(tags)).startswith("ok "), lambda: f"{name} is never prepared: {said('last')}")
 
     def parts(self):
         """The driver's parts: profiles."""
@@ -251,13 +251,15 @@ def test_a_part_that_was_made_while_another_was_missing_starts_nothing_anew():
         cordon(node, 1, 1)
         node.caller.unprepare("cordoned")
         node.lose_parts()
+        told = len(node.made.told)
         node.restart()
         node.await_log("claim.absent claim=ns/lost")
         for n in range(3):
             said = node.prepare(f"c{n}", node.at("1g.10gb", n))
             assert said.startswith("ok "), said
         assert "daemon.again" not in node.log(), node.log()
-        # What somebody waits for is there again.
+        # What somebody waits for is there again, and known, though its claim's record was written meanwhile.
+        until(lambda: any(name == "lost" for name, _ in node.made.told[told:]), "the claim's status never says that its device is missing")
         node.made.places["more"], node.made.memories["more"] = node.at("3g.40gb", 4), "1Gi"
         node.caller.prepare("more")
         node.await_log("daemon.again .*because=.*was missing")
