@@ -28,6 +28,11 @@ int loop_once(struct loop *loop)
 	return uv_run(&loop->uv, UV_RUN_ONCE);
 }
 
+void loop_poll(struct loop *loop)
+{
+	uv_run(&loop->uv, UV_RUN_NOWAIT);
+}
+
 void loop_stop(struct loop *loop)
 {
 	uv_stop(&loop->uv);

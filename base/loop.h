@@ -39,6 +39,7 @@ must_check int loop_init(struct loop *loop);
 void loop_run(struct loop *loop); /* until loop_stop(), or until nothing is watched */
 void loop_stop(struct loop *loop);
 must_check int loop_once(struct loop *loop); /* waits for one event; 0: nothing is watched */
+void loop_poll(struct loop *loop);	     /* what has happened by now */
 void loop_done(struct loop *loop); /* everything must have been closed; runs the last callbacks */
 
 /* Monotonic, exact (not the loop's cached time). */

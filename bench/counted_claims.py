@@ -5,7 +5,9 @@ burst  200 claims on a real node, allocated by us as kube-scheduler does it. The
        kubelet's place; meted reads the claims from the API server. The same again, four times, and whose the time of processors was. Then: how often the node's slices are written while nothing changes.
 claim_rate  1,000 pods with a claim each, of a tenth of a GPU, on 100 node objects of one GPU, with the real kube-scheduler, against pods without GPUs;
        the claims exist beforehand. Once with kube-scheduler as it is by default, whose client asks at most 50 times a second, and once without that bound.
-       The floor is the same with ten plain devices a node, one for each claim: what any DRA driver's claims cost, NVIDIA's for example. KINDS: only these.
+       The floor is the same with ten plain devices a node, one for each claim: what any DRA driver's claims cost, NVIDIA's for example. `marked` are
+       our claims that have the finalizer which kube-scheduler writes otherwise. KINDS and SCHEDULERS: only these; `unnamed` is one that does not write
+       a pod's node before it binds it. PROFILES: a folder for what kube-scheduler does with its processor time (`go tool pprof`).
 """
 import contextlib
 import os
@@ -87,8 +89,10 @@ def burst():
 
 
 KINDS = os.environ.get("KINDS", "plain claims floor").split()
-EXACTLY = {"claims": {"deviceClassName": "bench-claims", "capacity": {"requests": {"memory": "8Gi", "compute": "10"}}},
-           "floor": {"deviceClassName": "bench-floor"}}
+PROFILES = os.environ.get("PROFILES")
+EXACTLY = {kind: {"deviceClassName": f"bench-{kind}", "capacity": {"requests": {"memory": "8Gi", "compute": "10"}}} for kind in ("claims", "marked")}
+EXACTLY["floor"] = {"deviceClassName": "bench-floor"}
+MARKS = {"marked": {"finalizers": ["resource.kubernetes.io/delete-protection"]}}
 
 
 def described(number):
@@ -112,7 +116,7 @@ def plain(n):
     return [{"name": f"gpu-{i}", "attributes": described(f"{n}-{i}"), "capacity": {"memory": {"value": "80Gi"}}} for i in range(10)]
 
 
-DEVICES = {"claims": shared, "floor": plain}
+DEVICES = {"claims": shared, "marked": shared, "floor": plain}
 
 
 def slice_object(kind, n):
@@ -136,14 +140,20 @@ def published(cluster, api, kind, nodes):
 
 PORT, READ = 10299, """
 import ssl, sys, urllib.request
-print(urllib.request.urlopen(sys.argv[1], context=ssl._create_unverified_context()).read().decode())
+sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1], context=ssl._create_unverified_context()).read())
 """
 
 
-class Scheduler:
-    """A second kube-scheduler, for pods that name it; one whose client asks as often as it wants, if `bounded` is false."""
+UNBOUNDED, UNNAMED = ", qps: 10000, burst: 10000", ["--feature-gates=NominatedNodeNameForExpectation=false"]
+# By name: its client's settings, and options. The first two are what the figures are of.
+VARIANTS = {"bounded": ("", []), "unbounded": (UNBOUNDED, []), "bounded-unnamed": ("", UNNAMED), "unbounded-unnamed": (UNBOUNDED, UNNAMED)}
+SCHEDULERS = os.environ.get("SCHEDULERS", "bounded unbounded").split()
 
-    def __init__(self, cluster, name, bounded, until):
+
+class Scheduler:
+    """A second kube-scheduler, for pods that name it: one of VARIANTS."""
+
+    def __init__(self, cluster, name, until):
         self.cluster, self.name = cluster, name
         run = os.path.join(cluster.folder, "run")
         path = os.path.join(run, f"{name}.yaml")
@@ -151,19 +161,25 @@ class Scheduler:
             config.write(f"""apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {{leaderElect: false}}
-clientConnection: {{kubeconfig: "{run}/scheduler.kubeconfig"{"" if bounded else ", qps: 10000, burst: 10000"}}}
+clientConnection: {{kubeconfig: "{run}/scheduler.kubeconfig"{VARIANTS[name][0]}}}
 profiles: [{{schedulerName: {name}}}]
 """)
-        self.port = PORT + bounded
+        self.port = PORT + list(VARIANTS).index(name)
         with open(os.path.join(cluster.folder, "log", name), "w") as log:
             self.process = cluster.start("sh", "-c", 'echo $$; exec "$@"', "sh", "kube-scheduler", f"--config={path}", f"--secure-port={self.port}",
                                          f"--authentication-kubeconfig={run}/scheduler.kubeconfig", f"--authorization-kubeconfig={run}/scheduler.kubeconfig",
-                                         f"--cert-dir={run}/{name}", "--authorization-always-allow-paths=/metrics", stdout=subprocess.PIPE, stderr=log, text=True)
+                                         f"--cert-dir={run}/{name}", "--authorization-always-allow-paths=/metrics,/debug/pprof/*", *VARIANTS[name][1],
+                                         stdout=subprocess.PIPE, stderr=log, text=True)
         self.pid = int(self.process.stdout.readline())
         until(lambda: self.metrics(check=False).returncode == 0, f"{name} never served its metrics")
 
     def metrics(self, **more):
         return self.cluster.run("python3", "-c", READ, f"https://127.0.0.1:{self.port}/metrics", **more)
+
+    def profile(self, kind):
+        """Begins one of ten seconds."""
+        with open(os.path.join(PROFILES, f"{self.name}-{kind}"), "w") as file:
+            return self.cluster.start("python3", "-c", READ, f"https://127.0.0.1:{self.port}/debug/pprof/profile?seconds=10", stdout=file)
 
     def requests(self):
         """That it has sent, by method."""
@@ -193,21 +209,26 @@ def measured(here, sums, api, scheduler, kind):
 
     def claim(name):
         request = {"name": "gpu", "exactly": EXACTLY[kind]}
-        here.cluster.ask("POST", all_claims, {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}})
+        here.cluster.ask("POST", all_claims, {"metadata": {"name": name, **MARKS.get(kind, {})}, "spec": {"devices": {"requests": [request]}}})
+
+    def on_begin():
+        began.update(requests=scheduler.requests(), seconds=scheduler.seconds())
+        if PROFILES:
+            profiles.append(scheduler.profile(kind))
     with contextlib.ExitStack() as stack:
-        began = {}
-        if kind == "plain":
-            more = {"on_begin": lambda: began.update(requests=scheduler.requests(), seconds=scheduler.seconds())}
-        else:
+        began, profiles, more = {}, [], {}
+        if kind != "plain":
             stack.enter_context(published(here.cluster, api, kind, sums.NODES))
-            more = {"most": 10, "claim": claim, "on_begin": lambda: began.update(requests=scheduler.requests(), seconds=scheduler.seconds())}
+            more = {"most": 10, "claim": claim}
 
         def on_end():
             ended = {"requests": scheduler.requests(), "seconds": scheduler.seconds()}
             requests, seconds = ({key: (now - began[what].get(key, 0)) / sums.PODS for key, now in ended[what].items()} for what in ended)
             print(f"{scheduler.name}, {kind}: requests of a pod: " + ", ".join(f"{count:.2f} {method}" for method, count in requests.items() if count > 0.005) +
                   "; processor ms of a pod: " + ", ".join(f"{1000 * spent:.2f} {name}" for name, spent in seconds.items()), flush=True)
-        rate = sums.placed(here, sums.PLAIN, scheduler=scheduler.name, on_end=on_end, **more)
+        rate = sums.placed(here, sums.PLAIN, scheduler=scheduler.name, on_begin=on_begin, on_end=on_end, **more)
+        for profile in profiles:
+            profile.wait()
         if kind != "plain":
             here.cluster.ask("DELETE", all_claims)
             here.cluster.until(all_claims, lambda claims: not claims, "claims were never gone")
@@ -220,7 +241,7 @@ def claim_rate():
     from claims import API
     rates = {}
     with found.node() as here, sums.node_objects(here.cluster):
-        schedulers = [Scheduler(here.cluster, name, bounded, found.until) for name, bounded in (("bounded", True), ("unbounded", False))]
+        schedulers = [Scheduler(here.cluster, name, found.until) for name in SCHEDULERS]
         try:
             for _ in range(sums.ROUNDS):
                 for scheduler in schedulers:
@@ -230,7 +251,8 @@ def claim_rate():
             for scheduler in schedulers:
                 scheduler.close()
     print(f"pods a second that kube-scheduler places on {sums.NODES} nodes: {rates}; load {os.getloadavg()[0]:.1f}")
-    for scheduler, name in (("bounded", "_by_default"), ("unbounded", "")):
+    for scheduler in SCHEDULERS:
+        name = {"bounded": "_by_default", "unbounded": ""}.get(scheduler, "_" + scheduler.replace("-", "_"))
         middle = {kind: statistics.median(rates[scheduler, kind]) for kind in KINDS}
         for kind in KINDS:
             print(f"figure: {kind}_pods_per_s{name} {middle[kind]:.0f} pods/s")

@@ -14,6 +14,7 @@
 #include "base/held.h"
 #include "base/least.h"
 #include "base/process_look.h"
+#include "node/again.h"
 #include "node/daemon.h"
 #include "node/devices/boards.h"
 #include "node/devices/divided.h"
@@ -214,6 +215,7 @@ static int start_signals(struct daemon *d, struct fault *why)
 		return fault_set(why, r, "cannot receive signals: %s", uv_strerror(r));
 	if (notify_watchdog_ns())
 		loop_arm(&d->watchdog, notify_watchdog_ns());
+	again_listen_to_ends();
 	return 0;
 }
 
@@ -401,6 +403,7 @@ static int serve(struct daemon *d)
 	}
 	log_info("daemon.ready", "version=%s pid=%d dir=%s devices=%u", METE_VERSION, (int)getpid(),
 		 d->place, d->devices);
+	again_listen();
 	events_began(d);
 	notify_send("READY=1");
 	loop_run(&d->loop);
@@ -434,10 +437,12 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	r = serve(&daemon);
+	if (daemon.missing.again)
+		again_hold(&daemon);
 	daemon_stop(&daemon);
 	looks_free(daemon.looks);
 	if (r == 0 && daemon.missing.again) {
-		r = missing_again(argv);
+		r = again_begin(argv);
 		log_error("daemon.failed", "reason=%s", log_text(strerror(-r)).text);
 	}
 	return r < 0 ? 1 : 0;

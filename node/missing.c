@@ -6,8 +6,6 @@
  */
 #include "node/missing.h"
 
-#include <unistd.h>
-
 #include "node/daemon.h"
 #include "node/devices/nvml.h"
 #include "node/devices/nvml_inside.h"
@@ -56,10 +54,4 @@ void missing_close(struct daemon *d)
 {
 	loop_timer_close(&d->missing.timer, NULL);
 	free(take(d->missing.why));
-}
-
-int missing_again(char **argv)
-{
-	execv("/proc/self/exe", argv);
-	return -errno;
 }

@@ -12,5 +12,3 @@ bool missing_is(const struct nvml *nvml);
  * cannot be read. */
 must_check int missing_open(struct daemon *d, struct fault *why);
 void missing_close(struct daemon *d);
-/* Executes the same program with the same arguments in our place. -errno: that failed. */
-must_check int missing_again(char **argv);

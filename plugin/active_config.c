@@ -235,20 +235,30 @@ static void serve_anew(struct plugin *p, bool renamed)
 	settle(p);
 }
 
-/* A device that was missing at the start is taken in by another start. */
-static int check_missing(const struct plugin *p, struct fault *why)
+static bool misses(const struct binding *b, const struct plugin *p, uint32_t former)
 {
-	bool missing = dra_misses(p->dra);
+	for (uint32_t i = 0; i < b->missings; i++)
+		for (uint32_t k = former; k < p->host->devices; k++)
+			if (strcmp(b->missing[i], p->host->device[k].uuid) == 0)
+				return true;
+	return false;
+}
+
+/* A device that was missing at the start is taken in by another start: of tenants with one the
+ * host knows that itself. */
+static int check_missing(const struct plugin *p, uint32_t former, struct fault *why)
+{
+	bool missing = former < p->host->devices && dra_misses(p->dra);
 
 	list_for_each(link, (struct list *)&p->bindings.all) missing |=
-		list_entry(link, struct binding, link)->missings != 0;
+		misses(list_entry(link, struct binding, link), p, former);
 	return missing ? fault_set(why, -EAGAIN, "containers wait for devices that were missing")
 		       : 0;
 }
 
 static int divided(struct plugin *p, uint32_t former, struct fault *why)
 {
-	int r = check_missing(p, why);
+	int r = check_missing(p, former, why);
 
 	for (uint32_t i = former; r == 0 && i < p->host->devices; i++)
 		if (mps_device(p->mps, i) < 0)

@@ -408,6 +408,8 @@ static void leave(struct plugin *p)
 
 static void plugin_close(struct plugin *p)
 {
+	/* Claims that wait for parts leave before those that have some are forgotten. */
+	parts_rest(p->parts);
 	if (p->host->stands_by)
 		standby_close(p);
 	else

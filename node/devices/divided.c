@@ -7,9 +7,9 @@
  * the device is made again, it is the device that it was.
  *
  * Where that is not enough, a meted that is a machine's or a node's restarts as it was started:
- * there are more devices than places, a tenant waits for one that was missing at the start, or the
- * Kubernetes part cannot serve them with what it has (kubernetes_divided()). Guests go on, and come
- * back to it, as after any restart.
+ * there are more devices than places, one was missing at the start and a tenant waits for it, or
+ * the Kubernetes part cannot serve them with what it has (kubernetes_divided()). Guests go on, and
+ * come back to it, as after any restart.
  *
  * It waits until two looks in a row find the same: a division is made part by part. Where no GPU
  * can be divided, nothing is asked; a look asks for modes and names alone.
@@ -86,11 +86,15 @@ static int adopt(struct daemon *d, struct fault *why)
 	uint32_t former = d->devices;
 	int r = 0;
 
-	if (absent_any(d))
-		return fault_set(why, -EAGAIN, "tenants wait for devices that were missing");
 	for (uint32_t i = 0; i < former; i++)
 		was_gone[i] = d->device[i].info->gone;
 	nvml_accept(d->nvml);
+	for (uint32_t i = former; i < nvml_count(d->nvml); i++)
+		if (absent_names(d, nvml_device(d->nvml, i)->uuid_text))
+			return fault_set(why, -EAGAIN,
+					 "device %s was missing, and somebody has a share of it, "
+					 "or has cordoned or reserved it",
+					 nvml_device(d->nvml, i)->uuid_text);
 	for (uint32_t i = former; r == 0 && i < nvml_count(d->nvml); i++)
 		r = add(d, i);
 	if (r < 0)

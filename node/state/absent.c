@@ -90,6 +90,18 @@ bool absent_any(const struct daemon *d)
 	return d->restore.absent_count != 0;
 }
 
+bool absent_names(const struct daemon *d, const char *uuid)
+{
+	list_for_each(link, (struct list *)&d->restore.absent)
+	{
+		const struct absent *a = list_entry(link, struct absent, link);
+
+		if (a->records.text && strstr(a->records.text, uuid))
+			return true;
+	}
+	return false;
+}
+
 int absent_keep(struct daemon *d, uint32_t id, char *ret_folder, size_t size)
 {
 	struct absent *a = id ? find(d, id) : NULL;

@@ -20,6 +20,8 @@ void absent_add(struct daemon *d, uint32_t id, const char *record);
 
 bool absent_has(const struct daemon *d, uint32_t id);
 bool absent_any(const struct daemon *d);
+/* Does one of the records, a tenant's or not, name the device? */
+bool absent_names(const struct daemon *d, const char *uuid);
 
 /* Somebody wants it to stay until absent_end(). -ESRCH: there is none of that id. */
 must_check int absent_keep(struct daemon *d, uint32_t id, char *ret_folder, size_t size);

@@ -20,6 +20,7 @@ void claim_free(struct claim *claim)
 		free(claim->result[i].pool);
 		free(claim->result[i].device);
 		free(claim->result[i].share_id);
+		free(claim->result[i].uuid);
 	}
 	for (uint32_t i = 0; i < SHARE_FIELDS; i++)
 		free(claim->texts[i]);

@@ -38,6 +38,7 @@ struct claim_place {
 struct claim_result {
 	char *request, *pool, *device, *share_id; /* as in the claim; share_id: NULL: none */
 	uint32_t index;				  /* of the device */
+	char *uuid; /* of one that was missing when the claim's record was read; NULL: it was not */
 };
 
 struct claim {

@@ -88,7 +88,7 @@ bool dra_misses(const struct dra *dra)
 {
 	list_for_each(link, (struct list *)&dra->journal.all)
 	{
-		if (list_entry(link, struct journal_claim, link)->absent)
+		if (list_entry(link, struct journal_claim, link)->untended)
 			return true;
 	}
 	return false;
@@ -111,11 +111,13 @@ static void keep(struct dra *dra)
 		if (before) {
 			entry->joint = before->joint = true;
 			entry->absent = before->absent;
+			entry->untended = before->untended;
 			snprintf(entry->folder, sizeof(entry->folder), "%s", before->folder);
 			continue;
 		}
 		r = host->keep(host->daemon, entry->tenant, entry->folder);
 		entry->absent = r == HOST_ABSENT || entry->missings;
+		entry->untended = entry->absent && r != HOST_ABSENT;
 		/* Without its tenant it is prepared again when the kubelet asks. */
 		if (r != 0)
 			*entry->folder = '\0';

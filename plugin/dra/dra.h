@@ -47,7 +47,8 @@ void dra_each_pod(const struct dra *dra, uint32_t tenant,
 		  void (*seen)(void *owner, const struct pod *pod), void *owner);
 /* The driver's files have changed: rewrites the CDI files of prepared claims. */
 void dra_refresh(struct dra *dra);
-/* Has a claim a device that was missing when meted started? */
+/* Has a claim a device that was missing when meted started, and no tenant that the host remembers
+ * until it is there? */
 bool dra_misses(const struct dra *dra);
 /* Is a share of the device prepared for a claim? NULL: no. */
 bool dra_has(const struct dra *dra, uint32_t device);

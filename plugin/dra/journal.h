@@ -30,6 +30,7 @@ struct journal_claim {
 	struct claim *claim;	      /* its `index` and `of` are this meted's */
 	uint32_t missings;	      /* devices of it that this meted does not have */
 	bool absent;		      /* its tenant cannot be joined, because a device is missing */
+	bool untended;		      /* likewise, and the host does not remember the tenant */
 	uint32_t tenant;	      /* 0: none was made yet */
 	bool recorded;		      /* there is a record of it */
 	bool joint;		      /* others may have the same one: joint.h */

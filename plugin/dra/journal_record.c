@@ -70,9 +70,9 @@ static bool add_results(cJSON *tree, const struct journal_claim *entry, const st
 	for (uint32_t i = 0; good && i < claim->results; i++) {
 		const struct claim_result *result = &claim->result[i];
 
-		/* A device that is missing now is known by its name. */
 		good = add_result(list, result, &entry->ready[i],
 				  result->index < host->devices ? host->device[result->index].uuid
+				  : result->uuid		? result->uuid
 								: "");
 	}
 	return good;
@@ -195,7 +195,7 @@ static int read_result(struct journal_claim *entry, const cJSON *item, const str
 	index = find_device(host, json_text(item, "uuid"), result->device);
 	result->index = index < 0 ? UINT32_MAX : (uint32_t)index;
 	add_device(entry, index);
-	return 0;
+	return index < 0 ? copy_text(item, "uuid", &result->uuid) : 0;
 }
 
 static int read_phase(const cJSON *tree, enum journal_phase *ret_phase)

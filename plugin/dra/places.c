@@ -28,6 +28,18 @@ static bool is_claimed(const struct dra *dra, const char *device)
 	return false;
 }
 
+bool places_goes(const struct dra *dra, uint32_t device)
+{
+	const struct parts *parts = dra->plugin->parts;
+	const char *place = parts_is_on(parts) ? NULL : parts_place_of(parts, device);
+	char name[SLICES_NAME];
+
+	if (!place)
+		return false;
+	slices_device_name(place, name);
+	return !is_claimed(dra, name);
+}
+
 void dra_each_place(const struct dra *dra, void (*each)(void *owner, const char *device),
 		    void *owner)
 {

@@ -13,3 +13,7 @@ struct dra;
  * another one or has no devices, which preparing it says. */
 void places_find(const struct dra *dra, const cJSON *object, const char *uid,
 		 struct parts_ask *ask);
+
+/* Is the device a part of ours that no claim has, while none is made any more? The thread may be
+ * removing it just now, and would not make it anew. */
+bool places_goes(const struct dra *dra, uint32_t device);

@@ -13,6 +13,7 @@
 #include "core/health.h"
 #include "plugin/dra/inside.h"
 #include "plugin/dra/joint.h"
+#include "plugin/dra/places.h"
 #include "plugin/slots.h"
 
 bool prepare_is_done(const struct journal_claim *entry)
@@ -47,6 +48,9 @@ static int check_devices(const struct dra *dra, const struct claim *claim, struc
 	for (uint32_t i = 0; i < claim->devices; i++) {
 		const char *reason = dra_withheld(dra, claim->of[i]);
 
+		if (!reason && !claim->is_admin && places_goes(dra, claim->of[i]))
+			reason = "is a part that was made for a claim that has ended, and is "
+				 "removed: no part is made any more";
 		if (reason)
 			return fault_set(why, -EBUSY, "device %s %s",
 					 dra->plugin->host->device[claim->of[i]].uuid, reason);

@@ -295,6 +295,8 @@ static void go_on(struct parts *parts)
 {
 	struct parts_ask *ask;
 
+	if (parts->rests)
+		return;
 	while (!parts->work.busy && (ask = first(parts)) && !ask->made) {
 		start_making(parts, ask);
 		if (parts->work.busy)
@@ -463,10 +465,17 @@ int parts_open(struct plugin *p, parts_each_claimed *claimed, struct parts **ret
 	return 0;
 }
 
+void parts_rest(struct parts *parts)
+{
+	if (parts)
+		parts->rests = true;
+}
+
 void parts_close(struct parts *parts)
 {
 	if (!parts)
 		return;
+	parts_rest(parts);
 	parts_abandon(parts, NULL);
 	while (first(parts))
 		refuse(first(parts), "meted is stopping");

@@ -20,6 +20,9 @@ typedef void parts_each_claimed(const struct plugin *p,
 
 must_check int parts_open(struct plugin *p, parts_each_claimed *claimed, struct parts **ret_parts,
 			  struct fault *why);
+/* Who has parts is about to be forgotten: nothing is made or removed any more, even if who waits
+ * before others leaves. */
+void parts_rest(struct parts *parts);
 /* What the thread is doing may end later, or never: the record has it. */
 void parts_close(struct parts *parts);
 

@@ -21,6 +21,7 @@ struct parts {
 	uint32_t stuck;		  /* that was told */
 	char problem[512];	  /* that was told; "": none */
 	char unnamed[512];	  /* likewise, of names for profiles */
+	bool rests;		  /* nothing is begun any more */
 	bool left;		  /* closed: the thread frees it */
 };
 

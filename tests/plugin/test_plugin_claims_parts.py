@@ -21,22 +21,45 @@ class Parts(Node):
         self.options += ["--look-every", "100ms", "--log-level", "debug"]
         self.api.version, self.api.drops = version, drops
         os.mkdir(self.kubelet.folder + "/plugins_registry")
-        # Where nobody is left who uses the simulated machine it is a new one.
-        self.holder = subprocess.Popen([CALLER, "nvml"], env=dict(os.environ, LD_LIBRARY_PATH=sys.argv[2], **self.environment), text=True,
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.holder.stdout.readline() == "0\n"
+        self.hold()
         self.made = self.api.claim = Claims("unset")
         self.made.answer_all()
         self.caller = self.gpu = None
 
+    def hold(self):
+        """Where nobody is left who uses the simulated machine it is a new one."""
+        self.holder = subprocess.Popen([CALLER, "nvml"], env=dict(os.environ, **self.environment, LD_LIBRARY_PATH=sys.argv[2]), text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.holder.stdout.readline() == "0\n"
+
+    def let_go(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdin.close()
+        self.holder.stdout.close()
+
+    def lose_parts(self):
+        """meted is killed, and the machine is a new one, though for meted it is the same start of it."""
+        self.meted.kill()
+        self.let_go()
+        self.hold()
+        assert not self.parts(), self.parts()
+
     def begin(self):
         self.start()
-        register = Caller(f"{self.kubelet.folder}/plugins_registry/{DRIVER}-reg.sock")
-        register.tell("known registered")
-        assert register.answer("known").endswith("ok")
-        register.close()
-        self.caller = Caller(f"{self.kubelet.folder}/plugins/{DRIVER}/dra.sock")
+        self.connect()
         return self
+
+    def connect(self):
+        """As the kubelet does it: again, if meted begins again just then."""
+        def registered():
+            register = Caller(f"{self.kubelet.folder}/plugins_registry/{DRIVER}-reg.sock")
+            register.tell("known registered")
+            said = register.answer("known")
+            register.close()
+            return said.endswith("ok")
+        until(registered, "the kubelet was never registered")
+        self.caller = Caller(f"{self.kubelet.folder}/plugins/{DRIVER}/dra.sock")
 
     def restart(self):
         self.caller.close()
@@ -47,10 +70,7 @@ class Parts(Node):
             self.caller.process.kill()
             self.caller.process.wait()
         super().close(kind)
-        self.holder.kill()
-        self.holder.wait()
-        self.holder.stdin.close()
-        self.holder.stdout.close()
+        self.let_go()
 
     def slices(self):
         return self.api.objects("resourceslices", len(self.api.log))
@@ -78,6 +98,15 @@ class Parts(Node):
     def again(self, name):
         self.caller.prepare(name + "/again")
         return self.caller.answer(name + "/again")
+
+    def at_last(self, name):
+        """As the kubelet does it, until it is prepared: a meted that begins again ends connections."""
+        tags = (f"{name}/{n}" for n in itertools.count())
+
+        def said(tag):
+            self.caller.tell(f"{tag} prepare ns {name} {uid(name)}")
+            return self.caller.answer(tag)
+        until(lambda: said(next(tags)).startswith("ok "), lambda: f"{name} is never prepared: {said('last')}")
 
     def parts(self):
         """The driver's parts: profiles."""
@@ -213,6 +242,58 @@ def test_a_claims_part_outlives_meted():
         node.await_nothing()
 
 
+def test_a_part_that_was_made_while_another_was_missing_starts_nothing_anew():
+    with Parts() as node:
+        node.begin()
+        node.devices(PLACES)
+        assert node.prepare("lost", node.at("3g.40gb", 4)).startswith("ok ")
+        assert node.prepare("cordoned", node.at("1g.10gb", 3)).startswith("ok ")
+        cordon(node, 1, 1)
+        node.caller.unprepare("cordoned")
+        node.lose_parts()
+        told = len(node.made.told)
+        node.restart()
+        node.await_log("claim.absent claim=ns/lost")
+        for n in range(3):
+            said = node.prepare(f"c{n}", node.at("1g.10gb", n))
+            assert said.startswith("ok "), said
+        assert "daemon.again" not in node.log(), node.log()
+        # What somebody waits for is there again, and known, though its claim's record was written meanwhile.
+        until(lambda: any(name == "lost" for name, _ in node.made.told[told:]), "the claim's status never says that its device is missing")
+        node.made.places["more"], node.made.memories["more"] = node.at("3g.40gb", 4), "1Gi"
+        node.caller.prepare("more")
+        node.await_log("daemon.again .*because=.*was missing")
+        node.at_last("more")
+        node.at_last("lost")
+
+
+def test_claims_keep_their_parts_when_meted_begins_again_while_others_wait_for_some():
+    """What waits for the driver leaves, one after the other, when nobody knows any more who has what."""
+    for n in range(ROUNDS):
+        with Parts() as node:
+            node.environment["LD_PRELOAD"] = BUILD + "/tests/system/again_signals.so"
+            node.begin()
+            node.devices(PLACES)
+            assert node.prepare("lost", node.at("3g.40gb", 4)).startswith("ok ")
+            node.lose_parts()
+            node.restart()
+            node.await_log("claim.absent claim=ns/lost")
+            said = node.prepare("c0", node.at("1g.10gb", 0), memory="1Gi")
+            assert said.startswith("ok "), said
+            node.faults("make-gi=stall")
+            node.made.places["c1"], node.made.places["c2"] = node.at("3g.40gb", 4), node.at("2g.20gb", 0)
+            node.made.memories["c1"] = node.made.memories["c2"] = "1Gi"
+            node.caller.prepare("c1")
+            until(lambda: f"{node.gpu}:3g.40gb:4" in node.ours(), node.ours)
+            node.caller.prepare("c2")
+            assert node.prepare("c3", node.at("1g.10gb", 0), memory="1Gi").startswith("ok ")  # read after that
+            node.faults("")  # c1's part is the one that was lost
+            node.await_log("daemon.again")
+            node.at_last("c0")
+            # A part that had been removed would be made anew for who asks; containers that run do not ask.
+            assert "claim.absent claim=ns/c0" not in node.log() and "2g.20gb" not in node.parts(), node.log()
+
+
 def test_a_part_that_the_driver_does_not_make_leaves_nothing():
     with Parts() as node:
         node.begin()
@@ -267,7 +348,12 @@ def test_it_is_switched_on_and_off_while_meted_runs():
         node.configure(mig="found")
         node.devices(1)
         assert node.parts() == {"3g.40gb": 1, "1g.10gb": 1} and node.again("c0").startswith("ok ")
+        # It is not given anew while it is being removed.
+        node.faults("destroy-ci=stall")
         node.caller.unprepare("c0")
+        node.caller.tell(f"anew prepare ns c0 {uid('c0')}")
+        assert "is a part that was made for a claim that has ended" in node.caller.answer("anew"), node.caller.answer("anew")
+        node.faults("")
         node.await_nothing(p3g_40gb=1)
         node.devices(1)
 

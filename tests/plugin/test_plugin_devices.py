@@ -6,6 +6,8 @@ import os
 import shutil
 import stat
 
+import contextlib
+
 from node import *
 from meted import run
 import meted
@@ -250,6 +252,33 @@ def test_a_driver_that_is_not_there_is_waited_for_where_the_file_says_so():
         node.write({"version": "v1", "flags": {"failOnInitError": False}, "mete": node.config})
         node.meted.start()
         node.end()  # while it waits
+
+
+@contextlib.contextmanager
+def begins_again(number, at):
+    """A meted that waits for the driver gets the signal while it begins again with it. As the node is then."""
+    with Node(start=False) as node:
+        driver, mark = node.folder + "/driver", node.folder + "/mark"
+        shutil.copytree(sys.argv[2], driver + ".away")
+        node.options += ["--driver", driver]
+        node.write({"version": "v1", "flags": {"failOnInitError": False}, "mete": node.config})
+        node.environment.update(LD_PRELOAD=BUILD + "/tests/system/again_signals.so", AGAIN_SIGNAL=str(int(number)), AGAIN_AT=at, AGAIN_MARK=mark)
+        node.start()
+        node.await_log("plugin.waits")
+        os.rename(driver + ".away", driver)
+        until(lambda: os.path.exists(mark), "it never began again")
+        yield node
+
+
+def test_a_signal_that_comes_while_meted_begins_again_is_followed():
+    for at in "end", "begin":
+        for number in signal.SIGTERM, signal.SIGINT:
+            with begins_again(number, at) as node:
+                assert node.meted.wait() == 0, (number, at, node.log())
+                assert f"daemon.signal signal={number.name.removeprefix('SIG')}" in node.log(), (number, at)
+        with begins_again(signal.SIGHUP, at) as node:
+            node.kubelet.hear("registered")
+            node.await_log("daemon.ready .*devices=2")
 
 
 def test_other_missing_things_at_the_start_are_waited_for_where_the_file_says_so():
