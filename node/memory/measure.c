@@ -212,6 +212,7 @@ static void ask_driver(struct loop_work *work)
 							&d->measure.row_count[i]) == 0;
 		if (!d->measure.measured[i])
 			continue;
+		d->measure.answered[i] = true;
 		d->measure.nobody[i] = nobodys(d, i, before, nvml_used(d->nvml, i));
 		nvml_rows_sort(rows, d->measure.row_count[i], sizeof(*rows));
 	}

@@ -35,6 +35,7 @@ struct measure {
 	struct nvml_process *rows; /* the worker's, DAEMON_GUESTS for each device; owned */
 	uint32_t row_count[DAEMON_DEVICES];
 	bool measured[DAEMON_DEVICES];
+	bool answered[DAEMON_DEVICES];	 /* ever */
 	uint64_t nobody[DAEMON_DEVICES]; /* bytes in use, listed for no process */
 	uint64_t begun;			 /* how many measurements */
 	uint64_t ended;			 /* the number of the last one that has */

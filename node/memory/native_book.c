@@ -242,7 +242,6 @@ static void settle(struct native_book *book, struct native_group *group)
 			due = &book->shrinking;
 		else if (!due && !same(row->wanted, row->told))
 			due = &book->due;
-		needed |= row->set;
 	}
 	if (due)
 		list_append(due, &group->due);

@@ -170,7 +170,8 @@ static void log_of(const struct remains *it)
 
 static void look(struct remains *it, uint64_t nobody)
 {
-	uint64_t most_bytes = most(nobody, it->looks ? it->nobody : 0);
+	/* Of two looks: the first one only notes its figure. */
+	uint64_t most_bytes = most(nobody, it->nobody);
 
 	it->nobody = nobody;
 	it->looks++;
@@ -188,6 +189,15 @@ static void look(struct remains *it, uint64_t nobody)
 	set_in_flux(it, false);
 }
 
+/* A driver that fails once says nothing new. One that never answers leaves none of it, since
+ * nothing could lower the charge. */
+static uint64_t seen_on(const struct daemon *d, uint32_t device, const struct remains *it)
+{
+	if (d->measure.measured[device])
+		return d->measure.nobody[device];
+	return d->measure.answered[device] ? it->bytes : 0;
+}
+
 void remains_seen(struct daemon *d, uint32_t device)
 {
 	list_for_each(link, &d->device[device].remains)
@@ -195,7 +205,7 @@ void remains_seen(struct daemon *d, uint32_t device)
 		struct remains *it = list_entry(link, struct remains, link);
 
 		if (it->in_flux && d->measure.ended >= it->after)
-			look(it, d->measure.measured[device] ? d->measure.nobody[device] : 0);
+			look(it, seen_on(d, device, it));
 	}
 }
 

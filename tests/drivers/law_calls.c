@@ -56,8 +56,9 @@ CUresult special_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *ca
 CUresult special_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
 {
 	(void)mode;
-	__atomic_store_n(&law_stream_of(hStream)->capturing, 1, __ATOMIC_SEQ_CST);
-	return CUDA_SUCCESS;
+	return __atomic_exchange_n(&law_stream_of(hStream)->capturing, 1, __ATOMIC_SEQ_CST)
+		       ? CUDA_ERROR_ILLEGAL_STATE
+		       : CUDA_SUCCESS;
 }
 
 CUresult special_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)

@@ -62,6 +62,31 @@ TEST(however_many_captures_were_open_a_close_is_acknowledged_after_them)
 	expect_eq(in_child(many_captures, NULL, 0), 0);
 }
 
+/* Its stream is being captured already. */
+static void refused_captures(void)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	load_guest("law");
+	stream = load_stream(0);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	for (int i = 0; i < 10; i++)
+		check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+		      CUDA_ERROR_ILLEGAL_STATE);
+	check(captures_shown() == 1);
+	check(load.end(stream, &graph) == CUDA_SUCCESS);
+	check(captures_shown() == 0);
+	fake_close_gate(&fake, 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
+	fake_open_gate(&fake, 0);
+}
+
+TEST(a_capture_that_did_not_begin_is_not_waited_for)
+{
+	expect_eq(in_child(refused_captures, NULL, 0), 0);
+}
+
 static void captured_and_died(void)
 {
 	pthread_t thread;

@@ -90,6 +90,21 @@ def test_another_size_has_it_within_the_limit():
         load.end()
 
 
+def test_a_small_allocation_does_not_look_for_room_where_the_last_one_was():
+    """What both were parts of has gone to make room for a large one."""
+    with Node() as node:
+        load = node.load("100MiB")
+        assert load.take(0, 1000) == "0"
+        load.free(0)
+        assert load.used() == ITSELF + 2 * MIB, load.used()
+        assert load.take(1, 100 * MIB - ITSELF) == "0"
+        load.free(1)
+        assert load.take(2, 1000) == "0"
+        load.ask("fill", 2, 3)
+        assert load.ask("check", 2, 3) == "same"
+        load.end()
+
+
 def test_unmovable_memory_is_served_from_stock():
     """An allocation while a stream is captured is plain, and the thread that captures may unmap nothing then."""
     with Node() as node:

@@ -10,12 +10,13 @@ from meted import *
 
 
 class Driver:
-    """The management library's figures of processes."""
+    """The management library's figures of processes. It answers at once, or, once it is slow, when the test says so."""
 
     def __init__(self):
         self.file = tempfile.NamedTemporaryFile("w")
         self.environment = {"METE_STUB_PROCESSES": self.file.name}
         self.used = {}
+        self.slow = None  # the FIFO
 
     def fails(self):
         self.file.seek(0)
@@ -29,13 +30,40 @@ class Driver:
         except FileNotFoundError:
             return 0
 
+    def text(self):
+        return "".join(f"0 {pid:10d} {bytes:20d}\n" for pid, bytes in self.used.items())
+
     def says(self, guest, used):
         """In place, in lines of one length: the daemon may be reading."""
         self.used[guest.seat.pid] = used
         self.file.seek(0)
-        for pid, bytes in self.used.items():
-            self.file.write(f"0 {pid:10d} {bytes:20d}\n")
+        self.file.write(self.text())
         self.file.flush()
+
+    def slows(self):
+        """From now on a question waits until it is answered: who opens a FIFO to read waits for who opens it to write, and the other way round."""
+        os.mkfifo(self.file.name + ".slow")
+        self.slow = os.open(self.file.name + ".slow", os.O_PATH)
+        os.rename(self.file.name + ".slow", self.file.name)
+
+    def asked(self):
+        """The next question; returns when it was asked."""
+        return open(f"/proc/self/fd/{self.slow}", "w")
+
+    def answers(self, question):
+        with question:
+            question.write(self.text())
+
+    def rests(self):
+        """Nobody waits for it any more."""
+        if self.slow is None:
+            return
+        with open(self.file.name + ".quick", "w") as file:
+            file.write(self.text())
+        os.rename(self.file.name + ".quick", self.file.name)
+        os.close(os.open(f"/proc/self/fd/{self.slow}", os.O_RDWR))  # does not wait, and lets those go on who do
+        os.close(self.slow)
+        self.slow = None
 
 
 @contextlib.contextmanager
@@ -45,7 +73,10 @@ def a_node(*memory):
     with Daemon(environment=driver.environment) as meted:
         admin = Admin(meted.place)
         tenants = [admin.tenant(text) for text in memory]
-        yield driver, meted, admin, [Guest(made.socket) for made in tenants], tenants
+        try:
+            yield driver, meted, admin, [Guest(made.socket) for made in tenants], tenants
+        finally:
+            driver.rests()
 
 
 def has_context(driver, guest, used, count=1, others=0, reserved=64 * MIB):
@@ -151,24 +182,50 @@ def test_an_ask_is_answered_from_figures_that_are_not_old():
         until(refused)  # alone, and nobody reads the book
 
 
+def reports(guest):
+    guest.send("residual_settle", device=0, contexts=0, bytes=0, keep=1)
+    guest.ask("processes_ask", device=0)  # it was heard: two connections have no order
+
+
 def test_reported_memory_is_measured_before_more_is_granted():
-    """To the process that reported it, and to another one of its tenant."""
-    for round in range(8):
+    """To the process that reported it, and to another one of its tenant; and by a question that was asked after the report."""
+    for another in (False, True):
         with a_node("1GiB") as (driver, meted, admin, (guest,), (made,)):
-            asker = Guest(made.socket) if round % 2 else guest
+            asker = Guest(made.socket) if another else guest
             assert asker.credit(100 * MIB) == 100 * MIB
             asker.allocated(100 * MIB)
             driver.says(asker, 100 * MIB)
             assert asker.credit(MIB) == MIB  # the figures are fresh now
-            driver.says(guest, (0 if round % 2 else 100) * MIB + 900 * MIB)
-            guest.send("residual_settle", device=0, contexts=0, bytes=0, keep=1)
-            if round % 2:
-                guest.ask("processes_ask", device=0)  # two connections have no order
-            try:
-                asker.credit(200 * MIB)
-                assert "measure.late" in meted.log(), "it was granted before anybody had looked"
-            except Refused as refusal:
-                assert refusal.code == LIMIT
+            driver.slows()
+            reports(guest)
+            first = driver.asked()
+            reports(guest)
+            id = asker.send("credit_ask", device=0, wait=0, bytes=200 * MIB, want=200 * MIB)
+            asker.ask("processes_ask", device=0)
+            driver.answers(first)
+            second = driver.asked()
+            driver.says(guest, (0 if another else 100 * MIB) + 900 * MIB)
+            driver.answers(second)
+            driver.rests()
+            answer = asker.answer(id)
+            assert answer.kind == "refused" and answer.code == LIMIT or "measure.late" in meted.log(), "it was granted before anybody had looked"
+
+
+def test_a_driver_that_does_not_answer_holds_nobody_up():
+    with a_node("1GiB") as (driver, meted, admin, (guest,), (made,)):
+        assert guest.credit(100 * MIB) == 100 * MIB
+        guest.allocated(100 * MIB)
+        driver.slows()
+        reports(guest)
+        question = driver.asked()
+        assert guest.credit(MIB) == MIB
+        assert "measure.late" in meted.log()
+        assert Admin(meted.place).tenant_row(made.tenant).allocated == 100 * MIB  # nor who lists them
+        driver.says(guest, 500 * MIB)
+        driver.answers(question)
+        driver.rests()
+        until(lambda: guest.shown()["used"] == 500 * MIB)
+        assert guest.refused(600 * MIB) == LIMIT
 
 
 def test_unused_credit_is_recalled_from_a_tenant_over_its_limit():
