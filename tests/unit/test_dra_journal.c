@@ -23,8 +23,11 @@ static struct journal_claim *made(void)
 	claim->texts[PORTION_memory] = strdup("4294967296B");
 	claim->texts[PORTION_class] = strdup("batch");
 	claim->results = 1;
-	claim->result[0] = (struct claim_result){strdup("gpu"), strdup("n-mete"), strdup(NAME),
-						 strdup("s"), 1};
+	claim->result[0] = (struct claim_result){.request = strdup("gpu"),
+						 .pool = strdup("n-mete"),
+						 .device = strdup(NAME),
+						 .share_id = strdup("s"),
+						 .index = 1};
 	claim->devices = 1;
 	claim->of[0] = 1;
 	entry = journal_make(claim, "mete.dev/claim", "/var/run/cdi");
