@@ -16,6 +16,7 @@
  */
 #include "node/memory/watch.h"
 
+#include "base/least.h"
 #include "node/daemon.h"
 #include "node/memory/measure.h"
 #include "node/peers/flow.h"
@@ -50,20 +51,20 @@ static void look_at(struct tenant_device *of)
 	}
 }
 
-static bool is_unsteady(const struct tenant_device *of)
+/* As its least steady guest needs. */
+static uint64_t looks_at(const struct tenant_device *of)
 {
 	uint32_t i = tenant_index(of);
+	uint64_t looks = 0;
 
-	list_for_each(link, (struct list *)&of->tenant->guests)
-	{
-		if (list_entry(link, struct guest, link)->device[i].unsteady)
-			return true;
-	}
-	return false;
+	list_for_each(link, (struct list *)&of->tenant->guests) looks =
+		most(looks, list_entry(link, struct guest, link)->device[i].unsteady);
+	return looks;
 }
 
-/* Returns whether it was looked at; `unsteady` is set if it will be again. */
-static bool look_at_device(struct daemon *d, uint32_t device, bool *unsteady)
+/* Returns whether it was looked at. `looks`: as its least steady guest needs with this one, or as
+ * it was. */
+static bool look_at_device(struct daemon *d, uint32_t device, uint64_t *looks)
 {
 	struct ledger_sums all;
 	bool any = false;
@@ -74,10 +75,10 @@ static bool look_at_device(struct daemon *d, uint32_t device, bool *unsteady)
 	list_for_each(link, &d->device[device].tenants)
 	{
 		struct tenant_device *of = list_entry(link, struct tenant_device, link);
-		bool is = is_unsteady(of);
+		uint64_t its = looks_at(of);
 
-		*unsteady |= is;
-		if (!is && !is_shared(d, device))
+		*looks = most(*looks, its);
+		if (!its && !is_shared(d, device))
 			continue;
 		look_at(of);
 		any = true;
@@ -88,13 +89,15 @@ static bool look_at_device(struct daemon *d, uint32_t device, bool *unsteady)
 static void on_watch(struct loop_timer *timer)
 {
 	struct daemon *d = container_of(timer, struct daemon, watch.timer);
-	bool any = false, unsteady = false;
+	uint64_t looks = 0;
+	bool any = false;
 
 	for (uint32_t i = 0; i < d->devices; i++)
-		any |= look_at_device(d, i, &unsteady);
+		any |= look_at_device(d, i, &looks);
 	measure_start(d);
 	d->watch.left -= d->watch.left > 0;
-	if (!any || (!d->watch.left && !unsteady)) {
+	/* If the last look changes anything, it arms the timer: watch_looked_at(). */
+	if (!any || (!d->watch.left && looks <= 1)) {
 		/* Measuring took memory for a moment. */
 		flows_gave_back(&d->flows);
 		return;
