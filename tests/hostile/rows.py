@@ -62,7 +62,7 @@ NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB
           "nested_shares": "exec 3<&0; export HOSTILE_OUTER=$METE_SOCKET; {mete} run -q --memory 400MiB -- {attack} two_shares <&3 & wait",
           "nested_orphans": "exec 3<&0; setsid {mete} run -q --memory 400MiB -- {attack} take-linear <&3 & sleep 0.3; kill -9 $PPID; {mete} run -q --memory 500MiB -- {attack} take-linear <&3 & wait",
           "nested_capped": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 100MiB --cap 100% --weight 10000 -- {attack} turns_children <&3 & done; wait",
-          "nested_come_and_go": "exec 3<&0; for n in 1 2 3 4 5 6; do timeout -s KILL 2 {mete} run -q --memory 100MiB -- {attack} turns_green <&3; done; {attack} take-linear <&3",
+          "nested_come_and_go": "exec 3<&0; for n in 1 2 3 4 5 6; do timeout -s KILL 2 {mete} run -q --memory 100MiB -- {attack} turns_died <&3; done; {attack} take-linear <&3",
           "nested_lenders": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB --swap auto -- {attack} lends_killed <&3 & done; wait"}
 
 
