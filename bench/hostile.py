@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # About: our own attackers, one by one, beside a neighbour
-"""Our own attackers beside a neighbour, one row each: tests/hostile/. `bench/hostile.py NAME...`: these only."""
+"""Our own attackers beside a neighbour, one row each: tests/hostile/. `bench/hostile.py NAME...`: these only. `--list`: their names.
+
+HOSTILE_USERS=1: attackers and neighbour are different users of the system's meted (root, in a /run of its own). HOSTILE_UNTIMED=1: nothing is
+judged by how long it takes, nor a cap: for a machine that is busy with other things."""
 import os
 import sys
 import time
@@ -10,11 +13,19 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT + "/tests/hostile")
 BUILD = os.environ.get("METE_BUILD", ROOT + "/build/plain")
 from rows import rows  # noqa: E402
-from world import ADMITTED, ESCAPED, HARMED, HELD, UNTRIED, World  # noqa: E402
+import users  # noqa: E402
+from world import ADMITTED, ESCAPED, HARMED, HELD, LIMIT, UNTRIED, World  # noqa: E402
 
 
 def main():
-    attacks = [attack for attack in rows(BUILD) if not sys.argv[1:] or attack.name in sys.argv[1:]]
+    attacks = rows(BUILD)
+    if os.environ.get("HOSTILE_USERS"):
+        users.begin(LIMIT)
+        attacks = users.of_two_users(attacks)
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(f"{attack.name:<45} {attack.tries}" for attack in attacks))
+        return
+    attacks = [attack for attack in attacks if not sys.argv[1:] or attack.name in sys.argv[1:]]
     outcomes, began = [], time.monotonic()
     for devices, daemon in sorted({(attack.devices, attack.daemon or "") for attack in attacks}):
         world = None
@@ -23,7 +34,7 @@ def main():
                 continue
             # Damage by one attack must not be counted against the next.
             world = world or World(BUILD, devices, daemon).__enter__()
-            outcome, why = attack.run(world)
+            outcome, why = attack.run(world, judge_time=not os.environ.get("HOSTILE_UNTIMED"))
             outcomes.append(outcome)
             print(f"{attack.name:<45} {outcome:<16} {attack.tries}" + (f" [{why}]" if why else ""), flush=True)
             if outcome not in (HELD, UNTRIED):

@@ -138,7 +138,7 @@ enum turns_escalate { TURNS_ONLY_REPORT, TURNS_MAY_SUSPEND, TURNS_MAY_KILL };
 
 /* The fields of a share that concern time. */
 struct turns_share {
-	uint32_t weight; /* 1 .. 10000 */
+	uint32_t weight; /* 1 .. 1000000: only what it is beside others' counts */
 	bool weighted;	 /* it was set explicitly, even if to the same as others */
 	uint32_t guarantee_milli, cap_milli;
 	bool equal; /* the cap is also 1/n of the device's tenants */

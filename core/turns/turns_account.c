@@ -43,7 +43,10 @@ uint64_t turns_seat_virtual(const struct turns_seat *s, uint64_t ns)
 
 uint64_t turns_seat_real(const struct turns_seat *s, uint64_t virtual_ns)
 {
-	return virtual_ns * s->tenant->share.weight / WEIGHT_UNIT;
+	uint64_t weight = s->tenant->share.weight;
+
+	/* In two parts, so that no product overflows. */
+	return virtual_ns / WEIGHT_UNIT * weight + virtual_ns % WEIGHT_UNIT * weight / WEIGHT_UNIT;
 }
 
 /* What a division leaves is added to the next amount: so the sum does not depend on into how many
@@ -352,7 +355,7 @@ void turns_seat_entitle(struct turns_seat *s, bool from_now_on, uint64_t now_ns)
 
 	if (s->entitling && !s->rests && span > 0) {
 		if (clock > 0)
-			ns = (uint64_t)clock / WEIGHT_UNIT * s->tenant->share.weight;
+			ns = turns_seat_real(s, (uint64_t)clock);
 		ns = most(ns, span / MILLI * floor_rate(s));
 		ns = least(least(ns, span), span * turns_cap_milli(s) / MILLI);
 		s->entitled_ns += ns;

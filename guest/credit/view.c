@@ -20,6 +20,10 @@
 #include "guest/link/link.h"
 #include "guest/process/state.h"
 
+enum {
+	LOOKS = 8, /* who is asked for credit again and again is told what was so a moment ago */
+};
+
 /* The tenant's unused credit: ours, and its other processes', if the daemon has looked just now. */
 static uint64_t idle_bytes(int device, uint64_t granted, bool looked)
 {
@@ -81,15 +85,31 @@ uint64_t view_free_seen(int device)
 	return free_bytes(device, view_total(device, state_page(device, total_bytes)), false);
 }
 
-void view_memory(int device, uint64_t physical_bytes, struct view_memory *ret_memory)
+/* Waits for the daemon to look, if its figures may be of before that. */
+static bool look(int device)
 {
-	bool looked = false;
 	size_t rows;
 
 	/* Credit that was returned a moment ago must be seen as free. */
-	if (credit_returned(device) || state_page(device, guests) > 1 ||
-	    (state_page(device, guests) && state_page(device, rivals)))
-		looked = link_processes(device, NULL, 0, &rows) == 0;
-	ret_memory->total = view_total(device, physical_bytes);
-	ret_memory->free = free_bytes(device, ret_memory->total, looked);
+	if (!credit_returned(device) && state_page(device, guests) <= 1 &&
+	    (!state_page(device, guests) || !state_page(device, rivals)))
+		return false;
+	return link_processes(device, NULL, 0, &rows) == 0;
+}
+
+void view_memory(int device, uint64_t physical_bytes, struct view_memory *ret_memory)
+{
+	uint32_t recalls;
+	int looks = 0;
+
+	/* What a recall takes off is no credit of ours any more, and granted until the daemon has
+	 * heard of it: such figures do not belong together. */
+	do {
+		bool looked;
+
+		recalls = credit_recalls();
+		looked = look(device);
+		ret_memory->total = view_total(device, physical_bytes);
+		ret_memory->free = free_bytes(device, ret_memory->total, looked);
+	} while ((recalls % 2 || recalls != credit_recalls()) && ++looks < LOOKS);
 }

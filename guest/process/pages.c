@@ -209,6 +209,14 @@ int pages_adopt(int own_fd, int tenant_fd)
 	return r;
 }
 
+/* Nobody hears our reports, or waits by what is told. How much may be under way stays: what is
+ * queued now is had when the next daemon is there, before anybody has paid for it. */
+static void turns_lost(struct wire_tenant_turns *turns)
+{
+	*turns = (struct wire_tenant_turns){.flight_ns = turns->flight_ns,
+					    .contended = turns->contended & WIRE_CAPPED};
+}
+
 void pages_lost(void)
 {
 	struct wire_tenant_page *copy = mmap(NULL, WIRE_PAGE_SIZE, PROT_READ | PROT_WRITE,
@@ -224,9 +232,10 @@ void pages_lost(void)
 	if (atomic_load(&state.on_loss) != WIRE_LOSS_CONTINUE || parts_is_away())
 		gate = WIRE_GATE_CLOSED;
 	copy->not_open = gate == WIRE_GATE_OPEN ? 0 : 1;
-	memset(copy->turns, 0, sizeof(copy->turns));
-	for (uint32_t w = 0; w < WIRE_DEVICES; w++)
+	for (uint32_t w = 0; w < WIRE_DEVICES; w++) {
 		copy->device[w].gate = gate;
+		turns_lost(&copy->turns[w]);
+	}
 	/* Remapping the finished copy over the page is atomic for every reader. */
 	if (syscall(SYS_mremap, copy, WIRE_PAGE_SIZE, WIRE_PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		    &guest_tenant_page) == -1)

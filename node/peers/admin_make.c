@@ -287,7 +287,8 @@ static int make_new(struct admin *a, uint32_t id, struct tenant_spec *spec, stru
 	struct terms_texts room;
 	struct tenant *t = NULL;
 	/* A tenant within another one is not new on the device. */
-	int r = spec->outer ? 0 : cordon_check(d, spec->device, spec->devices, why);
+	int r = spec->outer ? nested_admit(spec->outer, why)
+			    : cordon_check(d, spec->device, spec->devices, why);
 
 	if (r == 0 && a->user)
 		r = terms_admit(a->user, spec, &room, why);

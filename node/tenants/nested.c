@@ -97,16 +97,17 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* The share of the tenant together with the tenants within it. */
+/* The share of the tenant together with the tenants within it; its weight is in hundredths. */
 static void whole_share(const struct tenant *t, struct share *ret_share)
 {
 	struct share outer;
 
 	*ret_share = t->share;
+	ret_share->weight *= NESTED_WEIGHT;
 	if (!t->outer)
 		return;
 	nested_share(t->outer, &outer);
-	ret_share->weight = smaller(t->share.weight, outer.weight);
+	ret_share->weight = smaller(ret_share->weight, outer.weight);
 	ret_share->cap_milli = smaller(t->share.cap_milli, outer.cap_milli);
 	ret_share->guarantee_milli = smaller(t->share.guarantee_milli, outer.guarantee_milli);
 	ret_share->guarantee_milli = smaller(ret_share->guarantee_milli, ret_share->cap_milli);
@@ -165,6 +166,7 @@ void nested_note(const struct tenant *t, char *ret_note, size_t size)
 
 	*ret_note = '\0';
 	whole_share(t, &has);
+	has.weight = part_of(has.weight, NESTED_WEIGHT, 1);
 	for (size_t i = 0; t->outer && i < ARRAY_SIZE(keys); i++) {
 		struct field_text wanted = field_text(&t->share, keys[i]);
 		struct field_text given = field_text(&has, keys[i]);
@@ -185,6 +187,26 @@ static bool is_within(const struct tenant *t, const struct tenant *outer)
 	while (t && t != outer)
 		t = t->outer;
 	return t != NULL;
+}
+
+int nested_admit(const struct tenant *outer, struct fault *why)
+{
+	uint32_t within = 0;
+
+	while (outer->outer)
+		outer = outer->outer;
+	list_for_each(link, &outer->daemon->tenants.all)
+	{
+		const struct tenant *t = list_entry(link, struct tenant, link);
+
+		within += t != outer && is_within(t, outer);
+	}
+	if (within < DAEMON_TENANTS_WITHIN)
+		return 0;
+	return fault_set(why, -EPERM,
+			 "tenant %u (%.60s) has %u tenants within it, and may have no more: "
+			 "without --memory this program has that tenant's share",
+			 outer->id, outer->name, within);
 }
 
 void nested_changed(struct tenant *outer)

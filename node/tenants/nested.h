@@ -7,8 +7,13 @@
 /* The tenant that encloses a caller, found by the socket that it was given (or "") or by its
  * ancestors; NULL: none. */
 struct tenant *nested_find(struct daemon *d, const char *socket, pid_t caller, uint64_t started);
-/* The tenant's own part of the time, without the tenants within it. */
+/* The tenant's own part of the time, without the tenants within it. Its weight is in hundredths, so
+ * that a small one can be divided as well. */
+enum { NESTED_WEIGHT = 100 };
 void nested_share(const struct tenant *t, struct share *ret_share);
+/* Whether one more may be made within it: each has a part of its share, and those cannot be
+ * arbitrarily small. 0, or -EPERM. */
+must_check int nested_admit(const struct tenant *outer, struct fault *why);
 /* Its share, or that of an enclosing tenant, has changed: this affects all tenants within it. */
 void nested_changed(struct tenant *t);
 /* A sentence for people that names what the tenant asked for but gets less of, because it is within

@@ -204,6 +204,18 @@ static void said(struct fake *fake, struct fake_guest *g, const struct wire_mess
 		fake_tell_pace(g->fd, (int)device);
 }
 
+static void look(struct fake *fake, const struct fake_guest *g)
+{
+	struct wire_message recall = {.code = WIRE_credit_recall, .id = 0x80000006u};
+
+	if (fake->shows_granted)
+		__atomic_store_n(&fake->page->device[0].granted_bytes, fake->granted[0],
+				 __ATOMIC_RELAXED);
+	recall.credit_recall.bytes = UINT64_MAX;
+	if (fake->recalls_at_look > 0 && fake->recalls_at_look--)
+		fake_send(g->fd, &recall, NULL, 0);
+}
+
 void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_message *m)
 {
 	struct wire_message done = {.code = WIRE_done, .id = m->id};
@@ -263,6 +275,7 @@ void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_messag
 		said(fake, g, m);
 		break;
 	case WIRE_processes_ask:
+		look(fake, g);
 		done.code = WIRE_end;
 		fake_send(g->fd, &done, NULL, 0);
 		break;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "guest/credit/credit.h"
+#include "guest/credit/view.h"
 #include "guest/process/join.h"
 #include "guest/process/state.h"
 #include "tests/guest/fake_meted.h"
@@ -191,6 +192,34 @@ static void keeps_all(void)
 		check_books();
 		check(fake_recall(&fake, 0, UINT64_MAX) <= 2ULL * CREDIT_KEPT);
 	}
+}
+
+static void recalled_in_a_look(void)
+{
+	struct wire_tenant_device *shown;
+	struct view_memory memory;
+
+	join_with(1ULL << 30);
+	shown = &fake.page->device[0];
+	__atomic_store_n(&shown->limit_bytes, 1ULL << 30, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->total_bytes, 1ULL << 30, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->room_bytes, 1ULL << 30, __ATOMIC_RELAXED);
+	others(1, 1);
+	for (int recalls = 0; recalls < 4; recalls++) {
+		check(credit_take(0, 110ULL * MIB, CREDIT_WAIT) == 0);
+		credit_give(0, 100ULL * MIB);
+		fake.shows_granted = 1;
+		fake.recalls_at_look = recalls;
+		view_memory(0, 1ULL << 30, &memory);
+		check(memory.free == (1ULL << 30) - 10ULL * MIB);
+		check(fake.recalls_at_look == 0 && (recalls == 0 || credit_unused(0) == 0));
+		credit_give(0, 10ULL * MIB);
+	}
+}
+
+TEST(credit_that_is_recalled_while_the_daemon_looks_is_seen_as_free)
+{
+	expect_eq(in_child(recalled_in_a_look, NULL, 0), 0);
 }
 
 TEST(alone_a_process_keeps_freed_memory_until_it_is_recalled)

@@ -236,6 +236,31 @@ TEST(under_a_cap_one_call_is_under_way_until_it_is_known_how_long_they_take)
 	expect_eq(in_child(first_calls_under_a_cap, NULL, 0), 0);
 }
 
+/* Its gate is closed when meted dies, so that a launch which comes through has seen that. */
+static void calls_without_daemon(void)
+{
+	static const struct wire_tenant_turns capped = {
+		.reports = 1, .contended = WIRE_CONTENDED | WIRE_CAPPED, .flight_ns = 4000000};
+	CUstream stream;
+
+	load_guest(&capped);
+	law->call_us = LASTS_MS * 1000;
+	law->unready = ends_after_a_while;
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	launch_lasting(stream);
+	fake_close_gate(&fake, 0);
+	fake_kill(&fake);
+	for (int i = 0; i < 4; i++)
+		launch_lasting(stream);
+	may_end();
+	load_synchronize(stream);
+}
+
+TEST(under_a_cap_no_more_is_under_way_while_there_is_no_daemon)
+{
+	expect_eq(in_child(calls_without_daemon, NULL, 0), 0);
+}
+
 /* ---- waits that would not end ---------------------------------------------------------------- */
 
 static void takes_a_millisecond(void *argument)

@@ -17,6 +17,7 @@ def kill_meted(times, pause_s=0.15):
             pid = wait_for(world.daemon_pid, 10)
             if pid:
                 os.kill(pid, signal.SIGKILL)
+                world.again()
         wait_for(world.daemon_pid, 20)
     return disturb
 
@@ -196,7 +197,7 @@ def flood_set(connections=6, seconds=2.0):
 
     def disturb(world, running):
         end = time.monotonic() + seconds
-        floods = [threading.Thread(target=flood, args=(world.folder + "/mete", tenant, end))
+        floods = [threading.Thread(target=flood, args=(world.place, tenant, end))
                   for tenant in wait_for(lambda: theirs(world), 5) or () for _ in range(connections)]
         for one in floods:
             one.start()

@@ -23,7 +23,7 @@ MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modul
 # Likewise what the mover loads into each process whose memory leaves (guest/movable/movable_hash.c).
 MOVED = ("moves_", "lends_", "both_")
 # Their memory can move.
-MOVES = {"inventory_out", "store_held", "store_punched", "store_noise", "store_filled", "store_locked", "descriptors_passed"}
+MOVES = {"answers_late", "answers_twice", "answers_of_others", "page_edges", "fields_edges", "connected_twice", "weights_swung", "inventory_out", "store_held", "store_punched", "store_noise", "store_filled", "store_locked", "descriptors_passed"}
 # While meted is told to end, in `make test`.
 ENDED = {"take-linear", "store_held"}
 # Where they are installed, or lie (HOSTILE_LIBRARIES).
@@ -33,6 +33,7 @@ CAP = 20
 CAPPED = ("--cap", f"{CAP}%", "--weight", "1000")
 # Judged by it, but for those in which a kernel never ends (docs/time.md, "What it does not promise"), and those whose cap is set meanwhile.
 ENDLESS = {"turns_spinning", "turns_decided"}
+NESTED_CAPPED = {"nested_capped", "nested_come_and_go"}
 NO_KERNELS = {"turns_capture_execs"}  # their copies are not in that ledger
 CAP_SET = ("shares_set", "suspended_set", "set_flooded", "set_flooded_killed")
 # Their forgeries are believed only of a tenant that takes part in turns.
@@ -59,6 +60,9 @@ NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB
           "nested_names": "exec 3<&0; for n in neighbour \"$(printf 'a\\033[2J\\n')\" attacker; do "
                           "{mete} run -q --name \"$n\" --memory 400MiB -- {attack} take-async <&3 & done; wait",
           "nested_shares": "exec 3<&0; export HOSTILE_OUTER=$METE_SOCKET; {mete} run -q --memory 400MiB -- {attack} two_shares <&3 & wait",
+          "nested_orphans": "exec 3<&0; setsid {mete} run -q --memory 400MiB -- {attack} take-linear <&3 & sleep 0.3; kill -9 $PPID; {mete} run -q --memory 500MiB -- {attack} take-linear <&3 & wait",
+          "nested_capped": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 100MiB --cap 100% --weight 10000 -- {attack} turns_children <&3 & done; wait",
+          "nested_come_and_go": "exec 3<&0; for n in 1 2 3 4 5 6; do timeout -s KILL 2 {mete} run -q --memory 100MiB -- {attack} turns_died <&3; done; {attack} take-linear <&3",
           "nested_lenders": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB --swap auto -- {attack} lends_killed <&3 & done; wait"}
 
 
@@ -67,7 +71,7 @@ def is_exact(name):
 
 
 def options_of(name):
-    if name in TURNS or name.startswith("turns_"):
+    if name in TURNS or name.startswith("turns_") or name in NESTED_CAPPED:
         return CAPPED
     if name == "both_capture_child":
         return (*CAPPED, "--swap", "auto")
@@ -80,7 +84,7 @@ def judge_caps(attacks):
     for attack in attacks:
         whole, _, disturbed = attack.name.partition("/")
         programs = whole.split(" beside ")
-        computes = [name for name in programs if name.startswith(("turns_", "both_capture_child")) and name not in NO_KERNELS]
+        computes = [name for name in programs if (name.startswith(("turns_", "both_capture_child")) or name in NESTED_CAPPED) and name not in NO_KERNELS]
         if set(CAPPED) <= set(attack.options) and computes and not ENDLESS & set(computes) and disturbed not in CAP_SET:
             attack.cap = CAP
     return attacks
@@ -88,14 +92,14 @@ def judge_caps(attacks):
 
 def rows(build):
     attack, protocol = f"{build}/tests/hostile/attack", [sys.executable, f"{HERE}/protocol.py"]
-    pages, kernel = ([sys.executable, f"{HERE}/protocol_{name}.py"] for name in ("pages", "kernel"))
+    pages, kernel, late = ([sys.executable, f"{HERE}/protocol_{name}.py"] for name in ("pages", "kernel", "late"))
     jump = f"{build}/tests/cli/hostile_jump"
     one = {}
     for name, tries in listed(attack):
         one[name] = Attack(name, tries, [attack, name], exact=is_exact(name), admitted=ADMITTED.get(name), quick=name in QUICK,
                            devices=4 if name == "devices_all" else 1, options=options_of(name),
                            disturb=DISTURBED.get(name, suspend if name.startswith(("moves_", "both_")) else None))
-    for script in protocol, pages, kernel:
+    for script in protocol, pages, kernel, late:
         for name, tries in listed(*script):
             one[name] = Attack(name, tries, [*script, name], admitted=ADMITTED.get(name), quick=name in QUICK, options=options_of(name),
                                disturb=DISTURBED.get(name), kills=name == "inventories_of_many",
@@ -106,9 +110,12 @@ def rows(build):
     for name, tries in (("nested", "three mete run within it, each with most of its limit, that take"),
                         ("nested_names", "likewise, by the neighbour's name and by one of control characters"),
                         ("nested_shares", "a process that belongs to its tenant and to one within it, and takes as either"),
+                        ("nested_orphans", "one within it goes on when its own mete run was killed, another one is made within it, both take"),
+                        ("nested_capped", "three within it, each with a cap of 100 % and a weight of 10,000, that compute under its cap"),
+                        ("nested_come_and_go", "tenants within it that compute and are killed, each with a cap that has nothing to pay yet"),
                         ("nested_lenders", "likewise, whose lenders are killed with what they lent open")):
         one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], exact=is_exact(name),
-                           quick=name in QUICK)
+                           quick=name in QUICK, options=options_of(name))
     for way, tries in (("jumps", "siglongjmp out of the driver's call, then all is taken"),
                        ("allocates", "a signal handler takes all within a driver's call"),
                        ("jumps-alone", "likewise the jump, from a signal stack of its own"),
@@ -242,6 +249,21 @@ def rows(build):
     for name in ("descriptors_sent", "descriptors_lingering", "descriptors_behind", "half_closed"):
         disturbed(name + "/closers_killed", f"{name} while meted's processes that close what it sends are killed, and meted is told to end",
                   both(kill_closers, end_meted(2, 0.7)), **restarted)
+
+    # Three: a cap, a suspension and a meted that ends; a lender's exec and fork, a limit below what is held, and a meted that is killed.
+    for name in ("turns_children", "turns_graphs", "turns_green", "turns_execs"):
+        movable(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, **restarted)
+    for name in ("turns_died", "turns_execs", "turns_capture_execs"):
+        disturbed(name + "/killed_often", f"{name} while meted is killed every half a second", kill_meted(18, 0.5), **restarted)
+    for name in ("both_lent_exec", "lends_forked", "both_green_captured"):
+        movable(name + "/resized_killed", f"{name} while it leaves and comes back, its limit is set below what it holds, and meted is killed",
+                both(suspend, set_shares(*RESIZED), kill_meted(3, 0.5)), **restarted)
+    for name in ("answers_late", "answers_twice", "answers_of_others"):
+        disturbed(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, **restarted)
+    for name in ("both_unlucky", "both_agent_lies", "both_bounds_storm"):
+        disturbed(name + "/suspended_ended", f"{name} while it is suspended, and meted is told to end", suspend_and_end, **restarted)
+    for name in ("forks_in_locks", "connected_twice"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), **restarted)
 
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))

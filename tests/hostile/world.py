@@ -6,6 +6,7 @@ driver's (witness.c), the neighbour's (neighbour.c) and meted's (its admin socke
 """
 import contextlib
 import ctypes
+import glob
 import http.client
 import math
 import os
@@ -25,7 +26,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
 from spent import LONGER, Spent  # noqa: E402
-from meted import MIB, PATIENCE, Admin, Gone, Refused, run  # noqa: E402,F401
+import users  # noqa: E402
+from meted import MIB, PATIENCE, Admin, Gone, Refused, become, run  # noqa: E402,F401
 
 LIMIT, NEIGHBOUR = 512 * MIB, 256 * MIB  # of a device of 1 GiB: an escape of a quarter harms the neighbour
 GRACE_S = 2.0  # what only measuring can tell is in the book after that
@@ -127,13 +129,16 @@ class Scraper(threading.Thread):
 
 
 class World:
-    """`daemon`: "doors": meted has a page and metrics that speak TLS; "no_room": what the store is made of can be refused it."""
+    """`daemon`: "doors": meted has a page and metrics that speak TLS; "no_room": what the store is made of can be refused it; "users": it is the
+    system's, in a /run of our own (users.py), the neighbour is one user's, and the attacker another one's."""
 
     def __init__(self, build, devices=1, daemon=None):
         # A process that outlives its parents becomes our child: none gets away.
         ctypes.CDLL(None).prctl(36, 1)
         self.build, self.devices, self.daemon, self.scrapers, self.doors, self.ends = build, devices, daemon, [], "", []
+        self.users = daemon == "users"
         self.folder = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
+        self.place = users.PLACE if self.users else self.folder + "/mete"
         os.mkdir(self.folder + "/sim")
         os.chmod(self.folder, 0o755)
         os.chmod(self.folder + "/sim", 0o777)
@@ -143,6 +148,9 @@ class World:
                                 METE_SIM_MEMORY="1GiB", METE_SIM_RATE="1000", METE_SIM_PATTERN="0", METE_SIM_CONTEXT_COST="0",
                                 METE_SIM_CREATE_COST="0", METE_SIM_MAP_COST="0", METE_SIM_UNMAP_COST="0",
                                 LD_LIBRARY_PATH=build + "/sim/lib", HOSTILE_ATTACK=self.program("attack"))
+        if self.users:
+            self.environment.pop("XDG_RUNTIME_DIR")
+            self.environment["TMPDIR"] = self.folder + "/sim"  # theirs, to write in
         self.errors = open(self.folder + "/errors", "a+")
 
     def program(self, name):
@@ -150,15 +158,22 @@ class World:
 
     def mete_run(self, name, memory, *command, devices=1, options=(), **more):
         which = ["--device", ",".join(map(str, range(devices))), *options]
+        whose = users.NEIGHBOUR if name == "neighbour" else users.ATTACKER
         return subprocess.Popen([self.build + "/cli/mete", "run", "--memory", f"{memory // MIB}MiB", "--name", name, *which, "--", *command],
                                 env=dict(self.environment, **more), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                stderr=self.errors, start_new_session=True)
+                                stderr=self.errors, start_new_session=True, preexec_fn=(lambda: become(whose)) if self.users else None)
 
     def start_meted(self, *options, **more):
-        place = self.folder + "/mete"
-        self.meted = subprocess.Popen([self.build + "/node/meted", "--user", "--dir", place, "--driver", self.build + "/sim/lib", "--grace", f"{PATIENCE}s", *options],
+        place = self.place
+        self.meted = subprocess.Popen([self.build + "/node/meted", "--system" if self.users else "--user", "--dir", place, "--driver", self.build + "/sim/lib", "--grace", f"{PATIENCE}s", *options],
                                       env=dict(self.environment, **more), stdin=subprocess.DEVNULL, stderr=self.errors)
-        assert wait_for(lambda: os.path.exists(place + "/admin.sock"), PATIENCE), "meted does not start: " + self.said()
+        assert wait_for(self.daemon_pid, PATIENCE), "meted does not start: " + self.said()
+
+    def again(self):
+        """After meted has ended: a user's is started by whoever uses it; the system's by systemd, which is us."""
+        if self.users:
+            self.meted.wait()
+            self.start_meted()
 
     def open_doors(self):
         page, metrics = free_port(), free_port()
@@ -179,6 +194,7 @@ class World:
             os.kill(pid, signal.SIGTERM)
             ended = select.select([ending], [], [], PATIENCE)[0]
         self.ends.append(time.monotonic() - began if ended else math.inf)
+        self.again()
 
     def refuse_room(self, error):
         """From now on, until `error` is None."""
@@ -195,12 +211,15 @@ class World:
             self.open_doors()
         elif self.daemon == "no_room":
             self.start_meted(LD_PRELOAD=self.program("no_room.so"), HOSTILE_NO_ROOM=self.folder + "/no_room")
+        elif self.users:
+            os.makedirs(self.place, mode=0o711, exist_ok=True)
+            self.start_meted()
         self.neighbour = Reader(self.mete_run("neighbour", NEIGHBOUR, self.program("neighbour")))
         assert wait_for(lambda: self.neighbour.lines, PATIENCE), "the neighbour does not start: " + self.said()
         self.witness = Reader(subprocess.Popen([self.program("witness"), self.build + "/sim/lib/libnvidia-ml.so.1"], text=True,
                                                env=self.environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                                stderr=self.errors))
-        self.admin = Admin(self.folder + "/mete")
+        self.admin = Admin(self.place)
         rows = self.admin.list()
         [self.tenant] = {row.tenant for row in rows if row.kind == "tenant_row"}
         [self.pid] = {row.pid for row in rows if row.kind == "guest_row"}
@@ -225,12 +244,13 @@ class World:
         return self.errors.read()[-2000:]
 
     def socket_of_neighbour(self):
-        return f"{self.folder}/mete/tenants/{self.tenant}/guest.sock"
+        """The name of its folder ends in what nobody can guess."""
+        return next(iter(glob.glob(f"{self.place}/tenants/{self.tenant}*/guest.sock")), "")
 
     def daemon_pid(self):
         """Of a living one; asked on a new connection."""
         try:
-            admin = Admin(self.folder + "/mete")
+            admin = Admin(self.place)
         except (OSError, Gone, Refused):
             return None
         admin.close()
@@ -348,7 +368,7 @@ class World:
     def meet(self):
         """A connection to the daemon that is there now, which we keep."""
         self.admin.close()
-        self.admin = Admin(self.folder + "/mete")
+        self.admin = Admin(self.place)
         return self.admin
 
     def booked(self):
@@ -365,7 +385,7 @@ class World:
     def left_in_book(self):
         """Rows of anybody but the neighbour, or what there is more of the neighbour's than there was; None: nothing."""
         try:
-            admin = Admin(self.folder + "/mete")
+            admin = Admin(self.place)
             rows = [row for row in admin.list() if row.kind == "tenant_row" and row.tenant != self.tenant]
             admin.close()
         except (OSError, Gone, Refused) as error:

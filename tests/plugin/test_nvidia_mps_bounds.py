@@ -199,13 +199,43 @@ def test_the_folder_of_a_gpus_daemon_is_bounded_until_mps_is_over():
 
 
 def test_where_the_host_would_not_see_it_the_folder_is_the_hosts():
-    """meted's container has no mountPropagation, or a service has mounts of its own, which it shares with its like alone."""
-    for how in {"propagation": PRIVATE}, {"within": 'mount --make-slave "$0" && mount --make-shared "$0"'}:
-        with bounded(**how) as node:
-            node.await_log('mps.unbounded .*reason=".*accepted: a folder whose mount is shared with the host')  # before there is a container
-            pod = started(node, "a", node.id(0))
-            with program_in(node, pod, slot=slot(node, pod)) as allocate:
-                assert allocate(1) == 0
+    """meted's container has no mountPropagation."""
+    with bounded(propagation=PRIVATE) as node:
+        node.await_log('mps.unbounded .*reason=".*accepted: a folder whose mount is shared with the host')  # before there is a container
+        pod = started(node, "a", node.id(0))
+        with program_in(node, pod, slot=slot(node, pod)) as allocate:
+            assert allocate(1) == 0
+
+
+SERVICE = 'mount --make-slave "$0" && mount --make-shared "$0"'  # as systemd does: it gets the host's mounts, and shares its own with its like alone
+
+
+def test_the_folders_of_a_service_are_mounted_where_its_manager_is():
+    with bounded(within=SERVICE) as node:
+        pod, other = started(node, "a", node.id(0)), started(node, "b", node.id(1))
+        assert mounts(node) == sorted([slot(node, pod), slot(node, other)])
+        assert 0 < make_files(pipe(node, slot(node, pod))) <= MOST_FILES
+        shutil.rmtree(pipe(node, slot(node, pod)) + "/d0")
+        assert 0 < fill(pipe(node, slot(node, pod))) <= MOST_MIB * MIB
+        with program_in(node, other, slot=slot(node, other)) as allocate:
+            assert allocate(1) == 0
+        # The next meted finds them; its daemons may have ended with the former one.
+        node.meted.kill()
+        other.delete()
+        node.restart()
+        pod.delete()
+        await_gone(node)
+        assert "mps.unbounded" not in node.meted.log()
+
+
+def test_what_meted_does_not_see_is_not_mounted():
+    """Its root gets the mounts of another place than its manager's."""
+    other = 'mount --make-private "$0" && mkdir "$0-other" && mount -t tmpfs none "$0-other" && mount --make-shared "$0-other" && mount --bind "$0-other" "$0" && mount --make-slave "$0"'
+    with bounded(within=other) as node:
+        os.mkdir(f"{node.root}/elsewhere")
+        started(node, "a", node.id(0))
+        node.await_log('mps.unbounded .*reason="')
+        assert mounts(node) == []
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Names of tenants, and `mete run` within `mete run`: the outer share is never widened."""
+import select
+
 from machine import *
 
 
@@ -125,6 +127,51 @@ def test_a_run_within_another_meteds_share_makes_nothing():
         says(done, "runs within a share of another meted", "the limit of 256MiB is reached")
         shutil.rmtree(other)
         here.meted = here.start_daemon()
+
+
+def test_tenants_within_another_one_have_no_more_time_together_than_it_was_to_have():
+    """A weight of 1 is divided, too: by whole numbers, each of 21 parts would have a weight of 1. What each is due is counted, whatever it takes."""
+    with Machine():
+        admin = Admin(PLACE)
+        outer = admin.tenant("1GiB", weight="1")
+        parts = [admin.ask("tenant_new", name="part", memory="100MiB", outer=outer.socket) for _ in range(20)]
+        neighbour = admin.tenant("1GiB", weight="21", name="neighbour")
+        guests = [Guest(made.socket) for made in (neighbour, outer, *parts)]
+        by_socket = {guest.socket: guest for guest in guests}
+
+        def due():
+            for ready in select.select(list(by_socket), [], [], 0.02)[0]:
+                message = by_socket[ready].receive_any()
+                if message.kind == "gate" and message.state != OPEN:
+                    by_socket[ready].send("drained", device=0, epoch=message.epoch)
+            rows = {row.tenant: row.entitled for row in admin.list() if row.kind == "tenant_row"}
+            return rows.pop(neighbour.tenant), sum(rows.values())
+
+        for guest in guests:
+            guest.send("wants", device=0)
+        before = until(lambda: (now := due()) and now[0] > 10_000_000 and now)
+        after = until(lambda: (now := due()) and now[0] > before[0] + 100_000_000 and now)
+        of_neighbour, of_others = (now - then for then, now in zip(before, after))
+        assert 0 < of_others < of_neighbour / 10, (of_neighbour, of_others)
+
+
+def test_a_tenant_has_so_many_within_it_and_is_told_when_there_are_no_more():
+    with Machine() as here:
+        admin = Admin(PLACE)
+        outer = admin.tenant("1GiB", name="outer")
+        made = [admin.ask("tenant_new", name="part", memory="100MiB", outer=outer.socket) for _ in range(30)]
+        deep = admin.ask("tenant_new", name="deep", memory="80MiB", outer=made[0].socket)
+        assert not deep.joined
+        for within in (outer, made[3], deep):
+            try:
+                admin.ask("tenant_new", name="one more", memory="70MiB", outer=within.socket)
+            except Refused as refusal:
+                assert "tenant 1 (outer) has 31 tenants within it, and may have no more" in str(refusal), refusal
+            else:
+                raise AssertionError("it was made")
+        assert admin.ask("tenant_new", name="joins", outer=outer.socket).joined
+        assert len(here.ps()["tenants"]) == 32
+        assert admin.tenant("1GiB").tenant, "others are made"
 
 
 main(globals())
