@@ -125,7 +125,7 @@ PLANTED = [
     ("await", "(turns_tenant_is_stuck(t) ? 1 : TRIES)", "TRIES", "a tenant whose work never leaves tries others for long each time"),
     ("held", "\tturns_seat_forgive(s, now_ns);\n", "", "a tenant pays for what its work waited for outside of the device"),
     ("account", "\tturns_seat_allow(s, now_ns);\n\tbound_allowance(s);\n", "\tturns_seat_allow(s, now_ns);\n", "a cap saves up without bound as long as its tenant waits for something outside of the device"),
-    ("tenant", "(s->tenant->lasts || s->moment || s->held)", "(s->tenant->lasts || s->moment)",
+    ("tenant", "(s->tenant->lasts || s->moment || (s->held && !s->stopped))", "(s->tenant->lasts || s->moment)",
      "a tenant whose turn begins while its work is held pays for none of what that had"),
     ("held", "now_ns - s->owing_ns >= t->turns->tuning.hang_ns", "false", "a tenant whose work was held and then hangs is not reported"),
     ("held", "\tif (stands)\n\t\twant(s, now_ns);\n", "", "a tenant whose thread comes to the gate while other work is held has no turn"),

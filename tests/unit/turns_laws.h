@@ -71,7 +71,7 @@ static inline void on_open(struct seat *s)
 	s->moment = s->at.leader && s->at.leader->tenant->state != TURNS_RUNNING;
 	m.briefs += s->brief;
 	s->excused = s->reported = s->let_in = 0;
-	if (tenant_of(s)->at.lasts || s->held || s->stopped)
+	if (tenant_of(s)->at.lasts || s->held)
 		close_owed(s);
 	was_held = s->held;
 	s->owing = s->held = s->stopped = 0;
