@@ -33,11 +33,14 @@ COUPLED = ("host_function", "wait_value", "flag", "barrier", "host_barrier", "gr
            "outside", "sleeper", "watcher", "two", "per_thread", "alarm", "pipes", "mates", "server", "children", "values", "values_ahead",
            "ipc_values", "far", "far_default", "told", "half",
            "behind", "graph_told", "busy", "hand_over", "proxies", "allocators", "recaptures", "relaunched", "loaders", "batching", "workers",
-           "debugged", "discarded", "own_told", "graph_waits", "posted", "posted_big", "unasked", "freed", "new_streams")
+           "debugged", "discarded", "own_told", "graph_waits", "posted", "posted_big", "unasked", "freed", "new_streams",
+           "polled", "condition", "reactor", "sleeps", "mapping", "plug_in", "graph_events", "chosen", "green", "managed", "produced", "relay",
+           "halted", "ranks", "locks")
 PAIRS = {"values": ("value_here", "value_there"), "values_ahead": ("ahead_here", "ahead_there"), "ipc_values": ("value_lends", "value_borrows"),
          "barrier": ("lends", "borrows"), "host_barrier": ("meets_here", "meets_there"), "requests": ("asks", "answers"),
          "proxies": ("ring_here", "ring_there"),
-         "pipeline": ("first", "second", "third"), "ipc_events": ("records", "follows")}  # several tenants
+         "pipeline": ("first", "second", "third"), "ipc_events": ("records", "follows"),
+         "ranks": ("rank_0", "rank_1", "rank_2"), "locks": ("locks_here", "locks_there")}  # several tenants
 GREEDY = ("open_capture", "never", "spinner", "graph", "flag", "wait_value", "barrier", "stopped", "pulses", "last_moment", "flood", "excuse",
           "watcher", "contexts", "crowd", "two", "generations", "released", "shield")
 LONGEST = {"graph": 1.0}  # s: what a neighbour may have to wait for anyway

@@ -113,7 +113,8 @@
  *     it stands at a gate it stands in line. It is neither reported nor suspended nor killed for
  *     that. The time up to the last check that found it so is not charged; all of what follows is,
  *     until it has drained or its next turn begins, as its work may have the device between
- *     others' turns;
+ *     others' turns. A tenant on one device whose processes are stopped is given up likewise. It
+ *     has no turn before it goes on, and law 12 says what it pays;
  * 17. nobody's look changes anything: what is decided does not depend on how often
  *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late
  *     for its deadline decides later.)
@@ -284,6 +285,7 @@ struct turns_tenant {
 	bool moment;	   /* likewise, as work beside others may wait for it: see law 15 */
 	bool laden;	   /* its turn began while a drain was given up */
 	bool holds;	   /* its last drain to be given up waited for something outside */
+	uint32_t stops;	   /* closes until it is forgotten that it was found stopped */
 	bool computes;	   /* what was watched last ended by itself */
 	bool lasts;	   /* the last drain that was given up ended by itself */
 	bool escalated;
@@ -339,11 +341,12 @@ struct turns_seat {
 	bool barred; /* see turns_bar() */
 	bool rests;  /* see turns_rest() */
 	bool asks, idle, stray, active, rested, lined, soon, uneven, entitling;
-	bool told_open;	   /* for reading: what the last TURNS_OPEN or TURNS_CLOSE said */
-	bool moment_due;   /* it is to have a turn of a moment, see law 15 */
-	bool moment;	   /* its gate was opened for one the last time */
-	bool clear;	   /* it has drained and was not told to open since then */
-	bool held;	   /* its drain was given up as its work waited for something outside */
+	bool told_open;	 /* for reading: what the last TURNS_OPEN or TURNS_CLOSE said */
+	bool moment_due; /* it is to have a turn of a moment, see law 15 */
+	bool moment;	 /* its gate was opened for one the last time */
+	bool clear;	 /* it has drained and was not told to open since then */
+	bool held;	 /* its drain was given up as its work waited for something outside, ... */
+	bool stopped;	 /* ... or, likewise, as its processes were stopped */
 	bool opened_owing; /* its cap owed something when its gate was opened */
 	unsigned todo;
 	uint32_t moment_longer; /* parts of a step that its moments are longer than others' */
@@ -434,9 +437,10 @@ void turns_drained(struct turns_seat *seat, bool wants, uint64_t now_ns);
 /* The answer to TURNS_LATE. `stands`: a thread of the tenant waits at one of its gates. */
 void turns_late(struct turns_seat *seat, bool stands, uint64_t now_ns);
 
-/* Another answer to TURNS_LATE: all that the tenant has on the device waits for something outside
- * of it (a value, a host function). */
+/* Other answers to TURNS_LATE: all that the tenant has on the device waits for something outside of
+ * it (a value, a host function); its processes that have not drained are stopped. */
 void turns_held(struct turns_seat *seat, bool stands, uint64_t now_ns);
+void turns_stopped(struct turns_seat *seat, bool stands, uint64_t now_ns);
 
 /* The time of turns_deadline() has come. */
 void turns_tick(struct turns *turns, uint64_t now_ns);

@@ -344,7 +344,7 @@ void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns)
 
 void turns_seat_pay_before(struct turns_seat *s, uint64_t now_ns)
 {
-	if (s->gate == TURNS_OWING && (s->tenant->lasts || s->moment || s->held))
+	if (s->gate == TURNS_OWING && (s->tenant->lasts || s->moment || (s->held && !s->stopped)))
 		turns_seat_pay(s, now_ns);
 }
 

@@ -65,7 +65,7 @@ bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
 	s->stray = stray;
 	s->closing_ns = now_ns;
 	s->device->strays += stray;
-	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_tenant_check_ns(t));
+	turns_timer_set(&t->turns->drains, &s->timer, now_ns + turns_held_first_check_ns(t));
 	turns_seat_todo(s, 0);
 	return true;
 }
@@ -145,6 +145,7 @@ void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
 	uint64_t took = now_ns - t->closed_ns;
 
 	t->stepping = false;
+	t->stops -= t->stops > 0;
 	if (t->moment) {
 		turns_moment_end(t, now_ns);
 		return;
@@ -223,7 +224,7 @@ void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_floor(s, true, now_ns);
 	if (s->stray)
 		s->device->strays--;
-	s->stray = s->held = false;
+	s->stray = s->held = s->stopped = false;
 	s->device->beside += s->gate != TURNS_OWING;
 	s->gate = TURNS_OWING;
 	turns_seat_owe(s, now_ns);

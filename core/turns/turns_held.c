@@ -2,16 +2,33 @@
 /*
  * Work that waits for something outside of the device: a value that another process writes, a host
  * function that reads a socket. Nothing of it runs, so its drain is given up as soon as that is
- * known. See decisions/0177.
+ * known. See decisions/0177. Likewise the drain of processes that are stopped, which nobody can
+ * hear of: see decisions/0213.
  */
 #include "core/turns/turns_machine.h"
 
 enum {
+	FIRST_STEPS = 4,  /* after as many a tenant is looked at that was stopped lately */
 	CHECK_STEPS = 8,  /* for as many steps' time nobody looks, ... */
 	CHECK_PART = 8,	  /* or for this part of the time that it has been held */
 	CHECKS_LEAST = 4, /* but as often in `hang_ns` */
 	SEEN_TURNS = 1,	  /* its turn may begin so many turns after it was found held */
+	EARLY_TURNS = 2,  /* of a turn's length: the first look at a drain that is late */
+	STOPS = 16	  /* for so many closes it is known that it was stopped */
 };
+
+/* It was held or stopped lately, or its drain takes longer than usual. */
+uint64_t turns_held_first_check_ns(const struct turns_tenant *t)
+{
+	const struct turns_tuning *tuning = &t->turns->tuning;
+	uint64_t usual_ns = turns_tenant_check_ns(t);
+
+	if (t->bond != TURNS_FREE || turns_tenant_awaits(t))
+		return usual_ns;
+	if (t->stops)
+		return tuning->step_ns * FIRST_STEPS;
+	return least(usual_ns, most(2 * t->overrun_ns, tuning->turn_ns / EARLY_TURNS));
+}
 
 bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns)
 {
@@ -19,7 +36,11 @@ bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns)
 	uint64_t usual_ns = s->closing_ns + turns_tenant_free_check_ns(t);
 	uint64_t again_ns = now_ns + most(now_ns - s->closing_ns, turns_tenant_check_ns(t));
 
-	if (!t->holds || t->bond != TURNS_FREE || turns_tenant_awaits(t) || now_ns >= usual_ns)
+	if (t->stops)
+		again_ns = now_ns + (now_ns - s->closing_ns);
+	else if (!t->holds)
+		again_ns = usual_ns;
+	if (t->bond != TURNS_FREE || turns_tenant_awaits(t) || now_ns >= usual_ns)
 		return false;
 	turns_timer_set(&t->turns->drains, &s->timer, least(again_ns, usual_ns));
 	return true;
@@ -49,7 +70,7 @@ void turns_held_pays(struct turns_seat *s, uint64_t until_ns, uint64_t now_ns)
 
 bool turns_held_was_seen(const struct turns_seat *s, uint64_t now_ns)
 {
-	return s->held && s->gate == TURNS_OWING &&
+	return s->held && !s->stopped && s->gate == TURNS_OWING &&
 	       now_ns - s->owing_ns <= SEEN_TURNS * s->device->turn_ns;
 }
 
@@ -68,6 +89,7 @@ static void give_up(struct turns_seat *s, bool stands, uint64_t now_ns)
 
 	turns_tenant_let_owe(t, now_ns);
 	s->held = t->holds = true;
+	s->stopped = false;
 	s->asks |= stands;
 	t->wants |= s->asks;
 	check_again(s, now_ns);
@@ -79,23 +101,56 @@ static void still_held(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	if (s->tenant->bond == TURNS_HUNG)
 		turns_tenant_unhang(s->tenant);
+	if (s->stopped)
+		turns_seat_pay(s, now_ns); /* it may have run until then */
 	s->held = s->tenant->holds = true;
+	s->stopped = false;
 	turns_seat_forgive(s, now_ns);
 	check_again(s, now_ns);
 	if (stands)
 		want(s, now_ns);
 }
 
+static bool is_alone(const struct turns_seat *s)
+{
+	return !s->leader && !s->stray && list_empty(&s->along) &&
+	       turns_tenant_governed(s->tenant) == 1;
+}
+
+/* It stands in line again once it goes on. Until then its work may run beside others, and that is
+ * charged like all such work. */
+static void give_up_stopped(struct turns_seat *s, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	turns_tenant_let_owe(t, now_ns);
+	s->held = s->stopped = true;
+	t->holds = false;
+	t->stops = STOPS;
+	check_again(s, now_ns);
+	turns_tenant_ended(t, now_ns);
+}
+
+void turns_stopped(struct turns_seat *s, bool stands, uint64_t now_ns)
+{
+	if (is_free(s) || turns_node_linked(&s->timer))
+		return;
+	if (s->gate == TURNS_CLOSING && is_alone(s) && !s->tenant->moment)
+		give_up_stopped(s, now_ns);
+	else if (s->gate == TURNS_OWING && s->stopped && stands)
+		check_again(s,
+			    now_ns); /* its thread goes on as it does, and nobody waits for that */
+	else
+		turns_late(s, stands, now_ns);
+}
+
 void turns_held(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
-	bool alone = !s->leader && !s->stray && list_empty(&s->along) &&
-		     turns_tenant_governed(s->tenant) == 1;
-
 	if (is_free(s) || turns_node_linked(&s->timer))
 		return;
 	if (s->gate == TURNS_OWING && (s->held || s->tenant->bond == TURNS_HUNG))
 		still_held(s, stands, now_ns);
-	else if (s->gate == TURNS_CLOSING && alone)
+	else if (s->gate == TURNS_CLOSING && is_alone(s))
 		give_up(s, stands, now_ns);
 	else
 		turns_late(s, stands, now_ns);
@@ -108,7 +163,7 @@ void turns_held_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 	if (stands) {
 		want(s, now_ns);
 	} else if (t->state == TURNS_IDLE && now_ns - s->owing_ns >= t->turns->tuning.hang_ns) {
-		s->held = false;
+		s->held = s->stopped = false;
 		turns_seat_hang(s, now_ns);
 	} else {
 		check_again(s, now_ns);

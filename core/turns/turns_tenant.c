@@ -154,7 +154,7 @@ void turns_seat_open(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_allow(s, now_ns); /* what it saved up while it stood in line is bounded, too */
 	turns_seat_floor(s, true, now_ns);
 	s->opened_owing = s->allowance < 0;
-	s->moment = s->held = false;
+	s->moment = s->held = s->stopped = false;
 	s->opened_before_ns = s->opened_ns;
 	s->opened_ns = s->settled_ns = now_ns;
 	s->idle = !s->asks && s->clear;

@@ -14,6 +14,7 @@
 #include "node/events.h"
 #include "node/memory/native.h"
 #include "node/move/move.h"
+#include "node/process.h"
 #include "node/tenants/guest_send.h"
 #include "node/tenants/nested.h"
 #include "node/time/gate.h"
@@ -23,6 +24,8 @@
 #include "node/time/samples.h"
 #include "node/time/schedule_now.h"
 #include "node/upcalls.h"
+
+enum { STOPPED_LOOKS = 16 }; /* at processes of a tenant, each time */
 
 static struct tenant_device *owner_of(const struct turns_seat *seat)
 {
@@ -71,6 +74,32 @@ static bool is_held(const struct tenant_device *at)
 		if (!own || __atomic_exchange_n(&own->held[device], 0, __ATOMIC_RELAXED) != epoch)
 			return false;
 		any = true;
+	}
+	return any;
+}
+
+/* Is a process of it that has not drained stopped (a debugger, Ctrl+Z, a control group that is
+ * frozen)? Nothing is heard of it, and what it has on the device goes on. Once that drain is given
+ * up another process may have a thread at the gate, which is let in as ever. */
+static bool is_stopped(const struct tenant_device *at)
+{
+	uint32_t device = tenant_index(at);
+	unsigned looks = STOPPED_LOOKS;
+	bool any = false;
+
+	list_for_each(link, (struct list *)&at->tenant->guests)
+	{
+		const struct guest *g = list_entry(link, struct guest, link);
+		bool waits = __atomic_load_n(&g->own->waiting, __ATOMIC_RELAXED);
+
+		if (!g->device[device].owes_drain && !waits)
+			continue;
+		if (!looks--)
+			return false;
+		if (process_is_stopped(at->tenant->daemon->looks, g->pid))
+			any |= g->device[device].owes_drain;
+		else if (waits && at->seat.gate == TURNS_OWING)
+			return false;
 	}
 	return any;
 }
@@ -154,6 +183,8 @@ static void judge_late(struct tenant_device *at, uint64_t now)
 		return;
 	if (is_held(at))
 		turns_held(&at->seat, stands(at), now);
+	else if (is_stopped(at))
+		turns_stopped(&at->seat, stands(at), now);
 	else
 		turns_late(&at->seat, stands(at), now);
 }

@@ -329,6 +329,66 @@ def test_own_streams_of_threads_whose_host_functions_rest_end():
     finishes("own_told", rounds=3)
 
 
+def test_a_thread_that_launches_only_in_a_stream_that_is_ready_ends():
+    finishes("polled", rounds=10)
+
+
+def test_a_callback_posts_to_a_thread_that_has_the_lock_of_another_one():
+    finishes("condition", rounds=10)
+
+
+def test_an_event_loop_that_host_functions_and_a_timer_wake_ends():
+    finishes("reactor", rounds=10)
+
+
+def test_a_context_that_waits_without_polling_ends():
+    finishes("sleeps", rounds=10)
+
+
+def test_memory_that_is_mapped_and_unmapped_while_a_kernel_waits_for_that_ends():
+    finishes("mapping", rounds=10)
+
+
+def test_a_plug_in_that_opens_the_driver_for_itself_ends():
+    finishes("plug_in", rounds=10)
+
+
+def test_a_graph_that_waits_for_an_event_of_a_stream_that_waits_ends():
+    finishes("graph_events", rounds=10)
+
+
+def test_a_graph_that_goes_on_as_a_thread_has_decided_ends():
+    finishes("chosen", rounds=10)
+
+
+def test_kernels_of_green_contexts_that_wait_for_each_other_end():
+    finishes("green", rounds=10)
+
+
+def test_a_kernel_that_polls_managed_memory_ends():
+    finishes("managed", rounds=10)
+
+
+def test_a_kernel_that_another_process_feeds_by_mapped_memory_is_fed():
+    finishes("produced", rounds=100)
+
+
+def test_workers_of_a_server_that_has_forked_end():
+    finishes("relay", rounds=10)
+
+
+def test_a_program_whose_other_process_is_stopped_now_and_then_ends():
+    finishes("halted", rounds=10)
+
+
+def test_three_ranks_that_meet_on_the_processor_and_on_the_device_end():
+    finish("rank_0", "rank_1", "rank_2", rounds=10, found=False)
+
+
+def test_two_tenants_that_compute_with_the_lock_of_a_file_end():
+    finish("locks_here", "locks_there", rounds=10, found=False)
+
+
 def test_a_ring_of_two_tenants_with_proxy_threads_ends():
     finish("ring_here", "ring_there", rounds=10, found=False)
 

@@ -115,17 +115,23 @@ void traps_launch(int n, int stream, CUfunction kernel, uint32_t value)
 			    kernel == g.device[n].spend ? only : arguments, NULL));
 }
 
-void traps_open(struct traps_place *ret, int n, int priority)
+void traps_load(struct traps_place *place)
 {
 	CUmodule module;
+
+	ok(g.cuModuleLoadData(&module, ptx));
+	ok(g.cuModuleGetFunction(&place->wait, module, "wait"));
+	ok(g.cuModuleGetFunction(&place->set, module, "set"));
+	ok(g.cuModuleGetFunction(&place->spend, module, "spend"));
+}
+
+void traps_open(struct traps_place *ret, int n, int priority)
+{
 	CUdevice device;
 
 	ok(g.cuDeviceGet(&device, n));
 	ok(g.cuCtxCreate_v2(&ret->context, 0, device));
-	ok(g.cuModuleLoadData(&module, ptx));
-	ok(g.cuModuleGetFunction(&ret->wait, module, "wait"));
-	ok(g.cuModuleGetFunction(&ret->set, module, "set"));
-	ok(g.cuModuleGetFunction(&ret->spend, module, "spend"));
+	traps_load(ret);
 	ok(g.cuStreamCreateWithPriority(&ret->stream, CU_STREAM_NON_BLOCKING, priority));
 	ok(g.cuEventCreate(&ret->event, CU_EVENT_DISABLE_TIMING));
 }

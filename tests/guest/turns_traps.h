@@ -75,6 +75,23 @@
 	X(cuLaunchHostFunc_ptsz)                                                                   \
 	X(cuLaunchKernel_ptsz)                                                                     \
 	X(cuStreamSynchronize_ptsz)                                                                \
+	X(cuGraphAddEventWaitNode)                                                                 \
+	X(cuGraphAddEventRecordNode)                                                               \
+	X(cuDeviceGetDevResource)                                                                  \
+	X(cuDevSmResourceSplitByCount)                                                             \
+	X(cuDevResourceGenerateDesc)                                                               \
+	X(cuGreenCtxCreate)                                                                        \
+	X(cuCtxFromGreenCtx)                                                                       \
+	X(cuGreenCtxStreamCreate)                                                                  \
+	X(cuMemAllocManaged)                                                                       \
+	X(cuMemAddressReserve)                                                                     \
+	X(cuMemAddressFree)                                                                        \
+	X(cuMemCreate)                                                                             \
+	X(cuMemMap)                                                                                \
+	X(cuMemSetAccess)                                                                          \
+	X(cuMemUnmap)                                                                              \
+	X(cuMemRelease)                                                                            \
+	X(cuMemsetD8Async)                                                                         \
 	X(cuLaunchKernel)
 
 enum { DEVICES = 2, STREAMS = 2 };
@@ -111,6 +128,8 @@ struct traps_place {
 };
 
 void traps_open(struct traps_place *ret, int device, int priority);
+/* The kernels, in the current context. */
+void traps_load(struct traps_place *place);
 void traps_launch_at(const struct traps_place *place, CUfunction kernel, uint32_t value);
 void traps_pause(void); /* up to 5 ms */
 void traps_thread(void *(*work)(void *), pthread_t *ret_thread);
@@ -142,3 +161,4 @@ void traps_finish_after(unsigned ms);
 /* Of programs that wait for each other: one that ends keeps the other one waiting no more. */
 void traps_part(void);
 void traps_part_ring(void);
+void traps_part_ranks(void);

@@ -72,6 +72,7 @@ void traps_part(void)
 	void *arguments[] = {&own, &last};
 
 	traps_part_ring();
+	traps_part_ranks();
 	if (!met)
 		return;
 	ok(g.cuLaunchKernel(g.device[0].set, 1, 1, 1, 1, 1, 1, 0, g.device[0].stream[0], arguments,

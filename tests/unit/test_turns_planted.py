@@ -125,10 +125,13 @@ PLANTED = [
     ("await", "(turns_tenant_is_stuck(t) ? 1 : TRIES)", "TRIES", "a tenant whose work never leaves tries others for long each time"),
     ("held", "\tturns_seat_forgive(s, now_ns);\n", "", "a tenant pays for what its work waited for outside of the device"),
     ("account", "\tturns_seat_allow(s, now_ns);\n\tbound_allowance(s);\n", "\tturns_seat_allow(s, now_ns);\n", "a cap saves up without bound as long as its tenant waits for something outside of the device"),
-    ("tenant", "(s->tenant->lasts || s->moment || s->held)", "(s->tenant->lasts || s->moment)",
+    ("tenant", "(s->tenant->lasts || s->moment || (s->held && !s->stopped))", "(s->tenant->lasts || s->moment)",
      "a tenant whose turn begins while its work is held pays for none of what that had"),
     ("held", "now_ns - s->owing_ns >= t->turns->tuning.hang_ns", "false", "a tenant whose work was held and then hangs is not reported"),
     ("held", "\tif (stands)\n\t\twant(s, now_ns);\n", "", "a tenant whose thread comes to the gate while other work is held has no turn"),
+    ("held", "\tif (s->gate == TURNS_CLOSING && is_alone(s) && !s->tenant->moment)\n\t\tgive_up_stopped", "\tif (false)\n\t\tgive_up_stopped",
+     "a tenant that is stopped is waited for"),
+    ("drain", "now_ns + turns_held_first_check_ns(t)", "now_ns + turns_tenant_check_ns(t)", "a tenant that is stopped for less than the usual check is waited for"),
     ("line", "if (!d->slow_ns || !is_slow(best) ||", "if (true ||", "a tenant waits for the drains of two others, one after the other"),
     ("await", "return !stands && (seen || helps) &&", "return !stands && seen &&", "a tenant that waits for one that owes for its cap is reported as hanging"),
     ("moment", "most(took_ns / (s->device->beside + 1)", "most(took_ns", "what polls after a moment counts as if it had the device for itself"),
@@ -140,5 +143,5 @@ PLANTED = [
 ]
 
 planted.check("turns", PLANTED,
-              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_late", "test_turns_moment"), seeds=("1", "2"),
+              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_stopped", "test_turns_late", "test_turns_moment"), seeds=("1", "2"),
               world=["replay/draw.c", "replay/load_words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])

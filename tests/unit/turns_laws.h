@@ -40,6 +40,8 @@ static inline void submit(struct seat *s)
 		s->held_until = s->busy_until;
 	}
 	s->busy_until += 1 + length;
+	if (tenant_of(s)->nature == STOPS && below(4) == 0)
+		tenant_of(s)->stopped_until = m.now + 1 + below(150 * MS);
 	arrive(tenant_of(s));
 	s->idle = 0;
 }
@@ -72,7 +74,7 @@ static inline void on_open(struct seat *s)
 	if (tenant_of(s)->at.lasts || s->held)
 		close_owed(s);
 	was_held = s->held;
-	s->owing = s->held = 0;
+	s->owing = s->held = s->stopped = 0;
 	if (s->drained || !s->opened) {
 		expect_paid(s, was_held);
 		s->opened = m.now;
@@ -81,9 +83,10 @@ static inline void on_open(struct seat *s)
 	}
 	s->idle = !s->stands && s->drained;
 	s->drained = 0;
-	if (s->stands)
+	if (s->stands && !is_stopped(s)) {
 		submit(s);
-	s->stands = 0;
+		s->stands = 0;
+	}
 	m.opened++;
 }
 
@@ -170,6 +173,21 @@ static inline void on_held(struct seat *s)
 		tenant_of(s)->seats[d].reported = 0;
 }
 
+/* Law 16: likewise whoever is stopped. */
+static inline void on_stopped(struct seat *s)
+{
+	int closing = s->at.gate == TURNS_CLOSING;
+
+	turns_stopped(&s->at, stands(tenant_of(s)), m.now);
+	if (!closing || s->at.gate != TURNS_OWING || !s->at.stopped)
+		return;
+	expect(!is_multi(tenant_of(s)));
+	excuse();
+	tenant_of(s)->looked = s->let_in = 0;
+	s->stopped = 1;
+	m.stopped++;
+}
+
 static inline void on_late(struct seat *s)
 {
 	struct tenant *t = tenant_of(s);
@@ -180,7 +198,9 @@ static inline void on_late(struct seat *s)
 	t->looked = at_gate && !stray && !brief;
 	s->let_in =
 		t->looked && s->at.gate == TURNS_CLOSING && m.now - s->ending < tuning.beside_ns;
-	if (is_held(s))
+	if (is_stopped(s))
+		on_stopped(s);
+	else if (is_held(s))
 		on_held(s);
 	else
 		turns_late(&s->at, at_gate, m.now);
@@ -191,8 +211,9 @@ static inline void on_late(struct seat *s)
 	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any; or
 	 * its work usually lasts longer. */
 	s->let_in &= !company && !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
-	/* Or it was only looked at so early as it was held before. */
-	s->let_in &= !t->at.holds || t->at.bond != TURNS_FREE;
+	/* Or it was only looked at so early as it may be held or stopped. */
+	s->let_in &= t->at.bond != TURNS_FREE ||
+		     (!t->at.holds && !t->at.stops && m.now - s->closed >= tuning.drain_ns);
 }
 
 /* Law 8: somebody there does not run before his cap has paid. The test's own books begin anew when
@@ -256,7 +277,7 @@ static inline void on_report(struct seat *s)
 			end_grant(other);
 	}
 	excuse();
-	tenant_of(s)->stepped = tenant_of(s)->seen = s->held = 0;
+	tenant_of(s)->stepped = tenant_of(s)->seen = s->held = s->stopped = 0;
 	m.reports++;
 }
 

@@ -13,6 +13,8 @@
 #define US 1000ull
 #define MS 1000000ull
 
+#define STOP_PERIOD (80 * MS)
+
 enum { PROGRAMS = 8, STEP_NS = 50 * 1000, SLICE_STEPS = 40 };
 
 enum kind {
@@ -57,7 +59,8 @@ struct program {
 	uint64_t followed;    /* kernels that the second program had ended then */
 	uint64_t free_at;     /* its next launch */
 	uint64_t wait_ns, comes_at;
-	bool unwritten;		      /* the value */
+	uint64_t stops_ns; /* in the last so long of each STOP_PERIOD its process is stopped */
+	bool unwritten;	   /* the value */
 	uint64_t wakes_ns, opened_at; /* how long after an opening its thread is through the gate */
 	struct thread first, sender;  /* of a ring: */
 	uint64_t launched, sent;
@@ -162,8 +165,15 @@ static inline void go_around(struct program *p)
 	}
 }
 
+static inline bool is_stopped(const struct program *p)
+{
+	return m.now % STOP_PERIOD >= STOP_PERIOD - p->stops_ns;
+}
+
 static inline void launch(struct program *p)
 {
+	if (is_stopped(p))
+		return;
 	if (p->kind == FED) {
 		feed(p);
 		return;
@@ -286,7 +296,7 @@ static inline void device(void)
 
 static inline void say(struct program *p)
 {
-	if (p->queued || m.bare || is_held(p))
+	if (p->queued || m.bare || is_held(p) || is_stopped(p))
 		return;
 	if (!p->open && !p->drained) {
 		p->drained = true;
@@ -318,7 +328,9 @@ static inline void act(const struct turns_action *action)
 		p->open = false;
 		break;
 	case TURNS_LATE:
-		if (is_held(p))
+		if (is_stopped(p))
+			turns_stopped(p->at, p->stands, m.now);
+		else if (is_held(p))
 			turns_held(p->at, p->stands, m.now);
 		else
 			turns_late(p->at, p->stands, m.now);

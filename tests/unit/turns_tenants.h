@@ -29,8 +29,9 @@ enum {
 #define US 1000ull
 #define MS 1000000ull
 
-/* The kind of its work. LIES: it never ends, and is often said to wait for something outside. */
-enum nature { PLAIN, COUPLED, HANGS, MEETS, OUTSIDE, LIES };
+/* The kind of its work. LIES: it never ends, and is often said to wait for something outside.
+ * STOPS: somebody stops its processes now and then. */
+enum nature { PLAIN, COUPLED, HANGS, MEETS, OUTSIDE, LIES, STOPS };
 
 struct span {
 	uint64_t from, to, part; /* part: one of so many of it is charged */
@@ -46,6 +47,7 @@ struct seat {
 	int brief;	     /* law 15: for a moment, for work beside others */
 	uint64_t brief_from; /* law 15: no such moment before */
 	int held;	     /* law 16: at the last look its work waited for something outside */
+	int stopped;	     /* law 16: its drain was given up as it was stopped */
 	int let_in;	     /* law 7: its gate must be opened, as it could not drain */
 	uint64_t busy_until; /* of what was submitted */
 	uint64_t held_from, held_until; /* of that: it waits for something outside */
@@ -67,6 +69,7 @@ struct tenant {
 	struct turns_tenant at;
 	struct turns_share share;
 	enum nature nature;
+	uint64_t stopped_until;
 	uint64_t arrivals; /* of a tenant that MEETS: it waits there for its partner */
 	int there, stepped, coupled, looked, suspended;
 	int seen;      /* to wait: for its own thread, or a drain of it was given up */
@@ -86,7 +89,7 @@ static struct {
 	int natures, multi, meet, group, outside, restarts, was_governed[DEVICES];
 	int verdicts, unfair[DEVICES]; /* its tenants take turns although they are alike */
 	uint64_t opened, reopened, given_up, vain, reports, checks, governed, awaited, along,
-		chains, unpaid, briefs, held, held_long, held_standing;
+		chains, unpaid, briefs, held, held_long, held_standing, stopped;
 } m;
 
 /* Law 17: what was decided in a history, which is repeated with looks in between. */
@@ -143,6 +146,11 @@ static inline int stands(const struct tenant *t)
 			return 1;
 	}
 	return 0;
+}
+
+static inline int is_stopped(const struct seat *s)
+{
+	return m.now < tenant_of(s)->stopped_until;
 }
 
 /* Is it said that all of its work waits for something outside of the device? */
