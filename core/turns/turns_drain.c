@@ -323,10 +323,12 @@ static void escalate(struct turns_seat *s, uint64_t now_ns)
 	turns_tenant_expel(t, now_ns);
 }
 
+/* Its work on another device may have been reported while it was held on this one. */
 static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
+	s->held = s->stopped = false;
 	if (!stands) {
 		escalate(s, now_ns);
 		check_again(s, now_ns);
@@ -389,10 +391,10 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 
 	if (is_free(s) || turns_node_linked(&s->timer))
 		return;
-	if (s->gate == TURNS_OWING && s->held)
-		turns_held_late(s, stands, now_ns);
-	else if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
+	if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
 		late_hung(s, stands, now_ns);
+	else if (s->gate == TURNS_OWING && s->held)
+		turns_held_late(s, stands, now_ns);
 	if (s->gate == TURNS_CLOSING && t->moment) {
 		end_moment(s, now_ns);
 		return;

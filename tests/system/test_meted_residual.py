@@ -47,8 +47,11 @@ class Driver:
         os.rename(self.file.name + ".slow", self.file.name)
 
     def asked(self):
-        """The next question; returns when it was asked."""
-        return open(f"/proc/self/fd/{self.slow}", "w")
+        """The next question; returns when it was asked. Each has a FIFO of its own: who reads one answer to its end would read the next one, too."""
+        question = open(f"/proc/self/fd/{self.slow}", "w")
+        os.close(self.slow)
+        self.slows()
+        return question
 
     def answers(self, question):
         with question:

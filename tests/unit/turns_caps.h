@@ -13,7 +13,7 @@ static inline void forget_spans(struct seat *s)
 	s->opened_unpaid = 0;
 	s->brief_from = 0;
 	s->first_span = s->span;
-	s->longest_drain = s->longest_owed = 0;
+	s->longest_drain = s->longest_owed = s->held_ns = 0;
 	if (s->opened)
 		s->opened = m.now;
 	if (s->owing)
@@ -61,6 +61,7 @@ static inline void expect_paid(struct seat *s, int was_held)
 		return;
 	if (was_held && s->left >= -(int64_t)((HELD_TURNS * tuning.turn_ns + US) * 1000)) {
 		s->opened_unpaid = 0;
+		s->held_ns = tuning.turn_ns;
 		return;
 	}
 	if (s->brief) {
@@ -87,7 +88,7 @@ static inline void expect_cap(struct seat *s)
 		if (p->to > from)
 			sum += (p->to - (p->from > from ? p->from : from)) / p->part;
 	}
-	expect(sum <= cap * MS + tuning.burst_ns + s->longest_drain + s->longest_owed +
+	expect(sum <= cap * MS + tuning.burst_ns + s->longest_drain + s->longest_owed + s->held_ns +
 			      (uint64_t)s->unpaid / 1000 + US);
 	m.checks++;
 }

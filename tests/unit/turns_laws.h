@@ -111,7 +111,6 @@ static inline void on_close(struct seat *s)
 	/* Law 15. */
 	expect(!s->brief || m.now - s->began <= tuning.step_ns);
 	s->open = 0;
-	s->closed = m.now;
 	if (!tenant_of(s)->at.stepping || s->at.stray)
 		s->ending = m.now;
 }
@@ -193,6 +192,7 @@ static inline void on_late(struct seat *s)
 	struct tenant *t = tenant_of(s);
 	int at_gate = stands(t), stray = s->at.stray, company = has_open_company(s);
 	int brief = s->brief && s->at.gate == TURNS_CLOSING && !stray;
+	uint64_t closing = s->at.closing_ns;
 
 	expect(!s->open && !s->drained);
 	t->looked = at_gate && !stray && !brief;
@@ -213,7 +213,7 @@ static inline void on_late(struct seat *s)
 	s->let_in &= !company && !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
 	/* Or it was only looked at so early as it may be held or stopped. */
 	s->let_in &= t->at.bond != TURNS_FREE ||
-		     (!t->at.holds && !t->at.stops && m.now - s->closed >= tuning.drain_ns);
+		     (!t->at.holds && !t->at.stops && m.now - closing >= tuning.drain_ns);
 }
 
 /* Law 8: somebody there does not run before his cap has paid. The test's own books begin anew when

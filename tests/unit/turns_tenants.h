@@ -51,7 +51,7 @@ struct seat {
 	int let_in;	     /* law 7: its gate must be opened, as it could not drain */
 	uint64_t busy_until; /* of what was submitted */
 	uint64_t held_from, held_until; /* of that: it waits for something outside */
-	uint64_t opened, closed, since; /* since: it stands at the gate */
+	uint64_t opened, since;		/* since: it stands at the gate */
 	uint64_t began;			/* its gate was opened, or opened again */
 	uint64_t ending;		/* its turn ended */
 	uint64_t granted;		/* since: its turn; 0: it has none */
@@ -61,6 +61,7 @@ struct seat {
 	uint64_t left_at;
 	int64_t unpaid; /* of what it had by gates that were opened although it had not paid */
 	int opened_unpaid;
+	uint64_t held_ns; /* law 5: of a turn that began before all was paid, as it was held */
 	struct span spans[SPANS];
 	unsigned span, first_span;
 };
