@@ -82,8 +82,8 @@ void parts_unread(void);
 /* ---- what each part defines ------------------------------------------------------------------ */
 
 #define PLAIN(event, part) void part##_##event(void);
-PARTS_forget(PLAIN) PARTS_new_page(PLAIN) PARTS_down(PLAIN) PARTS_up(PLAIN) PARTS_connected(PLAIN)
-	PARTS_unread(PLAIN)
+PARTS_forget(PLAIN) PARTS_new_page(PLAIN) PARTS_down(PLAIN) PARTS_up(PLAIN) PARTS_connected(
+	PLAIN) PARTS_unread(PLAIN)
 #undef PLAIN
 
 #define FAILS(event, part) must_check int part##_##event(void);
