@@ -67,7 +67,7 @@ static inline void on_open(struct seat *s)
 	}
 	s->open = 1;
 	s->began = m.now;
-	s->brief = tenant_of(s)->at.moment;
+	s->brief = is_governed(s) && tenant_of(s)->at.moment;
 	s->moment = s->at.leader && s->at.leader->tenant->state != TURNS_RUNNING;
 	m.briefs += s->brief;
 	s->excused = s->reported = s->let_in = 0;
