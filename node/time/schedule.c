@@ -94,7 +94,8 @@ static bool is_stopped(const struct tenant_device *at)
 
 		if (!g->device[device].owes_drain && !waits)
 			continue;
-		if (!looks--)
+		/* It has not come back after a restart: that is what is waited for. */
+		if (g->expected || !looks--)
 			return false;
 		if (process_is_stopped(at->tenant->daemon->looks, g->pid))
 			any |= g->device[device].owes_drain;
