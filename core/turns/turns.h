@@ -113,8 +113,10 @@
  *     it stands at a gate it stands in line. It is neither reported nor suspended nor killed for
  *     that. The time up to the last check that found it so is not charged; all of what follows is,
  *     until it has drained or its next turn begins, as its work may have the device between
- *     others' turns. A tenant on one device whose processes are stopped is given up likewise. It
- *     has no turn before it goes on, and law 12 says what it pays;
+ *     others' turns. A tenant on one device of which a process is stopped is given up likewise.
+ *     It has no turn before that goes on, or another one has a thread at the gate; with a cap, not
+ *     even then for ten times `hang_ns`. Law 12 says what it pays. One that stays stopped, with no
+ *     thread at a gate, is reported, and so on, as law 8 says;
  * 17. nobody's look changes anything: what is decided does not depend on how often
  *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late
  *     for its deadline decides later.)
@@ -441,6 +443,8 @@ void turns_late(struct turns_seat *seat, bool stands, uint64_t now_ns);
  * it (a value, a host function); its processes that have not drained are stopped. */
 void turns_held(struct turns_seat *seat, bool stands, uint64_t now_ns);
 void turns_stopped(struct turns_seat *seat, bool stands, uint64_t now_ns);
+/* Whether turns_stopped() says anything that turns_late() does not: it costs a look at processes. */
+must_check bool turns_may_be_stopped(const struct turns_seat *seat);
 
 /* The time of turns_deadline() has come. */
 void turns_tick(struct turns *turns, uint64_t now_ns);

@@ -342,9 +342,24 @@ void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_owe(s, now_ns);
 }
 
+/* With a cap it would never have a turn before the stopped process goes on: turns_last_stopped().
+ */
+static bool pays_before(const struct turns_seat *s)
+{
+	if (s->stopped && turns_cap_milli(s) < MILLI)
+		return s->tenant->lasts;
+	return s->tenant->lasts || s->moment || s->held;
+}
+
 void turns_seat_pay_before(struct turns_seat *s, uint64_t now_ns)
 {
-	if (s->gate == TURNS_OWING && (s->tenant->lasts || s->moment || (s->held && !s->stopped)))
+	if (s->gate == TURNS_OWING && pays_before(s))
+		turns_seat_pay(s, now_ns);
+}
+
+void turns_seat_pay_stopped(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->gate == TURNS_OWING && s->stopped)
 		turns_seat_pay(s, now_ns);
 }
 

@@ -328,6 +328,7 @@ static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
+	turns_seat_pay_stopped(s, now_ns);
 	s->held = s->stopped = false;
 	if (!stands) {
 		escalate(s, now_ns);

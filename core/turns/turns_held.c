@@ -23,7 +23,7 @@ uint64_t turns_held_first_check_ns(const struct turns_tenant *t)
 	const struct turns_tuning *tuning = &t->turns->tuning;
 	uint64_t usual_ns = turns_tenant_check_ns(t);
 
-	if (t->bond != TURNS_FREE || turns_tenant_awaits(t))
+	if (t->moment || t->bond != TURNS_FREE || turns_tenant_awaits(t))
 		return usual_ns;
 	if (t->stops)
 		return tuning->step_ns * FIRST_STEPS;
@@ -117,29 +117,36 @@ static bool is_alone(const struct turns_seat *s)
 	       turns_tenant_governed(s->tenant) == 1;
 }
 
-/* It stands in line again once it goes on. Until then its work may run beside others, and that is
- * charged like all such work. */
+/* It stands in line again once it goes on, or another process of it has a thread at the gate. Until
+ * then its work may run beside others, and that is charged like all such work. */
 static void give_up_stopped(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 
 	turns_tenant_let_owe(t, now_ns);
+	turns_last_stopped(t, now_ns);
 	s->held = s->stopped = true;
-	t->holds = false;
+	s->asks = t->wants = t->holds = false;
 	t->stops = STOPS;
 	check_again(s, now_ns);
 	turns_tenant_ended(t, now_ns);
+}
+
+bool turns_may_be_stopped(const struct turns_seat *s)
+{
+	if (s->gate == TURNS_CLOSING)
+		return is_alone(s) && !s->tenant->moment;
+	return s->gate == TURNS_OWING && s->stopped;
 }
 
 void turns_stopped(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	if (is_free(s) || turns_node_linked(&s->timer))
 		return;
-	if (s->gate == TURNS_CLOSING && is_alone(s) && !s->tenant->moment)
+	if (s->gate == TURNS_CLOSING && turns_may_be_stopped(s))
 		give_up_stopped(s, now_ns);
 	else if (s->gate == TURNS_OWING && s->stopped && stands)
-		check_again(s,
-			    now_ns); /* its thread goes on as it does, and nobody waits for that */
+		check_again(s, now_ns); /* the thread is stopped, too: nobody waits for it */
 	else
 		turns_late(s, stands, now_ns);
 }
@@ -163,6 +170,7 @@ void turns_held_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 	if (stands) {
 		want(s, now_ns);
 	} else if (t->state == TURNS_IDLE && now_ns - s->owing_ns >= t->turns->tuning.hang_ns) {
+		turns_seat_pay_stopped(s, now_ns);
 		s->held = s->stopped = false;
 		turns_seat_hang(s, now_ns);
 	} else {

@@ -111,6 +111,18 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	list_for_each(link, &t->seats) turns_seat_deactivate(SEAT_OF_TENANT(link), false, now_ns);
 }
 
+/* With a cap, another process of it has no turn before this one goes on, or what was queued has
+ * ended: what that has beside others would never be charged, as in watch_ns(). It is not known how
+ * long work lasts that nobody can tell the end of. */
+void turns_last_stopped(struct turns_tenant *t, uint64_t now_ns)
+{
+	t->left_ns = 0;
+	if (!has_cap(t) || (t->stops && !t->computes))
+		return;
+	t->watched_until_ns = now_ns + CAPPED_WATCH * t->turns->tuning.hang_ns;
+	turns_timer_set(&t->turns->timers, &t->timer, t->watched_until_ns);
+}
+
 void turns_last_unwatch(struct turns_tenant *t)
 {
 	if (!t->watched_until_ns)

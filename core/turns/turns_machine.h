@@ -66,6 +66,8 @@ void turns_seat_forgive(struct turns_seat *s, uint64_t now_ns);
  * threads, as that takes little of the device. What waits for something outside takes nothing, but
  * that was seen some time ago: it is charged. */
 void turns_seat_pay_before(struct turns_seat *s, uint64_t now_ns);
+/* What it owes since it was found stopped, which is about to be forgotten. */
+void turns_seat_pay_stopped(struct turns_seat *s, uint64_t now_ns);
 /* From when it is behind its guarantee. */
 uint64_t turns_seat_due(struct turns_seat *s, uint64_t now_ns);
 
@@ -171,6 +173,8 @@ void turns_last_is_over(struct turns_tenant *t);
 /* Its next turn begins: what it has on the device is not that of its last one alone. */
 void turns_last_runs(struct turns_tenant *t);
 /* All that was given up has drained. */
+/* The drain of a process that is stopped was given up. Before `stops` says so. */
+void turns_last_stopped(struct turns_tenant *t, uint64_t now_ns);
 void turns_last_drained(struct turns_tenant *t, uint64_t now_ns);
 
 /* ---- turns_held.c: work that waits for something outside of the device ----------------------- */

@@ -13,6 +13,9 @@ static struct program *given_stopped(struct program stopped)
 	given(false);
 	p = add(stopped.kind, stopped.weight, stopped.kernel_ns);
 	p->stops_ns = stopped.stops_ns;
+	p->sibling = stopped.sibling;
+	if (stopped.ahead)
+		p->ahead = stopped.ahead;
 	p->cap_milli = stopped.cap_milli;
 	neighbour = add(GREEDY, 100, 1 * MS);
 	add(GREEDY, 100, 1 * MS);
@@ -96,6 +99,23 @@ TEST(a_tenant_has_no_more_than_its_part_by_being_stopped)
 			p.cap_milli = 100;
 			expect(had_later(p) <= 10 + 5);
 		}
+	}
+}
+
+/* The turns of its other process forgave what the stopped one had beside others: it had 65 % of the
+ * device instead of a third, and 65 with a cap of 40. Of what it has beside others half is charged,
+ * but for a cap. */
+TEST(nor_has_one_whose_other_process_has_turns_meanwhile)
+{
+	for (uint64_t stops_ns = 30 * MS; stops_ns <= 70 * MS; stops_ns += 40 * MS) {
+		struct program p = even(20 * MS, stops_ns);
+
+		p.kind = GREEDY;
+		p.ahead = 32;
+		p.sibling = true;
+		expect(had_later(p) <= 100.0 / 3 + 10);
+		p.cap_milli = 400;
+		expect(had_later(p) <= 40 + 5);
 	}
 }
 

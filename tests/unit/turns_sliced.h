@@ -60,6 +60,7 @@ struct program {
 	uint64_t free_at;     /* its next launch */
 	uint64_t wait_ns, comes_at;
 	uint64_t stops_ns; /* in the last so long of each STOP_PERIOD its process is stopped */
+	bool sibling;	   /* another process of it, never stopped, has a thread at a closed gate */
 	bool unwritten;	   /* the value */
 	uint64_t wakes_ns, opened_at; /* how long after an opening its thread is through the gate */
 	struct thread first, sender;  /* of a ring: */
@@ -328,12 +329,12 @@ static inline void act(const struct turns_action *action)
 		p->open = false;
 		break;
 	case TURNS_LATE:
-		if (is_stopped(p))
-			turns_stopped(p->at, p->stands, m.now);
+		if (is_stopped(p) && (!p->sibling || p->at->gate != TURNS_OWING))
+			turns_stopped(p->at, p->stands || p->sibling, m.now);
 		else if (is_held(p))
 			turns_held(p->at, p->stands, m.now);
 		else
-			turns_late(p->at, p->stands, m.now);
+			turns_late(p->at, p->stands || p->sibling, m.now);
 		break;
 	case TURNS_AWAITS:
 		m.found++;
