@@ -120,6 +120,8 @@ static void on_written(void *owner, int status, const char *problem, const cJSON
 	u->asked = NULL;
 	if (!problem) {
 		u->failures = 0;
+		if (u->sent)
+			slices_drop_times(u->times, u->sent);
 		known_wrote(u, object);
 		note_counters(u, object);
 		if (!u->deleting && known_lost_fields(object)) {

@@ -98,4 +98,7 @@ const char *slices_difference(const cJSON *wanted, const cJSON *found);
 void slices_note_times(cJSON *times, const cJSON *found);
 /* Of the taints that are not in the array of wanted slices any more. */
 void slices_forget_times(cJSON **times, const cJSON *wanted);
+/* Of the taints that this slice was written without: one that comes again is a new one, also if it
+ * came before the answer did. */
+void slices_drop_times(cJSON *times, const cJSON *written);
 void slices_put_times(const cJSON *times, cJSON *slice);

@@ -92,3 +92,37 @@ void slices_forget_times(cJSON **times, const cJSON *wanted)
 	cJSON_Delete(*times);
 	*times = kept.to;
 }
+
+/* Whether the taint of that key is one of the slice's devices'. */
+static bool has_device(const cJSON *slice, const char *key)
+{
+	const cJSON *spec = cJSON_GetObjectItemCaseSensitive(slice, "spec"), *device;
+	const char *bar = strchr(key, '|');
+
+	cJSON_ArrayForEach(device, cJSON_GetObjectItemCaseSensitive(spec, "devices"))
+	{
+		const char *name = or_none(json_text(device, "name"));
+
+		if (bar && strlen(name) == (size_t)(bar - key) &&
+		    strncmp(name, key, (size_t)(bar - key)) == 0)
+			return true;
+	}
+	return false;
+}
+
+void slices_drop_times(cJSON *times, const cJSON *written)
+{
+	struct times kept = {.from = times, .to = cJSON_CreateObject()};
+	cJSON *next;
+
+	if (!kept.to)
+		return;
+	each_taint(written, &kept, keep);
+	for (cJSON *at = times ? times->child : NULL; at; at = next) {
+		next = at->next;
+		if (has_device(written, at->string) &&
+		    !cJSON_GetObjectItemCaseSensitive(kept.to, at->string))
+			cJSON_Delete(cJSON_DetachItemViaPointer(times, at));
+	}
+	cJSON_Delete(kept.to);
+}

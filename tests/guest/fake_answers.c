@@ -204,7 +204,14 @@ static void said(struct fake *fake, struct fake_guest *g, const struct wire_mess
 		fake_tell_pace(g->fd, (int)device);
 }
 
-static void look(struct fake *fake, const struct fake_guest *g)
+static void end_look(const struct fake_guest *g, uint32_t id)
+{
+	struct wire_message end = {.code = WIRE_end, .id = id};
+
+	fake_send(g->fd, &end, NULL, 0);
+}
+
+static void look(struct fake *fake, const struct fake_guest *g, uint32_t id)
 {
 	struct wire_message recall = {.code = WIRE_credit_recall, .id = 0x80000006u};
 
@@ -212,8 +219,26 @@ static void look(struct fake *fake, const struct fake_guest *g)
 		__atomic_store_n(&fake->page->device[0].granted_bytes, fake->granted[0],
 				 __ATOMIC_RELAXED);
 	recall.credit_recall.bytes = UINT64_MAX;
-	if (fake->recalls_at_look > 0 && fake->recalls_at_look--)
-		fake_send(g->fd, &recall, NULL, 0);
+	if (fake->recalls_at_look == 0) {
+		end_look(g, id);
+		return;
+	}
+	fake->recalls_at_look--;
+	fake->look_held = id;
+	fake_send(g->fd, &recall, NULL, 0);
+}
+
+static void came_back(struct fake *fake, struct fake_guest *g, const struct wire_message *m)
+{
+	fake->granted[m->credit_return.device] -= m->credit_return.bytes;
+	g->granted[m->credit_return.device] -= m->credit_return.bytes;
+	fake->returned += m->credit_return.bytes;
+	if (!m->credit_return.recall)
+		return;
+	fake->recalled++;
+	if (fake->look_held)
+		end_look(g, fake->look_held);
+	fake->look_held = 0;
 }
 
 void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_message *m)
@@ -231,11 +256,7 @@ void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_messag
 		fake_credit_ask(fake, g, m);
 		break;
 	case WIRE_credit_return:
-		fake->granted[m->credit_return.device] -= m->credit_return.bytes;
-		g->granted[m->credit_return.device] -= m->credit_return.bytes;
-		fake->returned += m->credit_return.bytes;
-		if (m->credit_return.recall)
-			fake->recalled++;
+		came_back(fake, g, m);
 		break;
 	case WIRE_inventory:
 		g->allocated = m->inventory.allocated;
@@ -275,9 +296,7 @@ void fake_hear(struct fake *fake, struct fake_guest *g, const struct wire_messag
 		said(fake, g, m);
 		break;
 	case WIRE_processes_ask:
-		look(fake, g);
-		done.code = WIRE_end;
-		fake_send(g->fd, &done, NULL, 0);
+		look(fake, g, m->id);
 		break;
 	case WIRE_store_ask:
 		/* Nothing moves. */

@@ -70,7 +70,8 @@ struct fake {
 	int shut; /* its gates are closed from the start */
 	int ignores_checks;
 	int shows_granted;   /* on the page, as of the last PROCESSES_ASK */
-	int recalls_at_look; /* so often, all unused credit is recalled before that is answered */
+	int recalls_at_look; /* so often, all unused credit comes back before that is answered */
+	uint32_t look_held;  /* that PROCESSES_ASK's id, until then */
 };
 
 /* Starts with `devices` devices, whose UUIDs are 16 times 0x11, 0x12, ... Sets METE_SOCKET. */

@@ -152,6 +152,7 @@ class World:
             self.environment.pop("XDG_RUNTIME_DIR")
             self.environment["TMPDIR"] = self.folder + "/sim"  # theirs, to write in
         self.errors = open(self.folder + "/errors", "a+")
+        self.admin = None
 
     def program(self, name):
         return f"{self.build}/tests/hostile/{name}"
@@ -167,7 +168,15 @@ class World:
         place = self.place
         self.meted = subprocess.Popen([self.build + "/node/meted", "--system" if self.users else "--user", "--dir", place, "--driver", self.build + "/sim/lib", "--grace", f"{PATIENCE}s", *options],
                                       env=dict(self.environment, **more), stdin=subprocess.DEVNULL, stderr=self.errors)
-        assert wait_for(self.daemon_pid, PATIENCE), "meted does not start: " + self.said()
+        assert wait_for(self.connected, PATIENCE), "meted does not start: " + self.said()
+
+    def connected(self):
+        """Keeps the connection: a user's meted ends when the last who needs it leaves."""
+        try:
+            self.meet()
+        except (OSError, Gone, Refused):
+            return False
+        return True
 
     def again(self):
         """After meted has ended: a user's is started by whoever uses it; the system's by systemd, which is us."""
@@ -219,8 +228,7 @@ class World:
         self.witness = Reader(subprocess.Popen([self.program("witness"), self.build + "/sim/lib/libnvidia-ml.so.1"], text=True,
                                                env=self.environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                                stderr=self.errors))
-        self.admin = Admin(self.place)
-        rows = self.admin.list()
+        rows = self.meet().list()
         [self.tenant] = {row.tenant for row in rows if row.kind == "tenant_row"}
         [self.pid] = {row.pid for row in rows if row.kind == "guest_row"}
         self.look()
@@ -367,7 +375,8 @@ class World:
 
     def meet(self):
         """A connection to the daemon that is there now, which we keep."""
-        self.admin.close()
+        if self.admin:
+            self.admin.close()
         self.admin = Admin(self.place)
         return self.admin
 

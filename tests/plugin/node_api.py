@@ -281,19 +281,23 @@ class Handler(SilentHandler):
             self.answer({"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": f'resourceslices "{body["metadata"]["name"]}" already exists'}, 409)
             return
         if self.path.endswith("/resourceslices"):
-            written = self.server.api.write_slice(body)
-            with self.server.api.lock:
-                while body["metadata"]["name"] in self.server.api.late:
-                    self.server.api.lock.wait(1)
-            self.answer(written, 201)
+            self.write_slice(body, 201)
             return
         self.server.api.events.append(body)
         self.answer(body, 201)
 
+    def write_slice(self, body, code):
+        api = self.server.api
+        written = api.write_slice(body)
+        with api.lock:
+            while body["metadata"]["name"] in api.late:
+                api.lock.wait(1)
+        self.answer(written, code)
+
     def do_PUT(self):
         body = self.body()
         if not self.refuses():
-            self.answer(self.server.api.write_slice(body))
+            self.write_slice(body, 200)
 
     def do_DELETE(self):
         name = self.path.rsplit("/", 1)[1]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from meted import *
+from own_machine import own_machine
 
 BUILD = sys.argv.pop(3)
 
@@ -18,6 +19,11 @@ class Machine(Daemon):
         self.folder = tempfile.mkdtemp(prefix="mete-")
         os.mkdir(self.folder + "/mete", 0o700)
         super().__init__(*options, place=self.folder + "/mete", environment={"METE_STUB_DEVICES": "2"})
+
+    def elsewhere(self):
+        """On a machine that has never had a system's meted, whose events are read where a user has none. Only root can make it."""
+        if os.getuid() == 0:
+            own_machine()
 
     def command(self, *words):
         return [BUILD + "/cli/mete", "events", *words], dict(os.environ, XDG_RUNTIME_DIR=self.folder)
@@ -31,7 +37,7 @@ class Machine(Daemon):
     def nothing(self, *words):
         """What is said where nothing is printed."""
         command, environment = self.command(*words)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, preexec_fn=self.elsewhere)
         assert done.returncode == 0 and not done.stdout, done
         return done.stderr
 
@@ -217,6 +223,8 @@ def test_a_mistake_is_one_sentence_and_without_meted_there_are_no_events():
         meted.process.terminate()
         meted.wait()
         os.unlink(meted.place + "/events")
+        if os.getuid() != 0 and os.path.exists("/run/mete/events"):
+            raise Skipped("there is a /run/mete on this machine; run it as root, or in a container")
         assert meted.nothing() == "mete events: no meted is running\n"
 
 
