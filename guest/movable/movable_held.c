@@ -89,7 +89,7 @@ bool movable_held_step(void)
 		if (i < held.count)
 			from = held.range[i].base + held.range[i].bytes;
 	}
-	/* The daemon has all that is owed: it may have got that before, and its answer was not read. */
+	/* The daemon has all that is owed, perhaps since a return whose answer was not read. */
 	best_effort(movable_drop_given(r == 0 ? most(given, owed) : given));
 	if (r < 0 && r != -ENOTCONN) {
 		owed = beyond(owed, given);
