@@ -94,8 +94,9 @@ static bool is_stopped(const struct tenant_device *at)
 
 		if (!g->device[device].owes_drain && !waits)
 			continue;
+		/* One of the rest may have a thread at the gate. */
 		if (!looks--)
-			return false;
+			return any && at->seat.gate != TURNS_OWING;
 		if (process_is_stopped(at->tenant->daemon->looks, g->pid))
 			any |= g->device[device].owes_drain;
 		else if (waits && at->seat.gate == TURNS_OWING)
@@ -183,7 +184,7 @@ static void judge_late(struct tenant_device *at, uint64_t now)
 		return;
 	if (is_held(at))
 		turns_held(&at->seat, stands(at), now);
-	else if (is_stopped(at))
+	else if (turns_may_be_stopped(&at->seat) && is_stopped(at))
 		turns_stopped(&at->seat, stands(at), now);
 	else
 		turns_late(&at->seat, stands(at), now);
