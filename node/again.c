@@ -32,8 +32,22 @@ static void hold(void)
 		best_effort(sigaction(numbers[i], &elsewhere, NULL));
 }
 
+static void on_hang_up(struct loop_signal *signal)
+{
+	(void)signal; /* the next meted reads its files anyway */
+}
+
+/* A signal gets its default action back when the loop's last watch of it closes, as one of SIGHUP
+ * does with each part: so there is another one. */
+static void keep_hang_up(struct daemon *d)
+{
+	best_effort(loop_signal(&d->loop, &d->hang_up, SIGHUP, on_hang_up));
+	loop_signal_keep(&d->hang_up);
+}
+
 void again_hold(struct daemon *d)
 {
+	keep_hang_up(d);
 	hold();
 	loop_poll(&d->loop);
 }
@@ -52,7 +66,7 @@ void again_listen(void)
 
 int again_begin(char **argv)
 {
-	hold(); /* who closes its part has given a signal back its default action */
+	hold(); /* one that could not be kept has its default action */
 	execv("/proc/self/exe", argv);
 	return -errno;
 }

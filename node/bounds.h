@@ -6,7 +6,7 @@ enum {
 	DAEMON_DEVICES = 64,
 	DAEMON_TENANTS = 1024,
 	DAEMON_TENANTS_OF_USERS = 768, /* the others are root's */
-	DAEMON_TENANTS_WITHIN = 31,    /* another one: each of 32 has at least 0.1 % */
+	DAEMON_TENANTS_WITHIN = 31,    /* another one; of a cap below 3.2 % fewer */
 	DAEMON_USERS = 1024,
 	DAEMON_IDS = 256,  /* lists of tenants by their ids' remainder */
 	DAEMON_PIDS = 256, /* lists of guests by their pids' remainder */

@@ -96,7 +96,7 @@ struct daemon {
 	uint64_t generation;
 	uint32_t clock_dilation;
 	struct loop_timer watchdog;
-	struct loop_signal terminate, interrupt;
+	struct loop_signal terminate, interrupt, hang_up; /* the last: again.c */
 	bool stopping;
 	struct complaints complaints;
 	struct missing missing;

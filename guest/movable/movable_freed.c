@@ -49,9 +49,8 @@ bool movable_drop_freed(void)
 	return movable_drop_given(0);
 }
 
-/* Gives the segments back. Returns the bytes of those that are the daemon's; *ret_former: of
- * others.
- */
+/* Gives the segments back. Returns the bytes that the daemon has got; *ret_former: those of
+ * segments of a former one. */
 static uint64_t end_segments(struct movable_area *area, uint64_t *ret_former)
 {
 	uint64_t given = 0;
@@ -62,9 +61,7 @@ static uint64_t end_segments(struct movable_area *area, uint64_t *ret_former)
 
 		if (movable_segment_is_former(&block->segment))
 			*ret_former += block->segment.bytes;
-		else
-			given += block->segment.bytes;
-		movable_segment_end(&block->segment, movable_mover.era);
+		given += movable_segment_end(&block->segment, movable_mover.era);
 	}
 	return given;
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "base/least.h"
 #include "guest/credit/ranges.h"
 #include "guest/movable/movable_mover.h"
 #include "guest/movable/movable_object.h"
@@ -14,6 +15,7 @@
 
 /* The mover's. `is_doubtful` is anybody's. */
 static struct ranges held;
+static uint64_t owed; /* bytes that were to be returned, and nobody knows whether they were */
 static _Atomic bool is_doubtful;
 
 void movable_doubt(void)
@@ -42,7 +44,20 @@ void movable_held_take(uint64_t offset, uint64_t bytes)
 void movable_held_forget(void)
 {
 	ranges_forget(&held);
+	owed = 0;
 	atomic_store(&is_doubtful, false);
+}
+
+void movable_held_owe(uint64_t bytes)
+{
+	owed += bytes;
+	movable_doubt();
+}
+
+void movable_held_again(void)
+{
+	owed = 0; /* the orders are new, too */
+	movable_doubt();
 }
 
 /* All that begins at `from` or behind it, and before the next one that is held. */
@@ -55,7 +70,13 @@ static int return_gap(uint64_t from, size_t next, uint64_t *given)
 	return r;
 }
 
-/* If it fails, the connection has ended, or the daemon does not read: the next one is asked. */
+bool movable_held_in_doubt(void)
+{
+	return atomic_load(&is_doubtful);
+}
+
+/* If it fails, the connection has ended, and the next one is asked. Or the daemon does not read, or
+ * too many ask: then it is tried again, not at once. */
 bool movable_held_step(void)
 {
 	uint64_t from = 0, given = 0;
@@ -68,6 +89,13 @@ bool movable_held_step(void)
 		if (i < held.count)
 			from = held.range[i].base + held.range[i].bytes;
 	}
-	best_effort(movable_drop_given(given));
+	/* The daemon has all that is owed, perhaps since a return whose answer was not read. */
+	best_effort(movable_drop_given(r == 0 ? most(given, owed) : given));
+	if (r < 0 && r != -ENOTCONN) {
+		owed = beyond(owed, given);
+		atomic_store(&is_doubtful, true);
+	} else {
+		owed = 0;
+	}
 	return given > 0;
 }

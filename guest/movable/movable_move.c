@@ -235,14 +235,15 @@ static struct movable_block *claim(bool with)
 	return block;
 }
 
-/* Gives up a copy of what is on the device. */
+/* Gives up a copy of what is on the device. While the daemon may not have got an earlier one, no
+ * other is given up in its place. */
 static bool drop_step(void)
 {
 	struct movable_segment segment;
 	struct movable_block *block;
-	uint64_t bytes;
+	uint64_t bytes, former = 0;
 
-	block = claim(true);
+	block = movable_held_in_doubt() ? NULL : claim(true);
 	if (!block)
 		return false;
 	futex_lock_take(&movable_.lock);
@@ -250,11 +251,13 @@ static bool drop_step(void)
 	memset(&block->segment, 0, sizeof(block->segment));
 	bytes = segment.bytes;
 	movable_.prepared -= bytes;
-	if (movable_segment_is_former(&segment))
+	if (movable_segment_is_former(&segment)) {
 		best_effort(movable_former_ends(bytes));
+		former = bytes;
+	}
 	futex_lock_give(&movable_.lock);
 	movable_stays(block, false);
-	movable_segment_end(&segment, movable_mover.era);
+	bytes = former + movable_segment_end(&segment, movable_mover.era);
 	futex_lock_take(&movable_.lock);
 	movable_.done.dropped += bytes;
 	futex_lock_give(&movable_.lock);

@@ -185,9 +185,10 @@ must_check CUresult movable_unback(struct movable_block *block);
  * mover has under way. */
 must_check int movable_segment_get(struct movable_block *block, uint32_t era);
 
-/* Unregisters and unmaps it, and tells the daemon; harmless if there is none. With `era` 0 it is
- * not registered. */
-void movable_segment_end(struct movable_segment *segment, uint32_t era);
+/* Unregisters and unmaps it, and gives it back; harmless if there is none. With `era` 0 it is not
+ * registered. Returns the bytes that the daemon has got: none, if the return failed. What it has
+ * not got is returned, and counted, by movable_held_step(). */
+must_check uint64_t movable_segment_end(struct movable_segment *segment, uint32_t era);
 
 /* Unregisters it, because its context ends. */
 void movable_segment_unpin(struct movable_segment *segment, uint32_t era);
@@ -213,6 +214,12 @@ void movable_held_take(uint64_t offset, uint64_t bytes);
 /* The daemon may count something as this process's that is not held: all of that is returned. By
  * any thread. */
 void movable_doubt(void);
+
+/* The mover's: this was to be returned, and nobody knows whether the daemon has got it. / The same
+ * daemon's file is here on another connection. / Is a return of what is not held still due? */
+void movable_held_owe(uint64_t bytes);
+void movable_held_again(void);
+must_check bool movable_held_in_doubt(void);
 must_check bool movable_held_step(void);
 
 /* Closes the store's descriptor. */

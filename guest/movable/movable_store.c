@@ -67,7 +67,7 @@ void movable_store_take(int fd, uint64_t chunk)
 		/* The same daemon on another connection knows what is in its file. */
 		if (file && about.st_dev == device && about.st_ino == inode) {
 			store.file = file;
-			movable_doubt();
+			movable_held_again();
 		} else {
 			movable_held_forget();
 			movable_store_is_new();
@@ -148,14 +148,16 @@ int movable_store_return(uint64_t offset, uint64_t bytes, uint64_t *ret_given)
 	return r;
 }
 
-static void give_back(uint64_t offset, uint64_t bytes)
+/* Returns how much the daemon has got. */
+static uint64_t give_back(uint64_t offset, uint64_t bytes)
 {
 	uint64_t given;
 	int r = movable_store_return(offset, bytes, &given);
 
 	/* Of a connection that has ended, the next one's STORE says whose file it is. */
 	if (r < 0 && r != -ENOTCONN)
-		movable_doubt();
+		movable_held_owe(bytes);
+	return given;
 }
 
 static void unpin(const struct movable_segment *segment, uint64_t bytes)
@@ -233,7 +235,7 @@ static int ask(struct movable_segment *segment, uint64_t bytes)
 	}
 	/* What begins within one that is held is that one's, whatever the daemon says. */
 	if (r != -EEXIST)
-		give_back(segment->offset, answer.segment.bytes);
+		best_effort(give_back(segment->offset, answer.segment.bytes));
 	memset(segment, 0, sizeof(*segment));
 	return -ENOMEM;
 }
@@ -253,7 +255,7 @@ int movable_segment_get(struct movable_block *block, uint32_t era)
 		return r;
 	r = pin(&made, era);
 	if (r < 0) {
-		movable_segment_end(&made, 0);
+		best_effort(movable_segment_end(&made, 0));
 		return r;
 	}
 	futex_lock_take(&movable_.lock);
@@ -270,15 +272,18 @@ bool movable_segment_is_former(const struct movable_segment *segment)
 
 /* Not sent to a new daemon, which has not given the segment out: it clears segments that no guest
  * has stated. */
-void movable_segment_end(struct movable_segment *segment, uint32_t era)
+uint64_t movable_segment_end(struct movable_segment *segment, uint32_t era)
 {
+	uint64_t given = 0;
+
 	if (!segment->memory)
-		return;
+		return 0;
 	movable_segment_unpin(segment, era);
 	munmap(segment->memory, segment->bytes);
 	if (segment->file == store.file) {
 		movable_held_take(segment->offset, segment->bytes);
-		give_back(segment->offset, segment->bytes);
+		given = give_back(segment->offset, segment->bytes);
 	}
 	memset(segment, 0, sizeof(*segment));
+	return given;
 }

@@ -264,6 +264,7 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 	book_refresh_guest(at->guest);
 	if (!d->measure.measured[device]) {
 		step(at, RESIDUAL_FAILS, 0, NULL);
+		watch_measured(at, false, false);
 		return;
 	}
 	used = used_by(d, device, at->guest->pid);
@@ -272,11 +273,10 @@ static void end_measuring(struct daemon *d, struct guest_device *at)
 		watch_stirred(at->guest->tenant);
 	at->seen_changes = now.changes;
 	step(at, RESIDUAL_ENDS, used, &now);
-	if (looks)
-		watch_looked_at(at,
-				now.changes != RESIDUAL_CHANGING &&
-					now.changes == at->residual.first.changes,
-				residual_charge(&at->residual) != charge);
+	watch_measured(at,
+		       looks && now.changes != RESIDUAL_CHANGING &&
+			       now.changes == at->residual.first.changes,
+		       looks && residual_charge(&at->residual) != charge);
 }
 
 void measure_each(struct daemon *d, void (*what)(struct guest_device *at))

@@ -96,7 +96,7 @@ static void on_watch(struct loop_timer *timer)
 		any |= look_at_device(d, i, &looks);
 	measure_start(d);
 	d->watch.left -= d->watch.left > 0;
-	/* If the last look changes anything, it arms the timer: watch_looked_at(). */
+	/* If the last look changes anything, or fails, watch_measured() arms the timer. */
 	if (!any || (!d->watch.left && looks <= 1)) {
 		/* Measuring took memory for a moment. */
 		flows_gave_back(&d->flows);
@@ -119,7 +119,7 @@ void watch_stirred(struct tenant *t)
 		loop_arm(&d->watch.timer, WATCH_MS * ms);
 }
 
-void watch_looked_at(struct guest_device *at, bool exactly, bool changed)
+void watch_measured(struct guest_device *at, bool exactly, bool changed)
 {
 	struct daemon *d = at->guest->tenant->daemon;
 

@@ -122,7 +122,7 @@ int move_suspend(struct tenant *t, bool suspends, struct move_sent *ret_sent, bo
 				       : "its programs go on");
 	}
 	t->suspended = suspends;
-	/* Whoever lets it go on knows that its work did not end: as `mete set` does. */
+	/* Whoever lets it go on knows that its work did not end: as with `mete set`. */
 	if (!suspends && t->turns.suspended)
 		schedule_set(t);
 	tenant_show_stands(t);

@@ -208,6 +208,8 @@ int change_tenant(struct tenant *t, const struct user *who, const struct change 
 	if (r == 0 && who)
 		r = terms_change(t, &share, why);
 	if (r == 0)
+		r = nested_admit_cap(t, &share, why);
+	if (r == 0)
 		r = put_texts(t, changes, count, why);
 	if (r < 0)
 		return r;

@@ -141,13 +141,27 @@ struct field_text {
 	char text[24];
 };
 
+/* Of hundredths: "3", or "0.33". */
+static struct field_text weight_text(uint32_t weight)
+{
+	struct field_text ret;
+	uint32_t rest = weight % NESTED_WEIGHT;
+
+	if (rest)
+		snprintf(ret.text, sizeof(ret.text), "%u.%02u", weight / NESTED_WEIGHT, rest);
+	else
+		snprintf(ret.text, sizeof(ret.text), "%u", weight / NESTED_WEIGHT);
+	return ret;
+}
+
+/* The share's weight is in hundredths. */
 static struct field_text field_text(const struct share *share, const char *key)
 {
 	static const char *const classes[] = {"interactive", "standard", "batch"};
 	struct field_text ret;
 
 	if (strcmp(key, "weight") == 0)
-		snprintf(ret.text, sizeof(ret.text), "%u", share->weight);
+		return weight_text(share->weight);
 	else if (strcmp(key, "class") == 0)
 		snprintf(ret.text, sizeof(ret.text), "%s", classes[share->class]);
 	else
@@ -160,15 +174,15 @@ static struct field_text field_text(const struct share *share, const char *key)
 void nested_note(const struct tenant *t, char *ret_note, size_t size)
 {
 	static const char *const keys[] = {"weight", "guarantee", "cap", "class"};
-	struct share has;
+	struct share has, wants = t->share;
 	char less[128];
 	size_t n = 0;
 
 	*ret_note = '\0';
 	whole_share(t, &has);
-	has.weight = part_of(has.weight, NESTED_WEIGHT, 1);
+	wants.weight *= NESTED_WEIGHT;
 	for (size_t i = 0; t->outer && i < ARRAY_SIZE(keys); i++) {
-		struct field_text wanted = field_text(&t->share, keys[i]);
+		struct field_text wanted = field_text(&wants, keys[i]);
 		struct field_text given = field_text(&has, keys[i]);
 
 		if (!is_said(t, keys[i]) || strcmp(wanted.text, given.text) == 0)
@@ -189,24 +203,101 @@ static bool is_within(const struct tenant *t, const struct tenant *outer)
 	return t != NULL;
 }
 
-int nested_admit(const struct tenant *outer, struct fault *why)
+static const struct tenant *outermost_of(const struct tenant *t)
 {
+	while (t->outer)
+		t = t->outer;
+	return t;
+}
+
+/* Finds one whose cap gives less than 0.1 % to each of its parts: those would have more than the
+ * cap together, as turns know nothing smaller. */
+static const struct tenant *too_divided(const struct tenant *outermost)
+{
+	list_for_each(link, (struct list *)&outermost->daemon->tenants.all)
+	{
+		const struct tenant *t = list_entry(link, struct tenant, link);
+		struct share whole;
+
+		if (!is_within(t, outermost))
+			continue;
+		whole_share(t, &whole);
+		if (whole.cap_milli < t->nested + 1)
+			return t;
+	}
+	return NULL;
+}
+
+static int admit_parts(struct tenant *outer, struct fault *why)
+{
+	const struct tenant *small = too_divided(outermost_of(outer));
+	struct share whole;
+
+	if (small)
+		return 0; /* it was so before: a journal of a former version */
+	outer->nested++;
+	small = too_divided(outermost_of(outer));
+	if (small)
+		whole_share(small, &whole);
+	outer->nested--;
+	if (!small)
+		return 0;
+	return fault_set(why, -EPERM,
+			 "tenant %u (%.40s) would have a cap of %.1f%% for %u parts, and 0.1%% "
+			 "each is the least; accepted: a larger cap, or no --memory: then this "
+			 "program has the outer tenant's share",
+			 small->id, small->name, whole.cap_milli / 10.0,
+			 small->nested + (small == outer) + 1);
+}
+
+int nested_admit(struct tenant *outer, struct fault *why)
+{
+	const struct tenant *outermost = outermost_of(outer);
 	uint32_t within = 0;
 
-	while (outer->outer)
-		outer = outer->outer;
 	list_for_each(link, &outer->daemon->tenants.all)
 	{
 		const struct tenant *t = list_entry(link, struct tenant, link);
 
-		within += t != outer && is_within(t, outer);
+		within += t != outermost && is_within(t, outermost);
 	}
 	if (within < DAEMON_TENANTS_WITHIN)
-		return 0;
+		return admit_parts(outer, why);
 	return fault_set(why, -EPERM,
 			 "tenant %u (%.60s) has %u tenants within it, and may have no more: "
 			 "without --memory this program has that tenant's share",
-			 outer->id, outer->name, within);
+			 outermost->id, outermost->name, within);
+}
+
+static bool cap_divides(struct tenant *t, uint32_t milli)
+{
+	uint32_t before = t->share.cap_milli;
+	bool divides;
+
+	t->share.cap_milli = milli;
+	divides = !too_divided(outermost_of(t));
+	t->share.cap_milli = before;
+	return divides;
+}
+
+int nested_admit_cap(struct tenant *t, const struct share *share, struct fault *why)
+{
+	uint32_t low = share->cap_milli, high = t->share.cap_milli;
+
+	if (low >= high || cap_divides(t, low) || !cap_divides(t, high))
+		return 0;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (cap_divides(t, middle))
+			high = middle;
+		else
+			low = middle;
+	}
+	return fault_set(why, -EINVAL,
+			 "cap: %.1f%% cannot be divided with the tenants within tenant %u "
+			 "(%.40s), as 0.1%% each is the least; accepted: at least %.1f%%",
+			 share->cap_milli / 10.0, t->id, t->name, high / 10.0);
 }
 
 void nested_changed(struct tenant *outer)

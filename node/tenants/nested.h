@@ -12,8 +12,10 @@ struct tenant *nested_find(struct daemon *d, const char *socket, pid_t caller, u
 enum { NESTED_WEIGHT = 100 };
 void nested_share(const struct tenant *t, struct share *ret_share);
 /* Whether one more may be made within it: each has a part of its share, and those cannot be
- * arbitrarily small. 0, or -EPERM. */
-must_check int nested_admit(const struct tenant *outer, struct fault *why);
+ * arbitrarily small. 0, or -EPERM. / Whether it may have the share's cap, of which those within it
+ * have parts. 0, or -EINVAL. */
+must_check int nested_admit(struct tenant *outer, struct fault *why);
+must_check int nested_admit_cap(struct tenant *t, const struct share *share, struct fault *why);
 /* Its share, or that of an enclosing tenant, has changed: this affects all tenants within it. */
 void nested_changed(struct tenant *t);
 /* A sentence for people that names what the tenant asked for but gets less of, because it is within

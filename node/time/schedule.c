@@ -95,8 +95,11 @@ static bool is_stopped(const struct tenant_device *at)
 		if (!g->device[device].owes_drain && !waits)
 			continue;
 		/* It has not come back after a restart: that is what is waited for. */
-		if (g->expected || !looks--)
+		if (g->expected)
 			return false;
+		/* One of the rest may have a thread at the gate. */
+		if (!looks--)
+			return any && at->seat.gate != TURNS_OWING;
 		if (process_is_stopped(at->tenant->daemon->looks, g->pid))
 			any |= g->device[device].owes_drain;
 		else if (waits && at->seat.gate == TURNS_OWING)
@@ -184,7 +187,7 @@ static void judge_late(struct tenant_device *at, uint64_t now)
 		return;
 	if (is_held(at))
 		turns_held(&at->seat, stands(at), now);
-	else if (is_stopped(at))
+	else if (turns_may_be_stopped(&at->seat) && is_stopped(at))
 		turns_stopped(&at->seat, stands(at), now);
 	else
 		turns_late(&at->seat, stands(at), now);

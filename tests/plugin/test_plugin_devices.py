@@ -281,6 +281,13 @@ def test_a_signal_that_comes_while_meted_begins_again_is_followed():
             node.await_log("daemon.ready .*devices=2")
 
 
+def test_a_hang_up_that_comes_when_meted_has_closed_its_parts_does_not_end_it():
+    with begins_again(signal.SIGHUP, "stop") as node:
+        node.await_log("again_signals: sent when all was closed")
+        node.kubelet.hear("registered")
+        node.await_log("daemon.ready .*devices=2")
+
+
 def test_other_missing_things_at_the_start_are_waited_for_where_the_file_says_so():
     with Node(start=False) as node:
         driver_root(node)

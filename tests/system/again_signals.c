@@ -2,12 +2,13 @@
 /*
  * Preloaded into meted, where it begins again. Its other threads come to an end with what they do
  * first, as they may on a busy machine. Where there is an AGAIN_SIGNAL, meted gets it once:
- * AGAIN_AT is "end", just before execve(), or "begin", before the new one's main(). The file
- * AGAIN_MARK is there from then on.
+ * AGAIN_AT is "stop", when all parts have closed their watches, "end", just before execve(), or
+ * "begin", before the new one's main(). The file AGAIN_MARK is there from the end on.
  */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,43 @@ __attribute__((visibility("default"))) int execv(const char *path, char *const w
 		setenv("AGAIN_AT", "now", 1);
 	*(void **)&next = dlsym(RTLD_NEXT, "execv");
 	return next(path, words);
+}
+
+static void *send_unblocked(void *unused)
+{
+	sigset_t none;
+
+	(void)unused;
+	sigemptyset(&none);
+	pthread_sigmask(SIG_SETMASK, &none, NULL);
+	raise((int)strtol(getenv("AGAIN_SIGNAL"), NULL, 10));
+	return NULL;
+}
+
+/* As to one of the driver's threads, which block nothing. */
+static void send_to_another(void)
+{
+	pthread_t other;
+
+	if (pthread_create(&other, NULL, send_unblocked, NULL) != 0)
+		abort();
+	pthread_join(other, NULL);
+}
+
+/* libuv's, which meted calls once. */
+int uv_loop_close(void *loop);
+
+__attribute__((visibility("default"))) int uv_loop_close(void *loop)
+{
+	int (*next)(void *);
+
+	if (is_at("stop")) {
+		unsetenv("AGAIN_AT");
+		send_to_another();
+		dprintf(STDERR_FILENO, "again_signals: sent when all was closed\n");
+	}
+	*(void **)&next = dlsym(RTLD_NEXT, "uv_loop_close");
+	return next(loop);
 }
 
 __attribute__((constructor)) static void begin(void)

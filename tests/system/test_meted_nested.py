@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Names of tenants, and `mete run` within `mete run`: the outer share is never widened."""
+import re
 import select
 
 from machine import *
@@ -172,6 +173,36 @@ def test_a_tenant_has_so_many_within_it_and_is_told_when_there_are_no_more():
         assert admin.ask("tenant_new", name="joins", outer=outer.socket).joined
         assert len(here.ps()["tenants"]) == 32
         assert admin.tenant("1GiB").tenant, "others are made"
+
+
+def test_a_cap_is_divided_among_no_more_than_have_a_part_of_it():
+    """0.1 % is the least that turns know: of 1 %, eleven would have 1.1 %."""
+    with Machine() as here:
+        admin = Admin(PLACE)
+        outer = admin.tenant("1GiB", name="outer", cap="1%")
+        made = [admin.ask("tenant_new", name="part", memory="100MiB", outer=outer.socket) for _ in range(9)]
+        for within, sentence in ((outer, r"tenant 1 \(outer\) would have a cap of 1.0% for 11 parts, and 0.1% each is the least; accepted: "),
+                                 (made[2], r"tenant 4 \(part-3\) would have a cap of 0.1% for 2 parts, and 0.1% each is the least; accepted: ")):
+            try:
+                admin.ask("tenant_new", name="one more", memory="70MiB", outer=within.socket)
+            except Refused as refusal:
+                assert re.search(sentence, str(refusal)), refusal
+            else:
+                raise AssertionError("it was made")
+        smaller = here.mete(0, "set", "outer", "cap=0.5%")
+        says(smaller, "cap: 0.5% cannot be divided with the tenants within tenant 1 (outer), as 0.1% each is the least; accepted: at least 1.0%")
+        assert here.mete(0, "set", "outer", "cap=2%").returncode == 0
+        assert not admin.ask("tenant_new", name="one more", memory="70MiB", outer=outer.socket).joined
+        says(here.mete(0, "set", "outer", "cap=1%"), "accepted: at least 1.1%")
+
+
+def test_a_small_weight_that_is_divided_is_said_in_hundredths():
+    with Machine():
+        admin = Admin(PLACE)
+        outer = admin.tenant("1GiB", name="outer", weight="1")
+        for weight in "0.50", "0.33":
+            made = admin.ask("tenant_new", name="part", memory="100MiB", weight="1", outer=outer.socket)
+            assert f"and no more: weight {weight}, not 1" in made.note, made
 
 
 main(globals())

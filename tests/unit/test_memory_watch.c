@@ -82,6 +82,51 @@ TEST(memory_that_passed_a_guest_by_is_found_and_watched)
 	world_end();
 }
 
+/* All looks at it but the last one have found its charge unchanged. */
+static void given_one_look_is_left(void)
+{
+	given_two();
+	watch_stirred(one->tenant);
+	world_pass(WATCH_MS);
+	world_uses(1, (uint32_t)two->pid, 50 * MIB);
+	world_driver_answers();
+	for (int i = 1; i < LOOKS; i++) {
+		world_pass(WATCH_MS);
+		world_driver_answers();
+	}
+	expect_eq(two->device[0].unsteady, 1);
+}
+
+static void last_look_is_made(void)
+{
+	expect(world_is_armed(&d->watch.timer));
+	world_pass(WATCH_MS);
+	world_driver_answers();
+	expect_eq(two->device[0].unsteady, 0);
+	expect(!world_is_armed(&d->watch.timer));
+}
+
+TEST(a_last_look_that_fails_is_made_again)
+{
+	given_one_look_is_left();
+	w.fails[1] = true;
+	world_pass(WATCH_MS);
+	world_driver_answers();
+	w.fails[1] = false;
+	last_look_is_made();
+	world_end();
+}
+
+TEST(a_last_look_that_is_part_of_another_measurement_is_made_again)
+{
+	given_one_look_is_left();
+	measure_tell(&two->device[0], RESIDUAL_SETTLED, 0);
+	world_pass(WATCH_MS);
+	world_driver_answers();
+	last_look_is_made();
+	world_end();
+}
+
 TEST(a_tenant_that_is_alone_is_not_watched)
 {
 	world_begin(2, 4096 * MIB);
