@@ -9,6 +9,10 @@ neighbour ran no kernel, less the program's longest graph. attacks: with weight 
 10 %, what it had of the device in 10 s beyond that. Modelled time; as in turns-e2e.py, a run in which kernels came late is
 not counted but repeated on a slower clock, unless that does not make them less late. Of two tenants that wait for each other the
 parts are added up.
+
+On a busy machine, or for a short look: COUPLED_SECONDS=3, modelled seconds of each run instead of 5 (progress) and 10 (attacks);
+COUPLED_LATE_MS=6, how late a neighbour's kernels may come instead of 0.8; COUPLED_SPEEDS="8 16 32", the clocks that are tried, in parts of
+real time, instead of "2 4 8 16 32". Figures that were measured so name them.
 """
 import os
 import re
@@ -23,8 +27,8 @@ sys.argv[1:] = [os.environ.get("METE_BUILD", ROOT + "/build/plain")]
 sys.path.insert(0, ROOT + "/tests/cli")
 from mete import BUILD, Node, workload  # noqa: E402
 
-DILATIONS = (2, 4, 8, 16, 32)
-LATE_MOST = 0.8e6  # ns: a tenth of a turn
+DILATIONS = [int(word) for word in os.environ.get("COUPLED_SPEEDS", "2 4 8 16 32").split()]
+LATE_MOST = float(os.environ.get("COUPLED_LATE_MS", "0.8")) * 1e6  # ns; 0.8 ms: a tenth of a turn
 TRAPS = BUILD + "/tests/guest/turns_traps"
 COUPLED = ("host_function", "wait_value", "flag", "barrier", "host_barrier", "graph",
            "signal", "lock", "capture", "callback", "graph_host", "write_value", "event", "query", "copy", "mailbox", "process",
@@ -44,7 +48,7 @@ PAIRS = {"values": ("value_here", "value_there"), "values_ahead": ("ahead_here",
 GREEDY = ("open_capture", "never", "spinner", "graph", "flag", "wait_value", "barrier", "stopped", "pulses", "last_moment", "flood", "excuse",
           "watcher", "contexts", "crowd", "two", "generations", "released", "shield")
 LONGEST = {"graph": 1.0}  # s: what a neighbour may have to wait for anyway
-SECONDS = dict(progress=5, attacks=10)  # modelled
+SECONDS = {part: float(os.environ.get("COUPLED_SECONDS", usual)) for part, usual in (("progress", 5), ("attacks", 10))}  # modelled
 GAP_MS = 50
 
 

@@ -42,7 +42,7 @@ def main():
                 world = None
         if world:
             world.__exit__()
-    print(f"{outcomes.count(HELD)} held, {outcomes.count(ADMITTED)} admitted, {outcomes.count(UNTRIED)} whose cap was not tried, in {time.monotonic() - began:.0f} s")
+    print(f"{outcomes.count(HELD)} held, {outcomes.count(ADMITTED)} admitted, {outcomes.count(UNTRIED)} not tried (a cap that nothing used, or an act that found no tenant), in {time.monotonic() - began:.0f} s")
     print(f"figure: escapes_not_admitted {outcomes.count(ESCAPED)} count")
     print(f"figure: neighbours_harmed {outcomes.count(HARMED)} count")
     print(f"figure: attacks {len(outcomes)} count")

@@ -132,7 +132,7 @@ void memory_report_svg(FILE *out, const struct memory_report *r)
 		f.to_x += x;
 	while (f.to_y < gib(most) + 0.01)
 		f.to_y += y;
-	plot_axes(out, &f, y, x, "Memory moved, GB", "seconds");
+	plot_axes(out, &f, y, x, "Memory moved, GiB", "seconds");
 	for (int in = 0; in < 2; in++) {
 		print_curve(out, r, &f, in);
 		plot_label(out, &f, (size_t)in + 5, in ? "in" : "out");

@@ -5,8 +5,7 @@
 
 #include "base/least.h"
 #include "cli/top/keys.h"
-#include "core/doing.h"
-#include "view/why.h"
+#include "cli/top/tally.h"
 
 enum {
 	HEAD_LINES = 2,	  /* the first line, and the one before the table */
@@ -94,6 +93,7 @@ void page_spark(const struct page *page, const struct history_track *track, unsi
 void page_head(const struct page *page, double seconds)
 {
 	const struct ps_rows *rows = &page->model->rows;
+	size_t tenants = tally_tenants(page->model);
 	char line[WIRE_TEXT_MAX + 200];
 
 	if (page->model->trouble.text[0]) {
@@ -110,11 +110,10 @@ void page_head(const struct page *page, double seconds)
 		snprintf(line, sizeof(line),
 			 "mete top: %zu GPU%s, %zu tenant%s; %s%.80s%severy %g s, by %s%s%s%s; "
 			 "memory in %s",
-			 page->model->devices, page->model->devices == 1 ? "" : "s",
-			 page->model->tenants, page->model->tenants == 1 ? "" : "s",
-			 rows->node ? "node " : "", rows->node ? rows->node : "",
-			 rows->node ? "; " : "", seconds, view_sort_name(page->view->sort),
-			 page->view->reverse ? ", reversed" : "",
+			 page->model->devices, page->model->devices == 1 ? "" : "s", tenants,
+			 tenants == 1 ? "" : "s", rows->node ? "node " : "",
+			 rows->node ? rows->node : "", rows->node ? "; " : "", seconds,
+			 view_sort_name(page->view->sort), page->view->reverse ? ", reversed" : "",
 			 page->view->filter.count ? "; only " : "",
 			 page->view->filter.count ? page->view->filter.text : "", page->unit.name);
 	grid_begin(page->out, &page->screen, GRID_DIM);
@@ -123,29 +122,11 @@ void page_head(const struct page *page, double seconds)
 	fputc('\n', page->out);
 }
 
-/* Of those that the filter lets through: what a person may have to do something about. */
-struct counts {
-	size_t wait, suspended, trouble;
-};
-
-static struct counts count_states(const struct page *page)
+/* Tenants that the filter lets through, by tally_tenant(). */
+static void count_states(const struct page *page, size_t counts[TALLY_TROUBLE + 1])
 {
-	struct counts counts = {0};
-
-	for (size_t i = 0; i < page->model->tenants; i++) {
-		const struct wire_tenant_row *t = page->model->tenant[i].row;
-
-		if (!ps_filter_tenant(&page->view->filter, &page->model->rows, t))
-			continue;
-		if (t->doing == DOING_SUSPENDED)
-			counts.suspended++;
-		else if (t->doing == DOING_HANGS || t->doing == DOING_HALTED ||
-			 t->doing == DOING_STOPPED)
-			counts.trouble++;
-		else
-			counts.wait += why_waits(t);
-	}
-	return counts;
+	for (size_t i = 0; i < page->model->tenants;)
+		counts[tally_tenant(page, i, &i)]++;
 }
 
 static size_t put_count(char *line, size_t used, size_t size, size_t count, const char *what)
@@ -158,14 +139,16 @@ static size_t put_count(char *line, size_t used, size_t size, size_t count, cons
 void page_status(const struct page *page, const struct page_parts *parts)
 {
 	const struct view *view = page->view;
-	struct counts counts = count_states(page);
-	enum grid_style style = counts.trouble ? GRID_BAD : GRID_DIM;
+	size_t counts[TALLY_TROUBLE + 1] = {0}, used;
+	enum grid_style style;
 	char line[200] = "";
-	size_t used = put_count(line, 0, sizeof(line), counts.trouble, "in trouble");
 
-	used += put_count(line, used, sizeof(line), counts.wait,
-			  counts.wait == 1 ? "waits" : "wait");
-	used += put_count(line, used, sizeof(line), counts.suspended, "suspended");
+	count_states(page, counts);
+	style = counts[TALLY_TROUBLE] ? GRID_BAD : GRID_DIM;
+	used = put_count(line, 0, sizeof(line), counts[TALLY_TROUBLE], "in trouble");
+	used += put_count(line, used, sizeof(line), counts[TALLY_WAITS],
+			  counts[TALLY_WAITS] == 1 ? "waits" : "wait");
+	used += put_count(line, used, sizeof(line), counts[TALLY_SUSPENDED], "suspended");
 	if (parts && parts->table && view->lines > parts->table)
 		snprintf(line + used, sizeof(line) - used, "%slines %zu to %zu of %zu",
 			 used ? "; " : "", view->first + 1, view->first + parts->table,

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/least.h"
-#include "view/why.h"
+#include "cli/top/tally.h"
 
-enum { HEADINGS = 2 };
+enum { HEADINGS = 2, LAST_GPU = 63 };
 
 enum column { USER, TENANTS, WAIT, HAD, DUE, USED, IN_HOST, GPUS, COLUMNS };
 
@@ -26,7 +26,7 @@ struct sum {
 	uint32_t owner, tenants, waiting;
 	uint32_t had, due; /* per mille of one device's last second: above 1,000 on several */
 	uint64_t used, out;
-	uint64_t gpus; /* a bit for each; of those beyond 63 the last one */
+	uint64_t gpus; /* a bit for each; the last one is of all from it on */
 };
 
 static struct sum *find(struct sum *sums, size_t *count, uint32_t owner)
@@ -43,34 +43,43 @@ static uint32_t said(uint16_t milli)
 	return milli == HISTORY_UNSAID ? 0 : milli;
 }
 
-static void count_in(struct sum *sum, const struct model_tenant *m, bool another)
+static void count_in(struct sum *sum, const struct model_tenant *m)
 {
 	const struct wire_tenant_row *t = m->row;
 
-	sum->tenants += another;
-	sum->waiting += why_waits(t);
 	sum->had += said(m->had);
-	/* Where nobody takes turns, nobody else is due what it had. */
+	/* Where no turns are taken, a tenant is due whatever it had. */
 	sum->due += said(t->governed ? m->due : m->had);
 	sum->used += ps_held(t);
 	sum->out += t->out;
-	sum->gpus |= UINT64_C(1) << least(t->device, 63);
+	sum->gpus |= UINT64_C(1) << least(t->device, LAST_GPU);
 }
 
-/* The model has the rows of one tenant together. */
+static void add_tenant(const struct page *page, size_t first, size_t next, enum tally_state state,
+		       struct sum *sums, size_t *count)
+{
+	struct sum *sum = NULL;
+
+	for (size_t i = first; i < next; i++) {
+		if (!tally_is_shown(page, i))
+			continue;
+		if (!sum) {
+			sum = find(sums, count, page->model->tenant[i].row->owner);
+			sum->tenants++;
+			sum->waiting += state == TALLY_WAITS;
+		}
+		count_in(sum, &page->model->tenant[i]);
+	}
+}
+
 static size_t add_up(const struct page *page, struct sum *sums)
 {
-	const struct model *model = page->model;
-	uint32_t before = 0;
 	size_t count = 0;
 
-	for (size_t i = 0; i < model->tenants; i++) {
-		const struct wire_tenant_row *t = model->tenant[i].row;
+	for (size_t i = 0, next; i < page->model->tenants; i = next) {
+		enum tally_state state = tally_tenant(page, i, &next);
 
-		if (!ps_filter_tenant(&page->view->filter, &model->rows, t))
-			continue;
-		count_in(find(sums, &count, t->owner), &model->tenant[i], t->tenant != before);
-		before = t->tenant;
+		add_tenant(page, i, next, state, sums, &count);
 	}
 	return count;
 }
@@ -86,15 +95,16 @@ static int compare(const void *a, const void *b)
 	return one->owner < other->owner ? -1 : 1;
 }
 
-/* "0 2 3" */
+/* "0 2 3 63+" */
 static void write_gpus(uint64_t gpus, char *ret_text, size_t size)
 {
 	size_t n = 0;
 
 	*ret_text = '\0';
-	for (unsigned i = 0; i < 64 && n < size; i++)
+	for (unsigned i = 0; i <= LAST_GPU && n < size; i++)
 		if (gpus >> i & 1)
-			n += (size_t)snprintf(ret_text + n, size - n, "%s%u", n ? " " : "", i);
+			n += (size_t)snprintf(ret_text + n, size - n, "%s%u%s", n ? " " : "", i,
+					      i == LAST_GPU ? "+" : "");
 }
 
 static void add_user(struct grid *grid, const struct page *page, const struct sum *sum)

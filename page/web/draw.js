@@ -118,6 +118,20 @@ const isWrong = (tenant) => Boolean(tenant.over_bytes || tenant.stuck || tenant.
 
 const kindOf = (tenant) => isWrong(tenant) ? 'bad' : KINDS[tenant.doing] || 'idle';
 
+/* Of each tenant among the rows the worst of its kinds: it has a row for each of its devices, and counts once. */
+const KINDS_BY_RANK = ['idle', 'away', 'runs', 'waits', 'bad'];
+
+function worstKinds(rows) {
+	const worst = new Map();
+	for (const row of rows) {
+		const rank = KINDS_BY_RANK.indexOf(kindOf(row));
+		worst.set(row.tenant, Math.max(rank, worst.get(row.tenant) || 0));
+	}
+	return [...worst.values()].map((rank) => KINDS_BY_RANK[rank]);
+}
+
+const countOf = (kinds, kind) => kinds.filter((one) => one === kind).length;
+
 /* A line per series over the last looks, each as parts of `top`. `series`: {label, values, kind}. */
 function chart(title, height) {
 	const plot = svg('svg', { viewBox: `0 0 600 ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': title });

@@ -145,12 +145,11 @@ function newsPanel() {
 function usersOf(rows) {
 	const users = new Map();
 	for (const row of rows) {
-		const user = users.get(row.user) || { name: row.user, tenants: new Set(), gpus: new Set(), used: 0, had: 0, due: 0, waits: 0, counted: false };
+		const user = users.get(row.user) || { name: row.user, rows: [], gpus: new Set(), used: 0, had: 0, due: 0, counted: false };
 		users.set(row.user, user);
-		user.tenants.add(row.tenant);
+		user.rows.push(row);
 		user.gpus.add(row.device);
 		user.used += row.used_bytes;
-		user.waits += ['waits', 'bad'].includes(kindOf(row)) ? 1 : 0;
 		if (!row.time.by_turns)
 			continue;
 		user.counted = true;
@@ -163,9 +162,9 @@ function usersOf(rows) {
 function userRow() {
 	const name = h('th', { scope: 'row' }), cells = [h('td'), h('td'), h('td'), h('td'), h('td.extra')], row = h('tr', {}, name, ...cells);
 	row.write = (user) => {
-		const time = user.counted ? `${percent(user.had)} of ${percent(user.due)}` : '–';
+		const kinds = worstKinds(user.rows), time = user.counted ? `${percent(user.had)} of ${percent(user.due)}` : '–';
 		say(name, user.name);
-		[user.tenants.size, user.waits, bytes(user.used), time, [...user.gpus].sort((a, b) => a - b).join(' ')].forEach((text, i) => say(cells[i], String(text)));
+		[kinds.length, countOf(kinds, 'waits'), bytes(user.used), time, [...user.gpus].sort((a, b) => a - b).join(' ')].forEach((text, i) => say(cells[i], String(text)));
 	};
 	return row;
 }
@@ -196,14 +195,14 @@ function overview() {
 		const all = [...store.devices.values()], rows = [...store.tenants.values()];
 		const sum = (of) => all.reduce((total, device) => total + of(device), 0);
 		const total = sum((device) => device.capacity_bytes), free = sum((device) => device.free_bytes);
-		const kinds = rows.map(kindOf), open = all.filter((device) => !device.cordoned).length;
-		const need = rows.filter((row, i) => kinds[i] === 'waits' || kinds[i] === 'bad');
+		const kinds = worstKinds(rows), open = all.filter((device) => !device.cordoned).length;
+		const need = rows.filter((row) => ['waits', 'bad'].includes(kindOf(row)));
 		const people = new Set(rows.map((row) => row.user)).size;
 		memory.write(percent(total ? 1 - free / total : 0), `${bytes(free)} of ${bytes(total)} free`);
 		writeBoards(busy, power, all);
 		devices.write(String(all.length), !all.length ? 'meted has none' : open === all.length ? 'all take new tenants' : `${all.length - open} cordoned`);
-		tenants.write(String(new Set(rows.map((row) => row.tenant)).size), `${plural(people, 'user', 'users')}, ${kinds.filter((kind) => kind === 'runs').length} run`);
-		waits.write(String(kinds.filter((kind) => kind === 'waits').length), plural(kinds.filter((kind) => kind === 'bad').length, 'needs a look', 'need a look'));
+		tenants.write(String(kinds.length), `${plural(people, 'user', 'users')}, ${countOf(kinds, 'runs')} run`);
+		waits.write(String(countOf(kinds, 'waits')), plural(countOf(kinds, 'bad'), 'needs a look', 'need a look'));
 		need.sort((a, b) => (kindOf(b) === 'bad') - (kindOf(a) === 'bad') || b.doing_ns - a.doing_ns || a.tenant - b.tenant);
 		writeWaiting(need.slice(0, 8), keyOf);
 		none.hidden = need.length > 0;

@@ -255,6 +255,25 @@ def test_a_line_above_the_tenants_counts_who_waits_and_what_is_not_shown():
             top.wait("^1 suspended$", "suspended by `mete suspend`")
 
 
+def test_a_tenant_counts_once_and_who_is_suspended_does_not_wait():
+    """On two devices it has two rows. The figures are exact: nobody takes turns here."""
+    with Node(METE_SIM_DEVICES="2xSIM", METE_SIM_MEMORY="1G", METE_SIM_CONTEXT_MEMORY="4M") as node:
+        full = [node.start("run", "--name", f"full-{i}", "--device", str(i), "--memory", "700M", "--", workload("steady"), "memory=600M", "stdin=1", "seconds=3600", "report_ms=50") for i in range(2)]
+        for one in full:
+            assert one.stdout.readline(), one.stderr.read()
+        program = f"{workload('steady')} memory=500M stdin=1 seconds=3600"
+        node.start("run", "--name", "both", "--device", "0,1", "--memory", "900M", "--wait", "10m", "--", "sh", "-c",
+                   f"CUDA_VISIBLE_DEVICES=0 {program} & CUDA_VISIBLE_DEVICES=1 {program}")
+        until(lambda: [row["doing"] for row in node.ps()["tenants"]].count("waits-for-room") == 2, lambda: node.ps()["tenants"])
+        node.start("run", "--name", "out", "--swap", "auto", "--device", "0", "--", workload("steady"), "memory=20M", "stdin=1", "seconds=3600", "report_ms=50").stdout.readline()
+        assert node.mete("suspend", "--wait", "1h", "out").returncode == 0
+        me = re.escape(pwd.getpwuid(os.getuid()).pw_name)
+        with Screen(node, columns=120) as top:
+            top.wait("2 GPUs, 4 tenants", "^1 waits, 1 suspended$")
+            top.press("u")
+            top.wait(rf"^{me} +4 +1 ")
+
+
 def test_the_tree_has_tenants_within_tenants_and_processes():
     with Node() as node:
         outer = node.start("run", "--name", "outer", "--", "sh", "-c", f"{METE} run --memory 1G --name inner -- {workload('steady')} stdin=1 seconds=600 report_ms=3600000")

@@ -62,12 +62,15 @@ def close_gate(world, running):
 
 
 def theirs(world):
-    """The tenants that are not the neighbour."""
+    """The tenants that are not the neighbour. An attack of which none is ever found was not tried (Attack.run())."""
+    world.sought = True
     try:
         with world.meeting() as admin:
-            return {row.tenant for row in admin.list() if row.kind == "tenant_row" and row.tenant != world.tenant}
+            found = {row.tenant for row in admin.list() if row.kind == "tenant_row" and row.tenant != world.tenant}
     except (OSError, Gone, Refused):
         return set()
+    world.met = world.met or bool(found)
+    return found
 
 
 def ask_of_theirs(world, message, **fields):

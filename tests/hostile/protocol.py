@@ -140,7 +140,7 @@ def noise():
         peer = quietly(lambda: Guest(SOCKET, timeout=2).socket if random.random() < 0.5 else bare())
         for _ in range(20):
             if peer:
-                quietly(lambda: peer.send(os.urandom(random.randrange(1, 4096))))
+                quietly(lambda: peer.send(random.randbytes(random.randrange(1, 4096))))
 
 
 def bent_messages():
@@ -149,7 +149,7 @@ def bent_messages():
     for _ in rounds():
         name = random.choice(list(MESSAGES))
         fields = {field: random.choice([0, 1, random.getrandbits(32)]) if kind in ("u32", "u64") else
-                  os.urandom(16) if kind == "uuid" else "x" * random.randrange(200) for kind, field in MESSAGES[name][1]}
+                  random.randbytes(16) if kind == "uuid" else "x" * random.randrange(200) for kind, field in MESSAGES[name][1]}
         try:
             guest.send(name, **fields)
             guest.socket.setblocking(False)
@@ -263,7 +263,7 @@ def store_noise():
     """writes all over its tenant's file, and tries to cut, grow and seal it"""
     guest, file = stored()
     for _ in rounds():
-        quietly(lambda: os.pwrite(file, os.urandom(1 << 16), random.randrange(1 << 26)))
+        quietly(lambda: os.pwrite(file, random.randbytes(1 << 16), random.randrange(1 << 26)))
         quietly(lambda: os.ftruncate(file, random.randrange(1 << 30)))
         quietly(lambda: fcntl.fcntl(file, 1033, random.randrange(32)))
         quietly(lambda: guest.send("segment_ask", device=0, bytes=2 * MIB))
@@ -292,7 +292,7 @@ def page_noise():
     """random bytes in its own page while it asks, settles and returns"""
     guest = joined()
     for _ in rounds():
-        guest.own[:] = os.urandom(PAGE)
+        guest.own[:] = random.randbytes(PAGE)
         quietly(lambda: guest.credit(8 * MIB))
         quietly(lambda: guest.send("residual_settle", device=0, contexts=3, bytes=0))
         quietly(lambda: guest.give_back(8 * MIB))
@@ -460,6 +460,9 @@ def main(attacks):
         for name, attack in attacks.items():
             print(f"{name}\t{attack.__doc__}")
         return
+    seed = int(os.environ.get("METE_SEED") or time.time_ns())
+    random.seed(f"{seed} {sys.argv[1]}")  # of several at once each draws its own
+    print(f"{sys.argv[1]}: METE_SEED={seed} draws the same again", file=sys.stderr, flush=True)
     quietly(attacks[sys.argv[1]])
     print("holds", flush=True)
     sys.stdin.read()

@@ -263,7 +263,7 @@ def page_of_the_dead():
     def scribble(own):
         end = time.monotonic() + 2 * SECONDS
         while time.monotonic() < end:
-            own[:] = os.urandom(PAGE)
+            own[:] = random.randbytes(PAGE)
 
     for _ in range(6):
         guest = quietly(joined)
@@ -358,7 +358,7 @@ def inventories_of_many():
 
 def borrows_unread():
     """lends, reads nothing, and a sibling borrows from it without end: each time two descriptors"""
-    name = os.urandom(16)
+    name = random.randbytes(16)
     lender, borrower = joined(), joined()
     for guest in lender, borrower:
         quietly(lambda: guest.ask("inventory_end", devices=1))
@@ -368,7 +368,7 @@ def borrows_unread():
 
 def channels_kept():
     """borrows a thousand channels, keeps every one of them and sends nothing on them"""
-    name = os.urandom(16)
+    name = random.randbytes(16)
     lender = joined()
     quietly(lambda: lender.ask("inventory_end", devices=1))
     lender.ask("lend", name=name)
@@ -382,12 +382,12 @@ def channels_kept():
 
 def names_lent():
     """lends by the name of nobody, of a sibling and of another, borrows from itself and from all of them"""
-    names = [bytes(16), b"\xff" * 16, os.urandom(16)]
+    names = [bytes(16), b"\xff" * 16, random.randbytes(16)]
     guests = [joined() for _ in range(4)]
     for turn, _ in enumerate(rounds()):
         guest, name = guests[turn % 4], names[turn % 3]
         quietly(lambda: guest.send("lend", name=name))
-        quietly(lambda: guest.send("borrow", name=random.choice([*names, os.urandom(16)]), area=turn))
+        quietly(lambda: guest.send("borrow", name=random.choice([*names, random.randbytes(16)]), area=turn))
         if turn % 50 == 0:
             for each in guests:
                 each.socket.settimeout(0.001)

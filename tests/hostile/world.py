@@ -38,7 +38,7 @@ SCRAPE_S, SCRAPE_PATIENCE_S = 1.0, 10  # a reader at a door; Prometheus's usual 
 PERSON_S = 10  # a person at a terminal
 BOOK_S = 15.0  # until what an attacker held is in nobody's name
 
-HELD, ADMITTED, ESCAPED, HARMED, UNTRIED = "held", "admitted", "ESCAPED", "NEIGHBOUR HARMED", "cap not tried"
+HELD, ADMITTED, ESCAPED, HARMED, UNTRIED = "held", "admitted", "ESCAPED", "NEIGHBOUR HARMED", "not tried"
 
 
 def readme():
@@ -371,7 +371,7 @@ class World:
 
     def meeting(self):
         """A connection to the daemon that is there now, for one act."""
-        return contextlib.closing(Admin(self.folder + "/mete"))
+        return contextlib.closing(Admin(self.place))
 
     def meet(self):
         """A connection to the daemon that is there now, which we keep."""
@@ -428,10 +428,12 @@ class Attack:
         before, daemon = world.neighbour_now(), world.daemon_pid()
         programs = self.name.count(" beside ") + 1 if self.cap and judge_time else 1
         keep = world.ours(set())
+        seed = os.environ.get("METE_SEED") or str(time.time_ns())
+        world.sought = world.met = False
         since = time.monotonic()
         spent = Spent(world.build, world.environment, world.pid) if self.cap and judge_time else None
         running = Reader(world.mete_run("attacker", LIMIT, *self.command, devices=self.devices, options=self.options,
-                                        HOSTILE_NEIGHBOUR=world.socket_of_neighbour(), HOSTILE_DOORS=world.doors,
+                                        HOSTILE_NEIGHBOUR=world.socket_of_neighbour(), HOSTILE_DOORS=world.doors, METE_SEED=seed,
                                         **dict(HOSTILE_LONGER=LONGER) if spent else {}))
         try:
             if self.disturb:
@@ -480,7 +482,12 @@ class Attack:
         why += f", {had}" if spent else ""
         if late:
             why += f", {booked / MIB:.0f} MiB in meted's book, {grown / MIB:.0f} MiB more later"
-        return self.outcome(escaped, why, harmed, too_much is None)
+        unmet = world.sought and not world.met
+        if unmet:
+            why += ", no tenant of the attacker's was found to act on"
+        if any("protocol" in word for word in self.command):
+            why, harmed = f"{why}, METE_SEED={seed}", harmed and f"{harmed}, METE_SEED={seed}"
+        return self.outcome(escaped, why, harmed, too_much is None or unmet)
 
     def outcome(self, escaped, why, harmed, untried=False):
         if (escaped or harmed) and self.admitted:

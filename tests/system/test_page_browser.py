@@ -350,6 +350,19 @@ def test_what_is_wrong_with_a_tenant_that_runs_is_among_what_needs_a_look():
         browser.wait("[...document.querySelectorAll('.columns .where')].some((where) => / · cordoned · /.test(where.textContent))")
 
 
+def test_a_tenant_on_two_devices_counts_once_and_one_that_needs_a_look_does_not_wait():
+    with page(1, 1) as (_, crowd, browser):
+        browser.wait(LIVE)
+        row = browser.wait("[...mete.store.tenants.values()][0]")
+        both = [{**row, "device": device, "doing": "waits-for-turn"} for device in (0, 1)]
+        hung = {**row, "tenant": row["tenant"] + 1, "user": "another", "doing": "hangs"}
+        browser.run("onChange({ devices: [], gone: [], tenants: arguments[0] }); changed(0)", [*both, hung])
+        cards = "[...document.querySelectorAll('.cards .card')].slice(-2).map((card) => card.innerText.replace(/\\s+/g, ' ')).join()"
+        browser.wait(f"/2 2 users, 0 run,.*\\b1 1 needs a look/.test({cards})", browser.run(f"return {cards}"))
+        users = "Object.fromEntries([...document.querySelectorAll('.users tbody tr')].map((line) => [line.cells[0].innerText, line.cells[1].innerText + ' ' + line.cells[2].innerText]))"
+        assert browser.run(f"return {users}") == {row["user"]: "1 1", "another": "1 0"}
+
+
 NEWS = "[...document.querySelectorAll('.news li')].map((li) => li.innerText.replace(/\\s+/g, ' ').trim())"
 
 
