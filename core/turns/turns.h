@@ -443,7 +443,8 @@ void turns_late(struct turns_seat *seat, bool stands, uint64_t now_ns);
  * it (a value, a host function); its processes that have not drained are stopped. */
 void turns_held(struct turns_seat *seat, bool stands, uint64_t now_ns);
 void turns_stopped(struct turns_seat *seat, bool stands, uint64_t now_ns);
-/* Whether turns_stopped() says anything that turns_late() does not: it costs a look at processes. */
+/* Whether turns_stopped() says anything that turns_late() does not: it costs a look at processes.
+ */
 must_check bool turns_may_be_stopped(const struct turns_seat *seat);
 
 /* The time of turns_deadline() has come. */
