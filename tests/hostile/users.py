@@ -1,9 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table with two users: the system's meted in a /run and an /etc of our own, and a policy that gives the attacker's user what its tenant has."""
+import subprocess
+import sys
+
+from meted import become
 from own_machine import own_machine
 
 PLACE, POLICY = "/run/mete", "/etc/mete/meted.yaml"
 NEIGHBOUR, ATTACKER = 61001, 61002
+
+
+def python():
+    """One that the attacker may execute: ours may lie in root's home."""
+    for path in (sys.executable, "/usr/bin/python3"):
+        try:
+            subprocess.run([path, "-c", ""], preexec_fn=lambda: become(ATTACKER), cwd="/", check=True)
+            return path
+        except (OSError, subprocess.SubprocessError):
+            pass
+    sys.exit("hostile: another user may execute no Python here")
 
 
 def begin(limit):

@@ -139,6 +139,7 @@ class World:
         self.users = daemon == "users"
         self.folder = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
         self.place = users.PLACE if self.users else self.folder + "/mete"
+        self.python = users.python() if self.users else sys.executable
         os.mkdir(self.folder + "/sim")
         os.chmod(self.folder, 0o755)
         os.chmod(self.folder + "/sim", 0o777)
@@ -159,6 +160,7 @@ class World:
 
     def mete_run(self, name, memory, *command, devices=1, options=(), **more):
         which = ["--device", ",".join(map(str, range(devices))), *options]
+        command = [self.python if word == sys.executable else word for word in command]
         whose = users.NEIGHBOUR if name == "neighbour" else users.ATTACKER
         return subprocess.Popen([self.build + "/cli/mete", "run", "--memory", f"{memory // MIB}MiB", "--name", name, *which, "--", *command],
                                 env=dict(self.environment, **more), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -485,6 +487,8 @@ class Attack:
         unmet = world.sought and not world.met
         if unmet:
             why += ", no tenant of the attacker's was found to act on"
+        if running.process.poll() in (126, 127):  # as `mete run` ends if it cannot execute the program
+            unmet, why = True, why + ", its program did not start"
         if any("protocol" in word for word in self.command):
             why, harmed = f"{why}, METE_SEED={seed}", harmed and f"{harmed}, METE_SEED={seed}"
         return self.outcome(escaped, why, harmed, too_much is None or unmet)
