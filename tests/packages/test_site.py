@@ -93,7 +93,8 @@ def test_pictures_are_made_of_a_terminal_and_of_a_browser():
         assert sorted(made) == ["page-devices.png", "page-overview.png", "page-tenant.png", "top.svg"]
         assert all(data.startswith(b"\x89PNG") for name, data in made.items() if name.endswith("png"))
         said = re.sub("<[^>]+>", " ", made["top.svg"].decode())
-        assert all(word in said for word in ("nightly", "training", "HISTORY", "DUE")), said
+        # The history gives way to a sentence that is long at that moment.
+        assert all(word in said for word in ("nightly", "training", "STATE", "DUE")), said
 
 
 def test_each_alerts_runbook_is_where_its_address_says():
