@@ -137,6 +137,9 @@ void traps_use_device(void); /* the first, in this thread */
 /* Waits until a thread has done `helper`, which all that is on the device waits for. */
 void traps_finish(void *(*helper)(void *));
 
+/* A kernel's node, but for the kernel. */
+extern const CUDA_KERNEL_NODE_PARAMS_v1 traps_one_thread;
+
 /* A thread whose own work is done first, and that then writes the round into the word. */
 void *traps_launch_and_say(void *nothing);
 

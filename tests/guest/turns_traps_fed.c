@@ -125,12 +125,7 @@ void trap_cooperative(void)
 
 static CUgraphExec endless(uint32_t value)
 {
-	CUDA_KERNEL_NODE_PARAMS_v1 asks = {.gridDimX = 1,
-					   .gridDimY = 1,
-					   .gridDimZ = 1,
-					   .blockDimX = 1,
-					   .blockDimY = 1,
-					   .blockDimZ = 1};
+	CUDA_KERNEL_NODE_PARAMS_v1 asks = traps_one_thread;
 	CUgraphNodeParams loop = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
 	CUgraphConditionalHandle handle;
 	void *arguments[] = {&handle, &g.address, &value};

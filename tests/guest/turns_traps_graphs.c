@@ -8,16 +8,6 @@
 
 enum { GROUPS = 2, BODIES = 2 };
 
-static void *work_then_write(void *nothing)
-{
-	(void)nothing;
-	traps_use_device();
-	traps_launch(0, 1, g.device[0].spend, 100000);
-	ok(g.cuStreamSynchronize(g.device[0].stream[1]));
-	atomic_store(g.word, g.round);
-	return NULL;
-}
-
 /* ---- a graph waits for an event that is recorded behind a kernel which waits for a thread -------
  */
 
@@ -29,12 +19,7 @@ static struct {
 
 static void make_between(void)
 {
-	CUDA_KERNEL_NODE_PARAMS_v1 spends = {.gridDimX = 1,
-					     .gridDimY = 1,
-					     .gridDimZ = 1,
-					     .blockDimX = 1,
-					     .blockDimY = 1,
-					     .blockDimZ = 1};
+	CUDA_KERNEL_NODE_PARAMS_v1 spends = traps_one_thread;
 	uint32_t ns = 100000;
 	CUgraphNode waits, works, records;
 	CUgraph graph;
@@ -62,7 +47,7 @@ void trap_graph_events(void)
 	ok(g.cuGraphLaunch(between.ready, between.stream));
 	ok(g.cuStreamWaitEvent(stream, between.after, 0));
 	traps_launch(0, 0, g.device[0].spend, 100000);
-	traps_finish(work_then_write);
+	traps_finish(traps_launch_and_say);
 }
 
 /* ---- a graph whose host node waits for another process, and goes on as a thread has decided -----
@@ -108,7 +93,7 @@ static void *decide(void *nothing)
 {
 	char byte = 0;
 
-	work_then_write(nothing);
+	traps_launch_and_say(nothing);
 	if (write(chosen.other, &byte, 1) != 1)
 		fail("the other process does not listen");
 	return NULL;
@@ -129,12 +114,7 @@ static void start_echo(void)
 
 static void make_chosen(void)
 {
-	CUDA_KERNEL_NODE_PARAMS_v1 kernel = {.gridDimX = 1,
-					     .gridDimY = 1,
-					     .gridDimZ = 1,
-					     .blockDimX = 1,
-					     .blockDimY = 1,
-					     .blockDimZ = 1};
+	CUDA_KERNEL_NODE_PARAMS_v1 kernel = traps_one_thread;
 	CUDA_HOST_NODE_PARAMS host = {.fn = hear_of_thread};
 	CUgraphNodeParams branch = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
 	uint32_t ns[BODIES] = {100000, 300000};

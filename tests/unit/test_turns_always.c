@@ -5,7 +5,7 @@
  * are set live. METE_SEED repeats a history.
  */
 #include "core/turns/turns_machine.h"
-#include "tests/unit/turns_laws.h"
+#include "tests/unit/turns_always.h"
 
 /* ---- what tenants do ------------------------------------------------------------------------- */
 
