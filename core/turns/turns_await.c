@@ -253,13 +253,13 @@ static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_
 	uint64_t patience = most(tuning->beside_ns, turns_last_ns(t));
 	bool seen = t->bond != TURNS_FREE || t->proved_ns;
 	bool helps = turns_moment_helps(turns_tenant_seat(t), now_ns);
-	bool several = is_one_of_several(turns_tenant_seat(t));
 
 	if (!seen || !helps)
 		patience = most(patience, tuning->hang_ns * 2 / 5);
 
-	return !stands && (seen || helps || several) && t->vain_drains < VAIN_DRAINS &&
-	       now_ns - t->ending_ns >= patience && now_ns >= trials_from_ns(t);
+	return !stands && t->vain_drains < VAIN_DRAINS && now_ns - t->ending_ns >= patience &&
+	       now_ns >= trials_from_ns(t) &&
+	       (seen || helps || is_one_of_several(turns_tenant_seat(t)));
 }
 
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)

@@ -89,7 +89,6 @@ static void give_up(struct turns_seat *s, bool stands, uint64_t now_ns)
 
 	turns_tenant_let_owe(t, now_ns);
 	s->held = t->holds = true;
-	s->stopped = false;
 	s->asks |= stands;
 	t->wants |= s->asks;
 	check_again(s, now_ns);
@@ -101,8 +100,7 @@ static void still_held(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	if (s->tenant->bond == TURNS_HUNG)
 		turns_tenant_unhang(s->tenant);
-	if (s->stopped)
-		turns_seat_pay(s, now_ns); /* it may have run until then */
+	turns_seat_pay_stopped(s, now_ns); /* it may have run until then */
 	s->held = s->tenant->holds = true;
 	s->stopped = false;
 	turns_seat_forgive(s, now_ns);

@@ -172,9 +172,9 @@ void turns_last_unwatch(struct turns_tenant *t);
 void turns_last_is_over(struct turns_tenant *t);
 /* Its next turn begins: what it has on the device is not that of its last one alone. */
 void turns_last_runs(struct turns_tenant *t);
-/* All that was given up has drained. */
 /* The drain of a process that is stopped was given up. Before `stops` says so. */
 void turns_last_stopped(struct turns_tenant *t, uint64_t now_ns);
+/* All that was given up has drained. */
 void turns_last_drained(struct turns_tenant *t, uint64_t now_ns);
 
 /* ---- turns_held.c: work that waits for something outside of the device ----------------------- */
