@@ -34,7 +34,7 @@ void notice_forget(void)
 }
 
 /* Whoever is suspended waits for nothing that comes by itself. */
-static enum notice beyond(enum notice why)
+static enum notice at_last(enum notice why)
 {
 	switch (__atomic_load_n(&guest_tenant_page.stands, __ATOMIC_RELAXED)) {
 	case WIRE_STANDS_SUSPENDED:
@@ -68,7 +68,7 @@ void notice_wait(uint64_t *began_ns, enum notice why)
 	};
 	uint64_t now = now_ns();
 
-	why = beyond(why);
+	why = at_last(why);
 	if (!*began_ns)
 		*began_ns = now;
 	if (__atomic_load_n(&guest_tenant_page.quiet, __ATOMIC_RELAXED) || atomic_load(&state.lost))
