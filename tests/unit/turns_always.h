@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What always holds of the tenants of test_turns_always.c, whatever is done: turns_laws.h has what is
- * done. */
+/* What always holds of the tenants of test_turns_always.c, whatever is done: turns_laws.h has what
+ * is done. */
 #pragma once
 
 #include "tests/unit/turns_laws.h"
