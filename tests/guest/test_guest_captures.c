@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stream captures and the gate: they pass a closed one, and a close waits for them. */
+#include <sys/resource.h>
+
 #include "tests/guest/gate_fixture.h"
 
 static void capture_passes(void)
@@ -148,4 +150,110 @@ static void end_seen_first(void)
 TEST(a_capture_waits_at_a_closed_gate_though_the_agent_saw_the_end_of_the_last_one_first)
 {
 	expect_eq(in_child(end_seen_first, NULL, 0), 0);
+}
+
+static CUstream again;
+
+/* The agent has noted the end when the next capture of the same stream begins. */
+static void ends_and_begins(void)
+{
+	law_probe(law, NULL);
+	close_and_open();
+	check(load.begin(again, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+}
+
+static void next_begins_first(void)
+{
+	CUgraph graph;
+
+	load_guest("law");
+	again = load_stream(0);
+	check(load.begin(again, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	law_probe(law, ends_and_begins);
+	check(load.end(again, &graph) == CUDA_SUCCESS);
+	check(captures_shown() == 1);
+	fake_close_gate(&fake, 0);
+	check(!fake_wait_drained(&fake, 0, 20));
+	check(load.end(again, &graph) == CUDA_SUCCESS && captures_shown() == 0);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS) && law_count(law, bad_calls) == 0);
+}
+
+TEST(the_end_of_a_capture_does_not_end_the_next_one_of_its_stream)
+{
+	expect_eq(in_child(next_begins_first, NULL, 0), 0);
+}
+
+/* As the driver ends one that became invalid, which the caller hears as a failure. */
+static void end_fails(void)
+{
+	void *driver;
+	CUstream stream;
+	CUgraph graph;
+
+	load_guest("law");
+	driver = dlopen(getenv("METE_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+	stream = load_stream(0);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	check(guest_function(driver, cuStreamEndCapture)(stream, &graph) == CUDA_SUCCESS);
+	check(captures_shown() == 1);
+	check(load.end(stream, &graph) == CUDA_ERROR_ILLEGAL_STATE);
+	check(captures_shown() == 0);
+}
+
+TEST(a_capture_whose_end_fails_is_over_if_its_stream_is_not_captured_any_more)
+{
+	expect_eq(in_child(end_fails, NULL, 0), 0);
+}
+
+/* The table of captures cannot grow meanwhile: more begin than it has places. */
+static void many_one_after_the_other(void)
+{
+	enum { COUNT = 200 };
+	struct rlimit was, nothing;
+	CUstream open, stream;
+	CUgraph graph;
+
+	load_guest("law");
+	open = load_stream(0);
+	stream = load_stream(0);
+	check(load.begin(open, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	check(getrlimit(RLIMIT_AS, &was) == 0);
+	nothing = (struct rlimit){.rlim_cur = 1, .rlim_max = was.rlim_max};
+	check(setrlimit(RLIMIT_AS, &nothing) == 0);
+	for (int i = 0; i < COUNT; i++) {
+		check(load.begin(open, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_ERROR_ILLEGAL_STATE);
+		check(load.begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+		check(load.end(stream, &graph) == CUDA_SUCCESS);
+	}
+	check(setrlimit(RLIMIT_AS, &was) == 0);
+	check(load.end(open, &graph) == CUDA_SUCCESS && captures_shown() == 0);
+}
+
+TEST(a_capture_that_is_over_or_did_not_begin_keeps_no_place)
+{
+	expect_eq(in_child(many_one_after_the_other, NULL, 0), 0);
+}
+
+/* The agent was about to drain, and the gate opens instead. */
+static void close_is_given_up(void)
+{
+	CUstream stream, other;
+	CUgraph graph;
+
+	alarm(240);
+	load_guest("law");
+	stream = load_stream(0);
+	other = load_stream(0);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	fake_close_gate(&fake, 0);
+	check(!fake_wait_drained(&fake, 0, 20));
+	fake_open_gate(&fake, 0);
+	check(load.begin(other, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	check(load.end(other, &graph) == CUDA_SUCCESS);
+	check(load.end(stream, &graph) == CUDA_SUCCESS && captures_shown() == 0);
+}
+
+TEST(a_capture_begins_after_a_close_that_another_one_has_held_up)
+{
+	expect_eq(in_child(close_is_given_up, NULL, 0), 0);
 }
