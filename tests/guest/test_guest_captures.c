@@ -257,3 +257,56 @@ TEST(a_capture_begins_after_a_close_that_another_one_has_held_up)
 {
 	expect_eq(in_child(close_is_given_up, NULL, 0), 0);
 }
+
+/* It could not end the first one if it waited for the gate, which is acknowledged after that. */
+static void second_under_closed_gate(void)
+{
+	CUstream first, second;
+	CUgraph graph;
+
+	alarm(240);
+	load_guest("law");
+	first = load_stream(0);
+	second = load_stream(0);
+	check(load.begin(first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	fake_close_gate(&fake, 0);
+	check(load.begin(second, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	check(captures_shown() == 2 && !fake_wait_drained(&fake, 0, 20));
+	check(load.end(first, &graph) == CUDA_SUCCESS);
+	check(load.end(second, &graph) == CUDA_SUCCESS);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS) && law_count(law, bad_calls) == 0);
+}
+
+TEST(a_thread_that_captures_begins_another_capture_at_a_closed_gate)
+{
+	expect_eq(in_child(second_under_closed_gate, NULL, 0), 0);
+}
+
+static void *begins_relaxed(void *argument)
+{
+	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	return NULL;
+}
+
+static void ended_by_another(void)
+{
+	CUstream stream;
+	CUgraph graph;
+	pthread_t thread;
+
+	load_guest("law");
+	stream = load_stream(0);
+	check(pthread_create(&thread, NULL, begins_relaxed, stream) == 0);
+	pthread_join(thread, NULL);
+	fake_close_gate(&fake, 0);
+	/* The agent has heard of the close. */
+	fake_recall(&fake, 0, 0);
+	check(!fake_wait_drained(&fake, 0, 20) && captures_shown() == 1);
+	check(load.end(stream, &graph) == CUDA_SUCCESS);
+	check(fake_wait_drained(&fake, 0, DEADLOCK_MS) && law_count(law, bad_calls) == 0);
+}
+
+TEST(a_relaxed_capture_is_waited_for_though_its_thread_has_ended)
+{
+	expect_eq(in_child(ended_by_another, NULL, 0), 0);
+}

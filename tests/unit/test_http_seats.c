@@ -126,3 +126,34 @@ TEST(a_user_that_is_answered_once_still_gets_a_seat)
 		expect(http_seats_take(&seats, FIRST_FD - i, &proxy, now_ns) != NULL);
 	}
 }
+
+static uint32_t connections_of(const struct http_host *host)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(seats.seat); i++)
+		n += seats.seat[i].fd >= 0 && !seats.seat[i].left &&
+		     http_host_same(&seats.seat[i].host, host);
+	return n;
+}
+
+TEST(a_host_with_all_its_seats_gives_one_up_for_each_further_connection)
+{
+	const struct http_host host = http_host_named("a"), other = http_host_named("b");
+	struct http_seat *seat;
+
+	begin();
+	for (int i = 0; i < HTTP_SEATS_EACH + 8; i++) {
+		now_ns += 1000000000;
+		expect(http_seats_offer(&seats, &host, now_ns));
+		seat = http_seats_take(&seats, FIRST_FD + i, &host, now_ns);
+		expect(seat != NULL);
+		seat->spoke = true;
+		expect(connections_of(&host) <= HTTP_SEATS_EACH);
+	}
+	expect_eq(connections_of(&host), HTTP_SEATS_EACH);
+	/* The longest answered ones have left. */
+	expect(http_seats_find(&seats, FIRST_FD)->left);
+	expect(!http_seats_find(&seats, FIRST_FD + HTTP_SEATS_EACH)->left);
+	expect(http_seats_offer(&seats, &other, now_ns));
+}
