@@ -310,3 +310,62 @@ TEST(a_relaxed_capture_is_waited_for_though_its_thread_has_ended)
 {
 	expect_eq(in_child(ended_by_another, NULL, 0), 0);
 }
+
+static void destroyed_with_its_stream(void)
+{
+	CUstream stream;
+
+	load_guest("law");
+	stream = load_stream(0);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	check(captures_shown() == 1);
+	check(guest_function(guest, cuStreamDestroy_v2)(stream) == CUDA_SUCCESS);
+	check(captures_shown() == 0);
+}
+
+TEST(a_capture_ends_with_its_stream)
+{
+	expect_eq(in_child(destroyed_with_its_stream, NULL, 0), 0);
+}
+
+/* Of this thread. */
+static CUstreamCaptureMode mode_now(void)
+{
+	api_fn_cuThreadExchangeStreamCaptureMode *exchange =
+		guest_function(guest, cuThreadExchangeStreamCaptureMode);
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED, was;
+
+	check(exchange(&mode) == CUDA_SUCCESS);
+	was = mode;
+	check(exchange(&mode) == CUDA_SUCCESS && mode == CU_STREAM_CAPTURE_MODE_RELAXED);
+	return was;
+}
+
+/* What the guest does for samples, for held streams and before a capture. */
+static void mode_of_a_thread(void)
+{
+	static uint32_t word = 1;
+	CUstream stream;
+	CUgraph graph;
+
+	turns = (struct wire_tenant_turns){.reports = 1, .contended = 1, .flight_ns = 4000000};
+	load_guest("law");
+	/* The agent has seen that somebody waits. */
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS));
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	check(mode_now() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+	check(load_launch(stream) == CUDA_SUCCESS);
+	check(mode_now() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+	check(guest_function(guest, cuStreamWaitValue32_v2)(stream, (CUdeviceptr)(uintptr_t)&word,
+							    1, 0) == CUDA_SUCCESS);
+	check(mode_now() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	check(mode_now() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+	check(load.end(stream, &graph) == CUDA_SUCCESS);
+	check(mode_now() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+TEST(a_thread_keeps_its_mode_of_captures)
+{
+	expect_eq(in_child(mode_of_a_thread, NULL, 0), 0);
+}
