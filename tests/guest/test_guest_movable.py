@@ -384,6 +384,17 @@ def test_a_handle_that_is_no_longer_good_fails_as_the_drivers_does():
         assert borrower.ask("borrow", 1, handles[1], 3 * MIB) == "205"
 
 
+def test_a_handle_that_somebody_made_up_opens_nothing_that_was_not_lent():
+    """It would move away under whoever opened it."""
+    with Machine() as machine, Load(machine) as lender, Load(machine) as borrower:
+        lender.take(3 * MIB, 3 * MIB)
+        handle = lender.ask("lend", 0)
+        forged = handle[:48] + "%02x" % (int(handle[48:50], 16) + 1) + handle[50:]
+        assert borrower.ask("borrow", 0, forged, 3 * MIB) == "205"
+        assert lender.ask("lend", 1) == forged
+        assert borrower.ask("borrow", 0, forged, 3 * MIB) == "0" and borrower.ask("check", 0, 2) == "same"
+
+
 def test_nothing_moves_of_a_program_with_a_library_that_reaches_memory_by_itself():
     with Machine() as machine:
         library = machine.folder + "/libnvcuvid.so.1"
