@@ -39,11 +39,16 @@ static void periods(uint32_t *ret_least, uint32_t *ret_most)
 	}
 }
 
+static void launch_once(void)
+{
+	check(entry(cuLaunchKernel)((CUfunction)1, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL) ==
+	      CUDA_SUCCESS);
+}
+
 static void launch(void)
 {
 	for (int i = 0; i < AT_ONCE; i++)
-		check(entry(cuLaunchKernel)((CUfunction)1, 1, 1, 1, 1, 1, 1, 0, stream, NULL,
-					    NULL) == CUDA_SUCCESS);
+		launch_once();
 	check(entry(cuStreamSynchronize)(stream) == CUDA_SUCCESS);
 }
 
@@ -154,4 +159,26 @@ static void context_leaves(void)
 TEST(a_context_that_comes_after_another_one_has_marks_of_its_own)
 {
 	expect_eq(in_child(context_leaves, NULL, 0), 0);
+}
+
+/* Calls of this thread until the next sample. */
+static uint32_t countdown(void)
+{
+	return __atomic_load_n(&guest_slot->countdown, __ATOMIC_SEQ_CST);
+}
+
+static void learns_of_narrower_bound(void)
+{
+	learn();
+	while (countdown() <= 1)
+		launch_once();
+	bounded.flight_ns /= 4;
+	fake_pace(&fake, 0, &bounded);
+	while (countdown() > 1)
+		sched_yield();
+}
+
+TEST(the_next_call_after_a_bound_became_narrower_is_a_sample)
+{
+	expect_eq(in_child(learns_of_narrower_bound, NULL, 0), 0);
 }
