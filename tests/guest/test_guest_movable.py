@@ -395,6 +395,21 @@ def test_a_handle_that_somebody_made_up_opens_nothing_that_was_not_lent():
         assert borrower.ask("borrow", 0, forged, 3 * MIB) == "0" and borrower.ask("check", 0, 2) == "same"
 
 
+def test_a_handle_that_says_what_cannot_be_is_refused():
+    with Machine() as machine, Load(machine) as lender, Load(machine) as borrower:
+        lender.take(3 * MIB)
+        handle = lender.ask("lend", 0)
+
+        def opened(area=4 * MIB, offset=0, bytes=3 * MIB):
+            words = struct.pack("<QQQ", area, offset, bytes).hex()
+            return borrower.ask("borrow", 0, handle[:64] + words + handle[112:], 3 * MIB)
+
+        for wrong in (dict(area=0), dict(area=4 * MIB - 1), dict(offset=4 * MIB), dict(offset=1 << 63), dict(bytes=4 * MIB + 1),
+                      dict(offset=2 * MIB), dict(bytes=(1 << 64) - 1, offset=1)):
+            assert opened(**wrong) == "1", wrong
+        assert opened() == "0" and borrower.ask("check", 0, 1) == "same"
+
+
 def test_nothing_moves_of_a_program_with_a_library_that_reaches_memory_by_itself():
     with Machine() as machine:
         library = machine.folder + "/libnvcuvid.so.1"

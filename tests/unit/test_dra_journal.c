@@ -266,3 +266,22 @@ TEST(a_claim_of_an_earlier_boot_is_to_end_and_one_of_this_boot_goes_on)
 	found_after(boot, JOURNAL_DONE);
 	found_after("00000000-0000-0000-0000-000000000000", JOURNAL_ENDING);
 }
+
+TEST(of_claims_that_have_a_tenant_together_the_first_that_is_done_is_found)
+{
+	struct journal_claim *first = made(), *second = made(), *other = made();
+	struct journal journal = {.count = 0};
+
+	list_init(&journal.all);
+	other->tenant = 8;
+	journal_add(&journal, first);
+	journal_add(&journal, other);
+	journal_add(&journal, second);
+	expect(journal_before(&journal, second) == first);
+	expect(!journal_before(&journal, first) && !journal_before(&journal, other));
+	expect(journal_is_joint(&journal, first) && journal_is_joint(&journal, second) &&
+	       !journal_is_joint(&journal, other));
+	first->phase = JOURNAL_ENDING;
+	expect(!journal_before(&journal, second));
+	journal_close(&journal);
+}

@@ -168,3 +168,22 @@ TEST(what_nobody_has_confirmed_is_believed_for_a_while_only)
 	rights_leave(&table, &sight);
 	end();
 }
+
+TEST(a_token_that_is_another_users_now_has_none_of_the_first_ones_rights)
+{
+	given("pods n/a", NULL);
+	expect_eq(settle(), 0);
+	rights_hold(&table, &sight);
+	/* What was granted would be believed while it is asked about again. */
+	now_ns += host.believed_ns + SECOND;
+	best_effort(rights_last(&table, &sight));
+	expect(rights_see(sight.rights, "n/a/main"));
+	for (size_t i = 0; i < QUESTIONS; i++)
+		if (asked[i].told && asked[i].who)
+			take(asked[i].told)(asked[i].owner, 0, "bob", "bob");
+	expect_str(rights_name(sight.rights), "bob");
+	expect(!rights_see(sight.rights, "n/a/main"));
+	expect(!rights_last(&table, &sight));
+	rights_leave(&table, &sight);
+	end();
+}
