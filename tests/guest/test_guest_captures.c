@@ -328,6 +328,30 @@ TEST(a_capture_ends_with_its_stream)
 	expect_eq(in_child(destroyed_with_its_stream, NULL, 0), 0);
 }
 
+/* As a program ends a context after a failure: nobody will end its captures. */
+static void destroyed_with_its_context(void)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	load_guest("law");
+	check(load.begin(load_stream(0), CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	check(load.begin(load_stream(CU_STREAM_NON_BLOCKING), CU_STREAM_CAPTURE_MODE_RELAXED) ==
+	      CUDA_SUCCESS);
+	load_set_current((CUcontext)0x2000);
+	stream = load_stream(0);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	check(captures_shown() == 3);
+	check(guest_function(guest, cuCtxDestroy_v2)((CUcontext)0x1000) == CUDA_SUCCESS);
+	check(captures_shown() == 1);
+	check(load.end(stream, &graph) == CUDA_SUCCESS && captures_shown() == 0);
+}
+
+TEST(captures_end_with_their_context_and_no_others)
+{
+	expect_eq(in_child(destroyed_with_its_context, NULL, 0), 0);
+}
+
 /* Of this thread. */
 static CUstreamCaptureMode mode_now(void)
 {

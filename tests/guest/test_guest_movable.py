@@ -319,6 +319,19 @@ def test_nothing_leaves_under_a_capture():
         assert load.moves("resident") == 2 * MIB, load.guest.movable()
 
 
+def test_memory_moves_after_a_context_has_ended_with_a_capture_in_it():
+    with Machine() as machine, Load(machine) as load:
+        load.take(3 * MIB)
+        load.ask("capture")
+        load.tell("context")
+        load.hear()
+        load.take(3 * MIB, 1000)
+        assert load.moves("resident") == 6 * MIB, load.guest.movable()
+        machine.fake.round(load.guest)
+        load.check(0, 1)
+        assert load.ask("free", 0) == "0" and load.moves("resident") == 2 * MIB
+
+
 def test_memory_comes_and_goes_under_the_mover():
     with Machine() as machine, Load(machine) as load:
         load.take(3 * MIB, 1000)
