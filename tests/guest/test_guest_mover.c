@@ -225,3 +225,42 @@ TEST(freed_memory_stays_charged_until_the_last_of_its_borrowers_has_closed_it)
 {
 	expect_eq(in_child(two_borrow, NULL, 0), 0);
 }
+
+static void fix(struct movable_area *area, uint32_t why)
+{
+	futex_lock_take(&movable_.lock);
+	movable_fix(area, why);
+	futex_lock_give(&movable_.lock);
+}
+
+static uint64_t outgoing(void)
+{
+	return atomic_load(&state.device[0].outgoing);
+}
+
+static void is_lent(void)
+{
+	struct movable_area *area;
+	int borrower;
+
+	open_driver();
+	area = area_of(2, ADDRESS);
+	forget_segments(area);
+	fix(area, WIRE_UNMOVABLE_OWN);
+	check(outgoing() == 0);
+	fix(area, WIRE_UNMOVABLE_SHARED);
+	fix(area, WIRE_UNMOVABLE_SHARED);
+	check(outgoing() == 2 * BLOCK && movable_.resident == 0);
+	area->id = 7;
+	channel(7, &borrower);
+	free_area(area);
+	/* Nobody can be given it any more, and somebody has it. */
+	check(outgoing() == 0 && credit_allocated(0) == 2 * BLOCK && credit_unused(0) == 0);
+	closes(borrower);
+	check(debt_settle() && credit_allocated(0) == 0 && credit_unused(0) == 2 * BLOCK);
+}
+
+TEST(what_others_may_have_is_shown_as_such_until_it_is_freed)
+{
+	expect_eq(in_child(is_lent, NULL, 0), 0);
+}
