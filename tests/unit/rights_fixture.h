@@ -153,6 +153,8 @@ static void begin(uint32_t with_namespaces)
 static void end(void)
 {
 	rights_close(&table);
+	for (size_t i = 0; i < QUESTIONS; i++)
+		expect(!asked[i].told); /* nobody would hear it */
 	looks_close(&looks, on_closed);
 	loop_done(&loop);
 }

@@ -15,11 +15,17 @@ static bool is_granted(const char *said)
 	return false;
 }
 
+static int enter_as(const char *token, struct sight *ret_sight)
+{
+	/* Each from a host of its own. */
+	const struct http_asker asker = {.host = http_host_named(token)};
+
+	return rights_enter(&table, token, &asker, 0, ret_sight);
+}
+
 static int enter(void)
 {
-	const struct http_asker asker = {.host = http_host_named("a host")};
-
-	return rights_enter(&table, "alice", &asker, 0, &sight);
+	return enter_as("alice", &sight);
 }
 
 static void answer_all(void)
@@ -185,5 +191,35 @@ TEST(a_token_that_is_another_users_now_has_none_of_the_first_ones_rights)
 	expect(!rights_see(sight.rights, "n/a/main"));
 	expect(!rights_last(&table, &sight));
 	rights_leave(&table, &sight);
+	end();
+}
+
+/* So many as there are places, one after the other, who have not been here before. */
+static void newcomers(char kind)
+{
+	char token[16];
+	struct sight theirs;
+
+	now_ns += (RIGHTS_IDLE_S + 1) * (uint64_t)SECOND;
+	for (int i = 0; i < RIGHTS_MOST; i++) {
+		snprintf(token, sizeof(token), "%c%d", kind, i);
+		now_ns += SECOND;
+		for (int n = 0; n < 10 && enter_as(token, &theirs) == RIGHTS_LATER; n++)
+			answer_all();
+	}
+}
+
+TEST(whoever_has_a_stream_keeps_his_place_until_it_ends)
+{
+	given("nodes node/", NULL);
+	expect_eq(settle(), 0);
+	rights_hold(&table, &sight);
+	newcomers('b');
+	expect(rights_last(&table, &sight));
+	newcomers('c');
+	expect(rights_last(&table, &sight));
+	rights_leave(&table, &sight);
+	newcomers('d');
+	expect(!rights_last(&table, &sight));
 	end();
 }
