@@ -15,6 +15,7 @@
 #include "guest/movable/movable_mover.h"
 #include "guest/movable/movable_object.h"
 #include "guest/process/join.h"
+#include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "tests/guest/fake_meted.h"
 #include "tests/guest/guest_test.h"
@@ -181,6 +182,31 @@ static void drops_more(void)
 TEST(no_more_is_reported_as_dropped_than_the_daemon_has_ordered)
 {
 	expect_eq(in_child(drops_more, NULL, 0), 0);
+}
+
+static void order(uint32_t device, uint64_t leave)
+{
+	const struct wire_message message = {
+		.code = WIRE_move, .move = {.device = device, .generation = 3, .leave = leave}};
+	int fd = -1;
+
+	parts_heard(&message, &fd);
+}
+
+static void ordered_anew(void)
+{
+	open_driver();
+	movable_.stuck = movable_.refused = true;
+	order(1, BLOCK);
+	check(movable_.stuck && !movable_.ask_again && movable_.heard == 0);
+	order(0, 2 * BLOCK);
+	check(!movable_.stuck && movable_.ask_again && movable_.heard == 1);
+	check(movable_.order.leave == 2 * BLOCK && movable_.order.generation == 3);
+}
+
+TEST(an_order_is_tried_though_the_store_had_no_room_for_the_last_one)
+{
+	expect_eq(in_child(ordered_anew, NULL, 0), 0);
 }
 
 /* ---- memory that was lent -------------------------------------------------------------------- */
