@@ -14,6 +14,7 @@
 #include "guest/movable/movable_lend.h"
 #include "guest/movable/movable_mover.h"
 #include "guest/movable/movable_object.h"
+#include "guest/movable/movable_stock.h"
 #include "guest/process/join.h"
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
@@ -289,4 +290,26 @@ static void is_lent(void)
 TEST(what_others_may_have_is_shown_as_such_until_it_is_freed)
 {
 	expect_eq(in_child(is_lent, NULL, 0), 0);
+}
+
+static void keeps_in_stock(void)
+{
+	struct movable_area *plain, *fixed, *copied;
+
+	open_driver();
+	plain = area_of(1, ADDRESS);
+	fixed = area_of(1, ADDRESS + 4 * BLOCK);
+	copied = area_of(1, ADDRESS + 8 * BLOCK);
+	forget_segments(plain);
+	forget_segments(fixed);
+	fix(fixed, WIRE_UNMOVABLE_SHARED);
+	check(!movable_stock_keep(fixed) && !movable_stock_keep(copied));
+	check(movable_stock_keep(plain) && movable_.resident == BLOCK);
+	check(!movable_stock_take(2 * BLOCK, false) && !movable_stock_take(BLOCK, true));
+	check(movable_stock_take(BLOCK, false) == plain && !movable_stock_take(BLOCK, false));
+}
+
+TEST(memory_that_others_may_have_is_not_kept_for_the_next_allocation)
+{
+	expect_eq(in_child(keeps_in_stock, NULL, 0), 0);
 }
