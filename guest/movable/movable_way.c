@@ -295,7 +295,8 @@ static void has_left(struct movable_block *block, bool copied)
 	amounts_allocate(d, -(int64_t)block->bytes);
 	atomic_fetch_sub(&d->granted, block->bytes);
 	block->where = MOVABLE_OUT;
-	movable_.resident -= block->bytes;
+	/* Of an area of which another block could not leave all was subtracted then. */
+	movable_.resident -= block->area->why ? 0 : block->bytes;
 	movable_.out += block->bytes;
 	movable_.leaves -= block->bytes;
 	movable_.flying--;

@@ -21,6 +21,7 @@
 #include "guest/process/parts.h"
 #include "guest/process/state.h"
 #include "guest/say.h"
+#include "guest/time/capture.h"
 #include "guest/time/flight.h"
 #include "guest/time/held.h"
 
@@ -300,6 +301,8 @@ static void end_over(void)
 		result_ = (call);                                                                  \
 		if (result_ != CUDA_SUCCESS)                                                       \
 			memory_context_stays(destroyed_, leaving_);                                \
+		else                                                                               \
+			capture_context_gone(destroyed_);                                          \
 		if (result_ != CUDA_SUCCESS && index_ > -2)                                        \
 			contexts_add(destroyed_, index_);                                          \
 		end_over();                                                                        \
@@ -346,6 +349,7 @@ static CUresult release(CUdevice device, CUresult (*driver)(CUdevice_v1 device))
 	current_changed();
 	if (r == CUDA_SUCCESS && context && !primary_active(device)) {
 		drop(context);
+		capture_context_gone(context);
 		gone((uint64_t)(uintptr_t)context, index);
 	}
 	if (context)
@@ -400,6 +404,7 @@ CUresult hook_cuCtxDetach(CUcontext ctx)
 	} else if (r == CUDA_SUCCESS) {
 		begin_end(ctx);
 		drop(ctx);
+		capture_context_gone(ctx);
 		end_over();
 		gone((uint64_t)(uintptr_t)ctx, index);
 	}

@@ -10,6 +10,7 @@
 
 #include <sys/mman.h>
 
+#include "guest/contexts/contexts.h"
 #include "guest/driver/real.h"
 #include "guest/driver_lock.h"
 #include "guest/futex.h"
@@ -24,12 +25,13 @@ enum {
 };
 
 struct capture {
-	CUstream stream; /* NULL: a free place */
-	uint32_t thread; /* the stream's thread, for CU_STREAM_PER_THREAD */
-	uint32_t opener; /* the thread that began it */
-	bool bound;	 /* no other thread may end it */
-	uint64_t serial; /* from 1; tells a capture from a later one of the same stream */
-	CUevent before;	 /* after the stream's earlier work; NULL: none, see event_before() */
+	CUstream stream;   /* NULL: a free place */
+	CUcontext context; /* the stream's, with which it ends */
+	uint32_t thread;   /* the stream's thread, for CU_STREAM_PER_THREAD */
+	uint32_t opener;   /* the thread that began it */
+	bool bound;	   /* no other thread may end it */
+	uint64_t serial;   /* from 1; tells a capture from a later one of the same stream */
+	CUevent before;	   /* after the stream's earlier work; NULL: none, see event_before() */
 };
 
 static struct {
@@ -305,6 +307,7 @@ CUresult capture_begin(CUstream stream, CUevent *ret_before)
 
 CUresult capture_begun(CUstream stream, CUevent before, CUresult r, CUstreamCaptureMode mode)
 {
+	CUcontext context;
 	struct capture *place;
 
 	if (r != CUDA_SUCCESS) {
@@ -312,11 +315,13 @@ CUresult capture_begun(CUstream stream, CUevent before, CUresult r, CUstreamCapt
 		count(-1);
 		return not_begun(r);
 	}
+	context = contexts_of_stream(stream);
 	futex_lock_take(&captures.lock);
 	captures.promised--;
 	place = find(NULL, 0);
 	if (place)
 		*place = (struct capture){.stream = stream,
+					  .context = context,
 					  .thread = thread_of(stream),
 					  .opener = own_thread(),
 					  .bound = mode != CU_STREAM_CAPTURE_MODE_RELAXED ||
@@ -389,6 +394,18 @@ void capture_forget_stream(CUstream stream)
 		before = closed(place);
 	futex_lock_give(&captures.lock);
 	forget_event(before);
+}
+
+/* Their events have gone with it. */
+void capture_context_gone(CUcontext context)
+{
+	if (!capture_open() || !context)
+		return;
+	futex_lock_take(&captures.lock);
+	for (uint32_t i = 0; i < places(); i++)
+		if (place_at(i)->stream && place_at(i)->context == context)
+			(void)closed(place_at(i));
+	futex_lock_give(&captures.lock);
 }
 
 /* The only thread that could end it has ended itself. */

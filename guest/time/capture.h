@@ -53,3 +53,6 @@ void capture_restore(CUstreamCaptureMode mode);
 
 /* A stream is about to be destroyed. */
 void capture_forget_stream(CUstream stream);
+
+/* A context has ended, and with it all captures in its streams. */
+void capture_context_gone(CUcontext context);

@@ -10,6 +10,7 @@ SPECIAL(cuStreamBeginCapture_v2);
 SPECIAL(cuStreamEndCapture);
 SPECIAL(cuStreamQuery);
 SPECIAL(cuCtxSynchronize);
+SPECIAL(cuThreadExchangeStreamCaptureMode);
 
 CUresult special_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
@@ -98,5 +99,15 @@ CUresult special_cuCtxSynchronize(void)
 	for (int i = 0; i < LAW_STREAMS; i++)
 		if (__atomic_load_n(&law_streams[i].used, __ATOMIC_ACQUIRE))
 			law_wait_for(&law_streams[i]);
+	return CUDA_SUCCESS;
+}
+
+CUresult special_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	static __thread CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	CUstreamCaptureMode was = now;
+
+	now = *mode;
+	*mode = was;
 	return CUDA_SUCCESS;
 }

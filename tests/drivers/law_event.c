@@ -83,6 +83,9 @@ CUresult special_cuEventRecord(CUevent hEvent, CUstream hStream)
 {
 	struct law_stream *on = law_stream_of(hStream);
 
+	/* The program's graph would have it. */
+	if (__atomic_load_n(&on->capturing, __ATOMIC_SEQ_CST))
+		law_add(&law_state->bad_calls);
 	if (law_is_legacy(on) && law_anybody_captures(1)) {
 		law_add(&law_state->bad_calls);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;

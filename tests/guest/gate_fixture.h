@@ -17,6 +17,7 @@ enum {
 
 static struct fake fake;
 static struct law *law;
+static void *guest;
 
 static struct wire_tenant_turns turns;
 
@@ -25,8 +26,8 @@ static void load_guest(const char *driver)
 	void *handle;
 
 	fake_start(&fake, 1, FAKE_GOOD);
-	handle = guest_load(driver);
-	load_find(handle);
+	guest = guest_load(driver);
+	load_find(guest);
 	handle = dlopen(getenv("METE_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
 	check(handle != NULL && dlsym(handle, "law_state") != NULL);
 	law = *(struct law **)dlsym(handle, "law_state");

@@ -319,6 +319,19 @@ def test_nothing_leaves_under_a_capture():
         assert load.moves("resident") == 2 * MIB, load.guest.movable()
 
 
+def test_memory_moves_after_a_context_has_ended_with_a_capture_in_it():
+    with Machine() as machine, Load(machine) as load:
+        load.take(3 * MIB)
+        load.ask("capture")
+        load.tell("context")
+        load.hear()
+        load.take(3 * MIB, 1000)
+        assert load.moves("resident") == 6 * MIB, load.guest.movable()
+        machine.fake.round(load.guest)
+        load.check(0, 1)
+        assert load.ask("free", 0) == "0" and load.moves("resident") == 2 * MIB
+
+
 def test_memory_comes_and_goes_under_the_mover():
     with Machine() as machine, Load(machine) as load:
         load.take(3 * MIB, 1000)
@@ -382,6 +395,32 @@ def test_a_handle_that_is_no_longer_good_fails_as_the_drivers_does():
         borrower.ask("check", 1, 2)
         assert borrower.ask("return", 1) == borrower.ask("return", 3) == "0"
         assert borrower.ask("borrow", 1, handles[1], 3 * MIB) == "205"
+
+
+def test_a_handle_that_somebody_made_up_opens_nothing_that_was_not_lent():
+    """It would move away under whoever opened it."""
+    with Machine() as machine, Load(machine) as lender, Load(machine) as borrower:
+        lender.take(3 * MIB, 3 * MIB)
+        handle = lender.ask("lend", 0)
+        forged = handle[:48] + "%02x" % (int(handle[48:50], 16) + 1) + handle[50:]
+        assert borrower.ask("borrow", 0, forged, 3 * MIB) == "205"
+        assert lender.ask("lend", 1) == forged
+        assert borrower.ask("borrow", 0, forged, 3 * MIB) == "0" and borrower.ask("check", 0, 2) == "same"
+
+
+def test_a_handle_that_says_what_cannot_be_is_refused():
+    with Machine() as machine, Load(machine) as lender, Load(machine) as borrower:
+        lender.take(3 * MIB)
+        handle = lender.ask("lend", 0)
+
+        def opened(area=4 * MIB, offset=0, bytes=3 * MIB):
+            words = struct.pack("<QQQ", area, offset, bytes).hex()
+            return borrower.ask("borrow", 0, handle[:64] + words + handle[112:], 3 * MIB)
+
+        for wrong in (dict(area=0), dict(area=4 * MIB - 1), dict(offset=4 * MIB), dict(offset=1 << 63), dict(bytes=4 * MIB + 1),
+                      dict(offset=2 * MIB), dict(bytes=(1 << 64) - 1, offset=1)):
+            assert opened(**wrong) == "1", wrong
+        assert opened() == "0" and borrower.ask("check", 0, 1) == "same"
 
 
 def test_nothing_moves_of_a_program_with_a_library_that_reaches_memory_by_itself():

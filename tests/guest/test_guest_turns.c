@@ -68,6 +68,38 @@ TEST(a_guest_is_not_idle_while_its_work_is_under_way_whatever_the_stream)
 	expect_eq(in_child(not_idle_while_busy, NULL, 0), 0);
 }
 
+static void second_is_wanted(void)
+{
+	check(fake_wait_idle(&fake, 1, 0, DEADLOCK_MS));
+}
+
+/* The first has work, so that its agent asks for no samples because of that one. */
+static void idle_on_second(void)
+{
+	fake_start(&fake, 2, FAKE_GOOD);
+	fake_pace(&fake, 0, &told);
+	fake_pace(&fake, 1, &told);
+	guest = guest_load("law");
+	load_find(guest);
+	driver = dlopen(getenv("METE_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+	law = *(struct law **)dlsym(driver, "law_state");
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS) && fake_wait_idle(&fake, 1, 1, DEADLOCK_MS));
+	stream_waits_for_word(NULL);
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	check(fake_wait_idle(&fake, 0, 0, DEADLOCK_MS) && !fake_wait_idle(&fake, 1, 0, NOT_MS));
+	load_set_current((CUcontext)0x2000);
+	law_probe(law, second_is_wanted);
+	check(load_launch(NULL) == CUDA_SUCCESS);
+	law_probe(law, NULL);
+	write_word();
+	check(fake_wait_idle(&fake, 0, 1, DEADLOCK_MS) && fake_wait_idle(&fake, 1, 1, DEADLOCK_MS));
+}
+
+TEST(a_guest_that_works_on_one_device_wants_another_one_before_it_submits_there)
+{
+	expect_eq(in_child(idle_on_second, NULL, 0), 0);
+}
+
 static void grace(void)
 {
 	struct wire_tenant_turns slow = {
@@ -222,6 +254,27 @@ static void capture_open_is_not_idle(void)
 TEST(a_capture_is_not_disturbed_by_checks_and_marks_and_counts_as_busy)
 {
 	expect_eq(in_child(capture_open_is_not_idle, NULL, 0), 0);
+}
+
+/* While nothing is known of how long calls take, each one is. */
+static void capture_while_sampled(void)
+{
+	CUstream stream;
+	CUgraph graph;
+
+	load_guest(&bounded);
+	stream = load_stream(CU_STREAM_NON_BLOCKING);
+	check(load_launch(stream) == CUDA_SUCCESS);
+	check(load.begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+	for (int i = 0; i < 10; i++)
+		check(load_launch(stream) == CUDA_SUCCESS);
+	check(load.end(stream, &graph) == CUDA_SUCCESS);
+	check(law_count(law, captured) == 10 && law_count(law, bad_calls) == 0);
+}
+
+TEST(a_graph_that_is_captured_while_work_is_bounded_has_no_marks_in_it)
+{
+	expect_eq(in_child(capture_while_sampled, NULL, 0), 0);
 }
 
 /* Its work of before is waited for, and it itself is not. */

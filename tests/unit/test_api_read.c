@@ -169,3 +169,26 @@ TEST(text_that_is_no_code_is_zero)
 	expect_eq(api_status_code(NULL), 0);
 	expect_eq(api_status_is_ahead(NULL), 0);
 }
+
+static int is_ahead(const char *reason)
+{
+	char text[200];
+	cJSON *status;
+	int is;
+
+	snprintf(text, sizeof(text),
+		 "{\"details\":{\"causes\":[{\"reason\":\"Other\"},{\"message\":\"x\"},{\"reason\":"
+		 "\"%s\"}]}}",
+		 reason);
+	status = cJSON_Parse(text);
+	is = api_status_is_ahead(status);
+	cJSON_Delete(status);
+	return is;
+}
+
+TEST(a_version_that_the_server_has_not_reached_is_told_from_other_causes)
+{
+	expect_eq(is_ahead("ResourceVersionTooLarge"), 1);
+	expect_eq(is_ahead("Another"), 0);
+	expect_eq(is_ahead(""), 0);
+}

@@ -95,3 +95,24 @@ TEST(more_memory_than_consumed_is_for_tenants_that_can_give_it_back)
 	expect_text(&claim, "mete.dev/memory", "8GiB", PORTION_memory, "8GiB");
 	expect_refused(&claim, "mete.dev/memory", "9GiB", "more than this node allows");
 }
+
+TEST(a_part_of_several_devices_is_a_part_of_the_smallest)
+{
+	struct claim_device devices[] = {device, {.uuid = "GPU-b", .total_bytes = 8 * GIB}};
+	struct claim claim = claim_of(NULL);
+
+	most_ = (struct config_share){.texts = {NULL}};
+	most_.texts[PORTION_memory] = (char *)"100%";
+	claim.devices = 2;
+	claim.of[1] = 1;
+	place.device = devices;
+	place.devices = 2;
+	expect_text(&claim, "mete.dev/memory", "50%", PORTION_memory, "50%");
+	expect_refused(&claim, "mete.dev/memory", "51%", "is more than the claim consumes, 4GiB");
+	claim.of[0] = 1;
+	claim.of[1] = 0;
+	expect_text(&claim, "mete.dev/memory", "50%", PORTION_memory, "50%");
+	expect_refused(&claim, "mete.dev/memory", "51%", "is more than the claim consumes, 4GiB");
+	place.device = &device;
+	place.devices = 1;
+}

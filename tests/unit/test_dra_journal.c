@@ -2,6 +2,9 @@
 #include "plugin/dra/journal.h"
 #include "plugin/dra/pcie.h"
 #include "plugin/config/portion.h"
+#include "base/file.h"
+#include "base/records.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 
 #define UID  "11111111-2222-3333-4444-555555555555"
@@ -216,4 +219,69 @@ TEST(a_pcie_root_is_the_first_of_a_devices_path)
 	expect_str(root, "");
 	pcie_root_in("", root);
 	expect_str(root, "");
+}
+
+static char *boot_now(void)
+{
+	char *text = NULL;
+	size_t size;
+
+	expect_eq(file_slurp("/proc/sys/kernel/random/boot_id", 64, &text, &size), 0);
+	text[strcspn(text, "\n")] = '\0';
+	return text;
+}
+
+/* What a meted finds in the folder that wrote these lines, as of that boot. */
+static void found_after(const char *boot, enum journal_phase phase)
+{
+	owned(journal_free) struct journal_claim *entry = made();
+	owned(free) char *text = journal_describe(entry, boot, &host);
+	const struct journal_claim *read;
+	char folder[] = "/tmp/mete-XXXXXX";
+	struct journal journal;
+	struct fault why;
+
+	expect(mkdtemp(folder));
+	expect_eq(records_write_unsynced(folder, UID, text, &why), 0);
+	expect_eq(records_write_unsynced(folder, "no-record", "{", &why), 0);
+	reopen(&journal, folder);
+	expect_eq(journal.count, 1);
+	read = list_entry(journal.all.next, struct journal_claim, link);
+	expect_str(read->claim->uid, UID);
+	expect_eq(read->phase, phase);
+	expect(read->recorded);
+	expect_eq(journal_drop(&journal, (struct journal_claim *)read, &why), 0);
+	expect_eq(journal.count, 0);
+	journal_close(&journal);
+	reopen(&journal, folder);
+	expect_eq(journal.count, 0);
+	journal_close(&journal);
+	folder_remove(folder);
+}
+
+TEST(a_claim_of_an_earlier_boot_is_to_end_and_one_of_this_boot_goes_on)
+{
+	owned(free) char *boot = boot_now();
+
+	found_after(boot, JOURNAL_DONE);
+	found_after("00000000-0000-0000-0000-000000000000", JOURNAL_ENDING);
+}
+
+TEST(of_claims_that_have_a_tenant_together_the_first_that_is_done_is_found)
+{
+	struct journal_claim *first = made(), *second = made(), *other = made();
+	struct journal journal = {.count = 0};
+
+	list_init(&journal.all);
+	other->tenant = 8;
+	journal_add(&journal, first);
+	journal_add(&journal, other);
+	journal_add(&journal, second);
+	expect(journal_before(&journal, second) == first);
+	expect(!journal_before(&journal, first) && !journal_before(&journal, other));
+	expect(journal_is_joint(&journal, first) && journal_is_joint(&journal, second) &&
+	       !journal_is_joint(&journal, other));
+	first->phase = JOURNAL_ENDING;
+	expect(!journal_before(&journal, second));
+	journal_close(&journal);
 }

@@ -245,6 +245,36 @@ TEST(a_thousand_calls_may_be_cancelled_at_once)
 	then_raw_ends();
 }
 
+static void cancel_many(uint32_t from, uint32_t count)
+{
+	static const uint8_t cancel[] = {0, 0, 0, NGHTTP2_CANCEL};
+
+	for (uint32_t i = 0; i < count; i++)
+		put_request(from + 2 * i, "/t/Wait", "x");
+	say();
+	for (uint32_t i = 0; i < count; i++)
+		put_frame(RST_STREAM, 0, from + 2 * i, cancel, sizeof(cancel));
+	say();
+}
+
+/* Most of its resets are used up: nghttp2 itself bears no more than a thousand in a row. */
+TEST(each_call_that_completes_allows_one_more_to_be_cancelled)
+{
+	given_a_raw_client();
+	say();
+	list_entry(t.server->peers.next, struct grpc_peer, of_server)->resets = 5;
+	cancel_many(1, 5);
+	for (uint32_t i = 0; i < 20; i++)
+		put_request(101 + 2 * i, "/t/Echo", "done");
+	say();
+	expect(came("done"));
+	cancel_many(201, 20);
+	expect(!raw.over);
+	cancel_many(301, 1);
+	expect(raw.over);
+	then_raw_ends();
+}
+
 /* CVE-2025-8671: the peer does what makes us reset its call, again and again. */
 TEST(a_peer_that_makes_us_reset_ends_its_connection)
 {

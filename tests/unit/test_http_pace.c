@@ -59,6 +59,20 @@ TEST(a_client_that_asks_without_end_leaves_the_rest_to_others)
 	}
 }
 
+TEST(hosts_that_ask_at_once_have_no_more_than_the_common_burst)
+{
+	uint32_t had = 0;
+
+	begin();
+	for (int i = 0; i < 50; i++) {
+		char host[16];
+
+		snprintf(host, sizeof(host), "h%d", i);
+		had += asks(host, 0);
+	}
+	expect_eq(had, 12);
+}
+
 /* Two have more together than all may; a new client has the half that they must leave. */
 TEST(two_clients_that_ask_without_end_leave_the_rest_to_others)
 {

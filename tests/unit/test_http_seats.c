@@ -126,3 +126,80 @@ TEST(a_user_that_is_answered_once_still_gets_a_seat)
 		expect(http_seats_take(&seats, FIRST_FD - i, &proxy, now_ns) != NULL);
 	}
 }
+
+static uint32_t connections_of(const struct http_host *host)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(seats.seat); i++)
+		n += seats.seat[i].fd >= 0 && !seats.seat[i].left &&
+		     http_host_same(&seats.seat[i].host, host);
+	return n;
+}
+
+TEST(a_host_with_all_its_seats_gives_one_up_for_each_further_connection)
+{
+	const struct http_host host = http_host_named("a"), other = http_host_named("b");
+	struct http_seat *seat;
+
+	begin();
+	for (int i = 0; i < HTTP_SEATS_EACH + 8; i++) {
+		now_ns += 1000000000;
+		expect(http_seats_offer(&seats, &host, now_ns));
+		seat = http_seats_take(&seats, FIRST_FD + i, &host, now_ns);
+		expect(seat != NULL);
+		seat->spoke = true;
+		expect(connections_of(&host) <= HTTP_SEATS_EACH);
+	}
+	expect_eq(connections_of(&host), HTTP_SEATS_EACH);
+	/* The longest answered ones have left. */
+	expect(http_seats_find(&seats, FIRST_FD)->left);
+	expect(!http_seats_find(&seats, FIRST_FD + HTTP_SEATS_EACH)->left);
+	expect(http_seats_offer(&seats, &other, now_ns));
+}
+
+TEST(where_all_seats_are_taken_the_host_with_most_gives_one_up_for_another)
+{
+	const struct http_host a = http_host_named("a"), late = http_host_named("late");
+	char name[16];
+
+	begin();
+	for (int i = 0; i < HTTP_SEATS; i++) {
+		struct http_host host = a;
+
+		snprintf(name, sizeof(name), "h%d", i);
+		if (i >= 4)
+			host = http_host_named(name);
+		expect(http_seats_offer(&seats, &host, ++now_ns));
+		expect(http_seats_take(&seats, FIRST_FD + i, &host, now_ns) != NULL);
+	}
+	expect_eq(connections_of(&a), 4);
+	expect(http_seats_offer(&seats, &late, ++now_ns));
+	expect_eq(connections_of(&a), 3);
+}
+
+TEST(a_connection_is_cut_when_its_time_is_over_unless_it_waits)
+{
+	const uint64_t second_ns = 1000000000, patience_ns = HTTP_PATIENCE_S * second_ns;
+	const struct http_host host = http_host_named("a");
+	struct http_seat *seat;
+	uint64_t began_ns;
+
+	begin();
+	began_ns = now_ns;
+	expect_eq(http_seats_cut(&seats, now_ns), UINT64_MAX);
+	expect(!http_seats_await(&seats));
+	for (int i = 0; i < 3; i++)
+		expect(http_seats_take(&seats, FIRST_FD + i, &host, now_ns + (uint64_t)i) != NULL);
+	expect(http_seats_await(&seats));
+	for (int i = 0; i < 3; i++)
+		http_seats_find(&seats, FIRST_FD + i)->spoke = true;
+	expect(!http_seats_await(&seats));
+	seat = http_seats_find(&seats, FIRST_FD);
+	seat->waits = true;
+	expect_eq(http_seats_cut(&seats, began_ns + patience_ns), began_ns + patience_ns + 1);
+	expect(!seat->left && !http_seats_find(&seats, FIRST_FD + 1)->left);
+	expect_eq(http_seats_cut(&seats, began_ns + patience_ns + 1), began_ns + patience_ns + 2);
+	expect(http_seats_find(&seats, FIRST_FD + 1)->left);
+	expect(!http_seats_find(&seats, FIRST_FD + 2)->left && !seat->left);
+}

@@ -47,6 +47,7 @@ TEST(a_key_that_came_is_written_and_one_that_is_gone_is_null)
 		   ",\"t\":{\"busy\":null}");
 	expect_str(change("{\n\"a\":1\n}", "{\n\"a\":1,\n\"n\":{\n\"x\":1\n}\n}", true),
 		   ",\"n\":{\"x\":1}");
+	expect_str(change("{\n\"n\":3,\n\"a\":1\n}", "{\n\"a\":1\n}", true), ",\"n\":null");
 	/* Though nothing else is different. */
 	expect_str(change("{\n\"a\":1,\n\"b\":2,\n\"c\":3\n}", "{\n\"a\":1\n}", true),
 		   ",\"b\":null,\"c\":null");
