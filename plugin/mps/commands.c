@@ -66,7 +66,7 @@ static void on_clean(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
 
-	daemon->run.status = clear_folder(daemon);
+	daemon->run.status = daemon->uses->in_gpus_folder ? 0 : clear_folder(daemon);
 }
 
 /* At our end the record stays, and the next meted does the rest. */
@@ -91,10 +91,6 @@ static void unset_mark(struct mps_daemon *daemon)
 {
 	struct mps_hub *hub = daemon->hub;
 
-	if (daemon->uses->in_gpus_folder) {
-		set_mark(daemon, false);
-		return;
-	}
 	if (loop_work(hub->plugin->host->loop, &daemon->work, on_clean, on_cleaned) < 0) {
 		snprintf(daemon->run.output, RUN_TEXT, "no thread for it");
 		mps_daemon_did(daemon, false);

@@ -98,6 +98,8 @@ class History:
             end_program(self.programs.pop(self.draw.choice(sorted(self.programs))))
 
     def divide(self, *words):
+        """Its changes do not fail: half a part of somebody else would be nobody's here."""
+        self.node.faults("")
         return subprocess.run([os.path.join(BUILD, "tests", "plugin", "divide"), LIBRARY, *words], env=dict(os.environ, METE_SIM_DIR=self.node.sim), stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True).stdout.strip()
 
