@@ -11,7 +11,15 @@
 
 #include "cuda/nvml_prototypes.h"
 
-enum { WHOLE_PART = 1 }; /* how test_nvidia_mig.py's parts are used: by one compute instance */
+/* Each part is used by one compute instance, of all of its slices. */
+static unsigned whole_of(unsigned profile)
+{
+	enum { ONE_SLICE = 19, TWO_SLICES = 14 }; /* profiles of an H100 */
+
+	return profile == ONE_SLICE    ? NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE
+	       : profile == TWO_SLICES ? NVML_COMPUTE_INSTANCE_PROFILE_2_SLICE
+				       : NVML_COMPUTE_INSTANCE_PROFILE_3_SLICE;
+}
 
 static void *library;
 
@@ -45,7 +53,7 @@ static int make(unsigned index, unsigned profile)
 
 	CALL(nvmlDeviceGetHandleByIndex_v2, index, &gpu);
 	CALL(nvmlDeviceCreateGpuInstance, gpu, profile, &part);
-	CALL(nvmlGpuInstanceCreateComputeInstance, part, WHOLE_PART, &made);
+	CALL(nvmlGpuInstanceCreateComputeInstance, part, whole_of(profile), &made);
 	CALL(nvmlComputeInstanceGetInfo_v2, made, &info);
 	CALL(nvmlDeviceGetUUID, info.device, uuid, sizeof(uuid));
 	printf("%s\n", uuid);
