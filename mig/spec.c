@@ -44,7 +44,7 @@ static bool is_word(const struct document_node *node, const char *word)
 static int read_switch(const struct reader *r, const struct document_node *node, bool *ret_on)
 {
 	/* As YAML 1.1 writes booleans. */
-	static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
+	static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "n", "y"};
 
 	for (size_t i = 0; node->plain && i < 3 * ARRAY_SIZE(words); i++) {
 		char word[8];

@@ -64,6 +64,10 @@ static inline bool config_mig_names_kinds(enum config_mig mig)
 	return mig == CONFIG_MIG_MIXED || mig == CONFIG_MIG_DYNAMIC;
 }
 
+/* Of MPS's control daemons: the newest that the driver has; 2; or 3, whose daemons have a namespace
+ * for each container. */
+enum config_mps_protocol { CONFIG_MPS_NEWEST, CONFIG_MPS_OLDER, CONFIG_MPS_NEWER };
+
 enum { CONFIG_KINDS_MAX = 16 };
 
 /* The replicas of a kind of parts. */
@@ -100,6 +104,7 @@ struct config_as_nvidia {
 	 * (`mps_apart`), with its folders below the root, and a tenant for each container.
 	 * Otherwise nobody is a tenant. */
 	bool mps, mps_apart;
+	enum config_mps_protocol mps_protocol;
 	const char *mps_root;
 	struct health_xids xids;
 };

@@ -76,6 +76,19 @@ static int take_daemons(struct config_read *read)
 	return r;
 }
 
+/* mete's own key, too: without namespaces, though the driver has them; or not without. */
+static int take_protocol(struct config_read *read)
+{
+	static const char *const words[] = {
+		[CONFIG_MPS_NEWEST] = "newest", [CONFIG_MPS_OLDER] = "2", [CONFIG_MPS_NEWER] = "3"};
+	uint32_t word;
+	int r = config_take_word(read, "sharing.mps.protocol", words, ARRAY_SIZE(words),
+				 "newest, 2 or 3", &word);
+
+	read->config->as_nvidia.mps_protocol = (enum config_mps_protocol)word;
+	return r;
+}
+
 static int take_limits(struct config_read *read)
 {
 	struct config_as_nvidia *alone = &read->config->as_nvidia;
@@ -116,6 +129,8 @@ int config_take_mps(struct config_read *read)
 	r = take_root(read, list->line);
 	if (r == 0 && alone->mps)
 		r = take_daemons(read);
+	if (r == 0 && alone->mps)
+		r = take_protocol(read);
 	if (r == 0 && alone->mps)
 		r = take_limits(read);
 	if (r == 0)

@@ -15,7 +15,7 @@
 int config_take_switch(struct config_read *read, const char *path, bool *ret_on)
 {
 	/* As YAML 1.1 writes booleans, and as Go reads them of a variable. */
-	static const char *const of_file[] = {"false", "true", "no", "yes", "off", "on"};
+	static const char *const of_file[] = {"false", "true", "no", "yes", "off", "on", "n", "y"};
 	static const char *const of_variable[] = {"false", "true", "0", "1", "f", "t"};
 	const struct document_node *value;
 	uint32_t word = 0;
@@ -23,7 +23,8 @@ int config_take_switch(struct config_read *read, const char *path, bool *ret_on)
 
 	if (r == 0)
 		r = config_take_word(read, path, read->from ? of_variable : of_file,
-				     ARRAY_SIZE(of_file), "true or false", &word);
+				     read->from ? ARRAY_SIZE(of_variable) : ARRAY_SIZE(of_file),
+				     "true or false", &word);
 	*ret_on = word % 2;
 	return r;
 }

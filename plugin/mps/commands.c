@@ -66,7 +66,7 @@ static void on_clean(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
 
-	daemon->run.status = clear_folder(daemon);
+	daemon->run.status = daemon->uses->in_gpus_folder ? 0 : clear_folder(daemon);
 }
 
 /* At our end the record stays, and the next meted does the rest. */
@@ -171,45 +171,11 @@ static void set_environment(struct mps_daemon *daemon)
 	snprintf(r->settings[0], RUN_TEXT, "CUDA_MPS_PIPE_DIRECTORY=%s/pipe", daemon->folder);
 	snprintf(r->settings[1], RUN_TEXT, "CUDA_MPS_LOG_DIRECTORY=%s/log", daemon->folder);
 	snprintf(r->settings[2], RUN_TEXT, "CUDA_VISIBLE_DEVICES=%s", daemon->uuid);
-	/* Protocol 3, of driver 615 and newer, has other commands; the variable goes before
-	 * everything else that could choose it. */
-	snprintf(r->settings[3], RUN_TEXT, "CUDA_MPS_PROTOCOL_VERSION=2");
+	/* It goes before everything else that could choose the protocol. */
+	snprintf(r->settings[3], RUN_TEXT, "CUDA_MPS_PROTOCOL_VERSION=%s",
+		 daemon->protocol->version);
 	if (host->driver_folder)
 		snprintf(r->settings[4], RUN_TEXT, "LD_LIBRARY_PATH=%s", host->driver_folder);
-}
-
-static void say_limits(struct mps_daemon *daemon)
-{
-	/* "0=1024M" is "0 1024M" here. */
-	snprintf(daemon->run.input, RUN_TEXT,
-		 "set_default_device_pinned_mem_limit 0 %s\n"
-		 "set_default_active_thread_percentage %s\n"
-		 "get_default_active_thread_percentage\n",
-		 daemon->limit + 2, daemon->percent);
-}
-
-/* The number with which the last line begins; -1: it begins with none. */
-static int last_number(const char *text)
-{
-	const char *line = text, *end;
-	int number = -1;
-
-	for (; line && *line; line = end ? end + 1 : NULL) {
-		end = strchr(line, '\n');
-		number = *line >= '0' && *line <= '9' ? atoi(line) : -1;
-	}
-	return number;
-}
-
-static bool went_well(const struct mps_daemon *daemon)
-{
-	int number = last_number(daemon->run.output);
-
-	if (daemon->run.status != 0)
-		return false;
-	if (daemon->machine.runs == MPS_LIMIT)
-		return number == atoi(daemon->percent);
-	return daemon->machine.runs != MPS_ASK || number >= 0;
 }
 
 static void on_run(struct loop_work *work)
@@ -244,7 +210,7 @@ static void on_finished(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
 	struct mps_hub *hub = daemon->hub;
-	bool well = went_well(daemon);
+	bool well = daemon->protocol->heard(daemon);
 
 	if (daemon->machine.runs == MPS_START)
 		tell_unbounded(daemon);
@@ -255,30 +221,17 @@ static void on_finished(struct loop_work *work)
 	mps_hub_release(hub);
 }
 
-static void run_control(struct mps_daemon *daemon, const char *input)
+static void run_control(struct mps_daemon *daemon)
 {
 	struct mps_hub *hub = daemon->hub;
+	bool starts = daemon->machine.runs == MPS_START && !daemon->uses->in_gpus_folder;
 
 	memset(&daemon->run, 0, sizeof(daemon->run));
 	if (*hub->control)
 		set_environment(daemon);
-	if (daemon->machine.runs == MPS_START) {
-		/* It leaves sockets and files for programs of other users. Its server is beside it.
-		 */
-		daemon->run.words[0] = "/bin/sh";
-		daemon->run.words[1] = "-c";
-		daemon->run.words[2] = "umask 022; export PATH=\"${0%/*}:${PATH:-/usr/bin:/bin}\"; "
-				       "exec \"$0\" -d";
-		daemon->run.words[3] = hub->control;
-	} else {
-		daemon->run.words[0] = hub->control;
-	}
-	snprintf(daemon->run.input, RUN_TEXT, "%s", input);
-	if (daemon->machine.runs == MPS_LIMIT)
-		say_limits(daemon);
-	if (!*hub->control ||
-	    loop_work(hub->plugin->host->loop, &daemon->work,
-		      daemon->machine.runs == MPS_START ? on_start : on_run, on_finished) < 0) {
+	daemon->protocol->say(daemon, daemon->machine.runs);
+	if (!*hub->control || loop_work(hub->plugin->host->loop, &daemon->work,
+					starts ? on_start : on_run, on_finished) < 0) {
 		snprintf(daemon->run.output, RUN_TEXT, "nvidia-cuda-mps-control cannot be run");
 		mps_daemon_did(daemon, false);
 		return;
@@ -296,14 +249,10 @@ void mps_daemon_begin(struct mps_daemon *daemon, enum mps_command command)
 		unset_mark(daemon);
 		break;
 	case MPS_ASK:
-		run_control(daemon, "get_default_active_thread_percentage\n");
-		break;
 	case MPS_START:
 	case MPS_LIMIT:
-		run_control(daemon, "");
-		break;
 	case MPS_QUIT:
-		run_control(daemon, "quit\n");
+		run_control(daemon);
 		break;
 	case MPS_NOTHING:
 		break;

@@ -44,16 +44,17 @@ static struct mps_container *find(const struct mps_hub *hub, const char *key)
 
 /* ---- what a daemon does -------------------------------------------------------------------- */
 
-static int write_record(const struct mps_container *c)
+int mps_container_record(struct mps_daemon *daemon)
 {
-	const struct mps_daemon *daemon = &c->daemon;
-	char folder[PLUGIN_PATH], text[2 * MPS_PATH + MPS_OWNER];
+	const struct mps_container *c = whose(daemon);
+	bool named = daemon->uses == &mps_namespace_uses;
+	char folder[PLUGIN_PATH], text[2 * MPS_PATH + MPS_OWNER + MPS_TEXT];
 	struct fault why;
 	int r;
 
 	folder_of(daemon->hub->plugin, folder);
-	snprintf(text, sizeof(text), "%s\n%s\n%s\n%s\n", daemon->root, daemon->uuid, c->owner,
-		 daemon->limit);
+	snprintf(text, sizeof(text), "%s\n%s\n%s\n%s\n%s%s", daemon->root, daemon->uuid, c->owner,
+		 daemon->limit, named ? daemon->percent : "", named ? "\n" : "");
 	r = mkdir(folder, 0700) < 0 && errno != EEXIST ? -errno : 0;
 	return r == 0 ? records_write(folder, c->key, text, &why) : r;
 }
@@ -64,13 +65,13 @@ static int mark(struct mps_daemon *daemon)
 	const struct plugin *p = daemon->hub->plugin;
 	int device = host_find(p->host, daemon->uuid), r;
 
-	r = write_record(whose(daemon));
+	r = mps_container_record(daemon);
 	if (r == 0 && device >= 0)
 		r = p->host->compute_mode(p->host->daemon, (uint32_t)device, false);
 	return r == -ENOTSUP ? 0 : r;
 }
 
-static int unmark(struct mps_daemon *daemon)
+int mps_container_unrecord(struct mps_daemon *daemon)
 {
 	char folder[PLUGIN_PATH];
 	struct fault why;
@@ -79,7 +80,7 @@ static int unmark(struct mps_daemon *daemon)
 	return records_remove(folder, whose(daemon)->key, &why);
 }
 
-static void turned(struct mps_daemon *daemon)
+void mps_container_turned(struct mps_daemon *daemon)
 {
 	if (daemon->machine.ready)
 		prestart_consider(daemon->hub->plugin);
@@ -119,7 +120,7 @@ static void leave(struct mps_container *c)
 }
 
 /* At our end its timer is closed already: it goes with the hub. */
-static void undone(struct mps_daemon *daemon)
+void mps_container_undone(struct mps_daemon *daemon)
 {
 	if (!daemon->hub->closed)
 		leave(whose(daemon));
@@ -127,15 +128,16 @@ static void undone(struct mps_daemon *daemon)
 
 static const struct mps_uses uses = {
 	.mark = mark,
-	.unmark = unmark,
+	.unmark = mps_container_unrecord,
 	.cleans = true,
-	.turned = turned,
+	.turned = mps_container_turned,
 	.ended = ended,
-	.undone = undone,
+	.undone = mps_container_undone,
 };
 
+/* `named`: it is a namespace. */
 static int make(struct mps_hub *hub, const char *key, const char *uuid, const char *root,
-		bool marked, struct mps_container **ret_container)
+		bool named, bool marked, struct mps_container **ret_container)
 {
 	struct mps_container *c = calloc(1, sizeof(*c));
 	int r = c ? mps_daemon_open(&c->daemon, hub, marked) : -ENOMEM;
@@ -144,7 +146,8 @@ static int make(struct mps_hub *hub, const char *key, const char *uuid, const ch
 		free(c);
 		return r;
 	}
-	c->daemon.uses = &uses;
+	c->daemon.uses = named ? &mps_namespace_uses : &uses;
+	c->daemon.protocol = named ? &mps_protocol_namespace : &mps_protocol_older;
 	c->daemon.name = c->key;
 	snprintf(c->key, sizeof(c->key), "%s", key);
 	snprintf(c->daemon.uuid, sizeof(c->daemon.uuid), "%s", uuid);
@@ -177,12 +180,16 @@ static void take_limit(struct mps_container *c, const struct binding *b)
 	if (!alone->mps && *c->daemon.limit)
 		return; /* as it was when the file had MPS */
 	mps_part(p, b->device[0], b->count, alone->replicas ? alone->replicas : 1, percent, limit);
-	if (strcmp(limit, c->daemon.limit) == 0)
+	mps_make_whole(percent);
+	if (c->daemon.uses != &mps_namespace_uses)
+		memcpy(percent, c->daemon.percent, sizeof(percent));
+	if (strcmp(limit, c->daemon.limit) == 0 && strcmp(percent, c->daemon.percent) == 0)
 		return;
 	memcpy(c->daemon.limit, limit, sizeof(limit));
+	memcpy(c->daemon.percent, percent, sizeof(percent));
 	if (!c->daemon.machine.wanted)
 		return; /* it is told, and recorded, with the rest */
-	if (write_record(c) < 0)
+	if (mps_container_record(&c->daemon) < 0)
 		log_warning("mps.unrecorded", "daemon=%s", c->key);
 	mps_limits(&c->daemon.machine, loop_now_ns());
 	mps_daemon_pump(&c->daemon);
@@ -218,8 +225,8 @@ int mps_container_check(struct mps_hub *hub, const struct binding *b, struct fau
 				 "before has not ended yet");
 	}
 	if (!c) {
-		r = make(hub, b->key, p->host->device[b->device[0]].uuid, gpu->daemon.root, false,
-			 &c);
+		r = make(hub, b->key, p->host->device[b->device[0]].uuid, gpu->daemon.root,
+			 gpu->named, false, &c);
 		if (r < 0)
 			return fault_set(why, r, "out of memory");
 		snprintf(c->owner, sizeof(c->owner), "%s", owner);
@@ -267,7 +274,7 @@ static int read_one(void *owner, const char *name, const char *text, unused size
 {
 	struct mps_hub *hub = owner;
 	owned(free) char *copy = strdup(text);
-	char *at = copy, *line[4];
+	char *at = copy, *line[4], *percent;
 	struct mps_container *c;
 	int r;
 
@@ -280,11 +287,14 @@ static int read_one(void *owner, const char *name, const char *text, unused size
 	}
 	if (line[0][0] != '/' || strncmp(line[3], "0=", 2) != 0)
 		return -EINVAL;
-	r = make(hub, name, line[1], line[0], true, &c);
+	percent = next_text_line(&at);
+	r = make(hub, name, line[1], line[0], percent != NULL, true, &c);
 	if (r < 0)
 		return r;
 	snprintf(c->owner, sizeof(c->owner), "%s", line[2]);
 	snprintf(c->daemon.limit, sizeof(c->daemon.limit), "%s", line[3]);
+	if (percent)
+		snprintf(c->daemon.percent, sizeof(c->daemon.percent), "%s", percent);
 	return 0;
 }
 

@@ -42,7 +42,8 @@ void mps_daemon_place(struct mps_daemon *daemon, const char *root)
 	if (*daemon->folder && strcmp(daemon->root, root) == 0)
 		return; /* a thread may be reading it */
 	snprintf(daemon->root, sizeof(daemon->root), "%.190s", root);
-	snprintf(daemon->folder, sizeof(daemon->folder), "%.190s/%.47s", root, daemon->name);
+	snprintf(daemon->folder, sizeof(daemon->folder), "%.190s/%.47s", root,
+		 daemon->uses->in_gpus_folder ? daemon->uuid : daemon->name);
 }
 
 /* ---- its process --------------------------------------------------------------------------- */
@@ -136,7 +137,8 @@ static void say(struct mps_daemon *daemon)
 		 daemon->root, daemon->name);
 	if (ready) {
 		daemon->has_folder = true;
-		watch_process(daemon);
+		if (!daemon->uses->in_gpus_folder)
+			watch_process(daemon);
 	} else {
 		unwatch(daemon);
 	}

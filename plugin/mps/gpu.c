@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GPU that is shared by MPS has one control daemon for all its containers, and is exclusive; or
- * it is `apart`: each container has a daemon of its own (container.c), and the GPU has none. A
- * record says which, so that the next meted knows how its containers use the GPU.
+ * A GPU that is shared by MPS has one control daemon for all its containers, and is exclusive (with
+ * a namespace for each container where the driver has them: `named`); or it is `apart`: each
+ * container has a daemon of its own (container.c), and the GPU has none. A record says which, so
+ * that the next meted knows how its containers use the GPU.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "plugin/mps/inside.h"
@@ -25,7 +27,8 @@ bool mps_gpu_is_marked(const struct mps_gpu *gpu)
 static int mark(struct mps_daemon *daemon)
 {
 	const struct plugin *p = daemon->hub->plugin;
-	int r = mps_record_write(p, daemon->uuid, daemon->root, false);
+	int r = mps_record_write(p, daemon->uuid, daemon->root,
+				 gpu_of(daemon)->named ? MPS_WAY_NAMED : MPS_WAY_ONE);
 
 	return r < 0 ? r : p->host->compute_mode(p->host->daemon, gpu_of(daemon)->device, true);
 }
@@ -61,6 +64,8 @@ static void turned(struct mps_daemon *daemon)
 		events_node_well(p, "MPSControlReady", what.text);
 	else if (daemon->machine.wanted && !daemon->machine.answers)
 		events_node(p, "MPSControlEnded", what.text); /* limits that change are no end */
+	if (gpu_of(daemon)->named)
+		mps_namespaces_turned(gpu_of(daemon));
 	serve_changed(p);
 	if (ready)
 		prestart_consider(p);
@@ -99,18 +104,26 @@ static const struct mps_uses uses = {
 	.undone = undone,
 };
 
+static void be_named(struct mps_gpu *gpu, bool named)
+{
+	gpu->named = named;
+	gpu->daemon.protocol = named ? &mps_protocol_newer : &mps_protocol_older;
+}
+
 int mps_gpu_open(struct mps_hub *hub, uint32_t device)
 {
 	struct mps_gpu *gpu = &hub->gpu[device];
 	struct mps_daemon *daemon = &gpu->daemon;
-	char root[MPS_PATH];
+	char root[MPS_PATH], way[MPS_WAY] = "";
 	bool marked;
 
 	gpu->device = device;
 	daemon->uses = &uses;
 	snprintf(daemon->uuid, sizeof(daemon->uuid), "%s", hub->plugin->host->device[device].uuid);
 	daemon->name = daemon->uuid;
-	marked = mps_record_read(hub->plugin, daemon->uuid, root, &gpu->apart) == 0;
+	marked = mps_record_read(hub->plugin, daemon->uuid, root, way) == 0;
+	gpu->apart = strcmp(way, MPS_WAY_APART) == 0;
+	be_named(gpu, strcmp(way, MPS_WAY_NAMED) == 0);
 	if (marked)
 		mps_daemon_place(daemon, root);
 	return mps_daemon_open(daemon, hub, marked && !gpu->apart);
@@ -118,8 +131,16 @@ int mps_gpu_open(struct mps_hub *hub, uint32_t device)
 
 /* ---- what the configuration says ----------------------------------------------------------- */
 
+/* Of the threads, in a namespace: the documents of protocol 3 have whole numbers alone. */
+void mps_make_whole(char percent[MPS_TEXT])
+{
+	int whole = atoi(percent);
+
+	snprintf(percent, MPS_TEXT, "%d", whole > 0 ? whole : 1);
+}
+
 /* Without `one_only` a container says in its own environment how much of this it has, and mete's
- * guest holds it to that. */
+ * guest holds it to that; unless it has a namespace. */
 static void take_limits(struct mps_gpu *gpu)
 {
 	const struct plugin *p = gpu->daemon.hub->plugin;
@@ -130,8 +151,10 @@ static void take_limits(struct mps_gpu *gpu)
 		mps_limits(&gpu->daemon.machine, loop_now_ns());
 	gpu->replicas = alone->replicas;
 	gpu->one_only = alone->one_only;
-	mps_part(p, gpu->device, gpu->one_only ? 1 : gpu->replicas, gpu->replicas,
+	mps_part(p, gpu->device, gpu->one_only || gpu->named ? 1 : gpu->replicas, gpu->replicas,
 		 gpu->daemon.percent, gpu->daemon.limit);
+	if (gpu->named)
+		mps_make_whole(gpu->daemon.percent);
 }
 
 /* If the record cannot be written then the next meted takes its containers for some without MPS. */
@@ -143,7 +166,7 @@ static void be_apart(struct mps_gpu *gpu, bool apart)
 
 	if (apart && (!gpu->apart || strcmp(daemon->root, root) != 0)) {
 		mps_daemon_place(daemon, root);
-		if (mps_record_write(p, daemon->uuid, root, true) < 0)
+		if (mps_record_write(p, daemon->uuid, root, MPS_WAY_APART) < 0)
 			log_warning("mps.unrecorded", "uuid=%s", daemon->uuid);
 	} else if (gpu->apart && !apart) {
 		mps_record_remove(p, daemon->uuid);
@@ -166,12 +189,15 @@ void mps_gpu_want(struct mps_gpu *gpu)
 		mps_daemon_pump(daemon);
 		return;
 	}
+	gpu->lags = shares && daemon->machine.marked && gpu->named != mps_can_name(p);
 	gpu->moves = asked && daemon->machine.marked &&
-		     (!shares ||
+		     (!shares || (gpu->lags && !mps_gpu_has_others(gpu)) ||
 		      (*daemon->root && strncmp(daemon->root, alone->mps_root, MPS_PATH - 1) != 0));
 	be_apart(gpu, asked && !shares && !gpu->moves);
 	shares &= !gpu->moves;
 	if (shares) {
+		if (!daemon->machine.marked)
+			be_named(gpu, mps_can_name(p));
 		take_limits(gpu);
 		mps_daemon_place(daemon, alone->mps_root);
 	}

@@ -5,12 +5,14 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "plugin/mps/mps.h"
+#include "plugin/mps/protocol.h"
 #include "plugin/mps/run.h"
 #include "plugin/plugin.h"
 
 enum {
 	MPS_UUID = 48,
-	MPS_OWNER = 400, /* "NAMESPACE/POD/UID" */
+	MPS_OWNER = 400,	/* "NAMESPACE/POD/UID" */
+	MPS_CUDA_NAMES = 13040, /* of driver 615, the first with protocol 3 */
 };
 
 struct mps_daemon;
@@ -23,12 +25,14 @@ struct mps_watch {
 	int fd;
 };
 
-/* The steps that differ between the daemon of a GPU and that of a container. */
+/* The steps that differ between the daemon of a GPU, that of a container, and a container's
+ * namespace. */
 struct mps_uses {
 	/* Before it is started: the record, and the GPU's compute mode. -errno. */
 	int (*mark)(struct mps_daemon *daemon);
 	/* After it has ended, and its folder has gone: the same undone. -errno. */
 	int (*unmark)(struct mps_daemon *daemon);
+	bool in_gpus_folder; /* a namespace: it has no folder and no process of its own */
 	bool cleans; /* not before all of its folder is removed: another container may have it next
 		      */
 	bool (*rests)(const struct mps_daemon *daemon); /* nothing is done now; NULL: never */
@@ -37,9 +41,10 @@ struct mps_uses {
 	void (*undone)(struct mps_daemon *daemon);
 };
 
-/* A control daemon. */
+/* A control daemon, or a namespace of one. */
 struct mps_daemon {
 	const struct mps_uses *uses;
+	const struct mps_protocol *protocol;
 	struct mps_hub *hub;
 	struct mps machine;
 	struct loop_timer timer;
@@ -63,6 +68,8 @@ struct mps_gpu {
 	uint32_t device;
 	uint32_t replicas; /* that the daemon was told */
 	bool one_only;
+	bool named; /* each of its containers has a namespace of its daemon */
+	bool lags;  /* it has containers by one protocol, and is to have the other */
 	bool apart; /* its containers have daemons of their own: it has none, and is not exclusive
 		     */
 	bool moves; /* it will be wanted below another root, or apart, when its daemon has gone */
@@ -70,7 +77,7 @@ struct mps_gpu {
 	bool waits; /* it will be wanted when the containers have ended that have it without MPS */
 };
 
-/* The daemon of one container. */
+/* The daemon, or the namespace, of one container. */
 struct mps_container {
 	struct list link;
 	struct mps_daemon daemon;
@@ -87,6 +94,7 @@ struct mps_hub {
 	uint32_t handles;	  /* that are open: it is freed after the last */
 	bool settled;		  /* the configuration is known */
 	bool told_unbounded;	  /* that folders are not bounded here */
+	bool told_older;	  /* that there are no namespaces, though the driver has them */
 	bool given[HOST_DEVICES]; /* to pods, when the kubelet's record was last read */
 	void (*closed)(struct plugin *p);
 	struct list containers;
@@ -111,7 +119,9 @@ void mps_daemon_place(struct mps_daemon *daemon, const char *root);
 /* One handle of the hub is closed. */
 void mps_hub_release(struct mps_hub *hub);
 
-/* gpu.c: from now on it runs, or not, as the configuration says. */
+/* gpu.c: a percentage without its fraction; at least 1. */
+void mps_make_whole(char percent[MPS_TEXT]);
+/* From now on it runs, or not, as the configuration says. */
 void mps_gpu_want(struct mps_gpu *gpu);
 must_check int mps_gpu_open(struct mps_hub *hub, uint32_t device);
 /* Something is on record: its compute mode was set, or containers have daemons of their own. */
@@ -122,13 +132,30 @@ must_check int mps_containers_open(struct mps_hub *hub, struct fault *why);
 void mps_containers_close(struct mps_hub *hub);
 /* After their last command. */
 void mps_containers_free(struct mps_hub *hub);
+/* Steps that daemons of containers and namespaces have in common. */
+must_check int mps_container_record(struct mps_daemon *daemon);
+must_check int mps_container_unrecord(struct mps_daemon *daemon);
+void mps_container_turned(struct mps_daemon *daemon);
+void mps_container_undone(struct mps_daemon *daemon);
 /* -EINPROGRESS with a sentence: its daemon is not ready, and is being started. */
 must_check int mps_container_check(struct mps_hub *hub, const struct binding *b, struct fault *why);
 
-/* record.c: of a GPU. -1: there is none. */
-int mps_record_read(struct plugin *p, const char *uuid, char ret_root[MPS_PATH], bool *ret_apart);
+/* namespace.c */
+extern const struct mps_uses mps_namespace_uses;
+/* The GPU's daemon is ready, or is not any more. */
+void mps_namespaces_turned(const struct mps_gpu *gpu);
+/* Namespaces are wanted, and the driver has them. */
+bool mps_can_name(const struct plugin *p);
+
+/* record.c: of a GPU: a root, and how its containers have it. -1: there is none. */
+enum { MPS_WAY = 8 };
+#define MPS_WAY_ONE   "" /* one daemon, of protocol 2 */
+#define MPS_WAY_APART "apart"
+#define MPS_WAY_NAMED "named"
+int mps_record_read(struct plugin *p, const char *uuid, char ret_root[MPS_PATH],
+		    char ret_way[MPS_WAY]);
 must_check int mps_record_write(const struct plugin *p, const char *uuid, const char *root,
-				bool apart);
+				const char *way);
 void mps_record_remove(const struct plugin *p, const char *uuid);
 /* folder.c: removes a folder and all that is in it, without following links. -errno. */
 must_check int mps_folder_remove(const char *path);
@@ -149,6 +176,8 @@ void mps_unmount(const struct mps_daemon *daemon);
 /* turnover.c: reads the kubelet's record, before mps_gpu_want() decides by it: once for all GPUs.
  */
 void mps_read_given(struct mps_hub *hub);
+/* Containers have it, whether they have started or not. */
+bool mps_gpu_has_others(const struct mps_gpu *gpu);
 /* The GPU stays as it is; `asked`: the configuration wants MPS. */
 bool mps_gpu_stays(struct mps_gpu *gpu, bool asked);
 /* A pod that has the device by MPS, which the configuration no longer says: it may start again. */

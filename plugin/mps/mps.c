@@ -80,6 +80,38 @@ static int check_device(const struct plugin *p, uint32_t i, struct fault *why)
 	return 0;
 }
 
+/* What the driver has may be wanted expressly. */
+static int check_newer(const struct plugin *p, const struct config *config, struct fault *why)
+{
+	if (p->host->cuda_version < MPS_CUDA_NAMES)
+		return fault_set(why, -EINVAL,
+				 "sharing.mps.protocol: this driver has no protocol 3; accepted: "
+				 "driver 615 and newer, or protocol: 2");
+	if (strlen(config->as_nvidia.mps_root) > MPS_ROOT_NAMES)
+		return fault_set(why, -EINVAL,
+				 "flags.mpsRoot: below a path of more than %d bytes sockets of "
+				 "MPS's namespaces would be too long; accepted: a shorter path, or "
+				 "sharing.mps.protocol: 2",
+				 MPS_ROOT_NAMES);
+	return 0;
+}
+
+/* Once: what the driver has is not used. */
+static void tell_older(struct mps_hub *hub)
+{
+	const struct plugin *p = hub->plugin;
+	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+
+	if (!alone->mps || alone->mps_apart || alone->mps_protocol == CONFIG_MPS_OLDER ||
+	    p->host->cuda_version < MPS_CUDA_NAMES || mps_can_name(p) || hub->told_older)
+		return;
+	log_warning("mps.older",
+		    "root=%s reason=\"sockets of MPS's namespaces would be too long below it: "
+		    "protocol 2 is used; accepted: at most %d bytes\"",
+		    log_text(alone->mps_root).text, MPS_ROOT_NAMES);
+	hub->told_older = true;
+}
+
 static int check(const struct mps_hub *hub, const struct config *config, struct fault *why)
 {
 	const struct plugin *p = hub->plugin;
@@ -100,6 +132,8 @@ static int check(const struct mps_hub *hub, const struct config *config, struct 
 				 "flags.plugin.containerDriverRoot (%s) and flags.nvidiaDriverRoot "
 				 "(%s), in usr/bin, nor on $PATH; accepted: one that is there",
 				 config->as_nvidia.inner_root, config->as_nvidia.driver_root);
+	if (config->as_nvidia.mps_protocol == CONFIG_MPS_NEWER)
+		r = check_newer(p, config, why);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
 		if (!p->host->device[i].gone && kinds_offers(p, config, i))
 			r = check_device(p, i, why);
@@ -134,8 +168,10 @@ int mps_settle(struct mps_hub *hub, struct fault *why)
 		mps_read_given(hub);
 	for (uint32_t i = 0; r == 0 && i < p->host->devices; i++)
 		mps_gpu_want(&hub->gpu[i]);
-	if (r == 0)
+	if (r == 0) {
 		tell_unbounded(hub);
+		tell_older(hub);
+	}
 	hub->settled |= r == 0;
 	mps_follow(hub);
 	return r;
@@ -176,16 +212,26 @@ int mps_check(struct mps_hub *hub, const struct binding *b, struct fault *why)
 				 "started",
 				 hub->plugin->host->device[device].uuid);
 	}
-	return hub && b->devices && hub->gpu[b->device[0]].apart ? mps_container_check(hub, b, why)
-								 : 0;
+	if (!hub || !b->devices)
+		return 0;
+	return hub->gpu[b->device[0]].apart || hub->gpu[b->device[0]].named
+		       ? mps_container_check(hub, b, why)
+		       : 0;
+}
+
+bool mps_names(const struct plugin *p, uint32_t device)
+{
+	return p->mps && p->mps->gpu[device].named && !p->config->as_nvidia.mps_apart;
 }
 
 void mps_pipe(const struct plugin *p, uint32_t device, const char *key, char ret_path[MPS_PATH])
 {
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;
+	bool named = mps_names(p, device);
 
-	snprintf(ret_path, MPS_PATH, "%.160s/%.47s/pipe", alone->mps_root,
-		 alone->mps_apart ? key : p->host->device[device].uuid);
+	snprintf(ret_path, MPS_PATH, "%.160s/%.47s/pipe%s%s", alone->mps_root,
+		 alone->mps_apart ? key : p->host->device[device].uuid,
+		 named ? "/" MPS_SERVER "/" : "", named ? key : "");
 }
 
 /* Rounded down, so that all of them together are not more than the GPU. */

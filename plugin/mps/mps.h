@@ -6,9 +6,12 @@
  * programs do; the next meted takes them over, or ends them and sets the compute mode back, if they
  * are no longer wanted: records of GPUs and containers in meted's folder say what there is.
  *
+ * Where the driver has MPS's protocol 3, each container has a namespace of its GPU's daemon, with
+ * its limits (namespace.c).
+ *
  * Below flags.mpsRoot each GPU has folders <UUID>/pipe, which its containers have as
  * /mps/nvidia.com/gpu/pipe, and <UUID>/log; with a daemon for each container these have them, by
- * the name of the container's slot (ids.h).
+ * the name of the container's slot (ids.h); with namespaces a container has <UUID>/pipe/m/SLOT.
  */
 #pragma once
 
@@ -60,6 +63,8 @@ must_check int mps_check(struct mps_hub *hub, const struct binding *b, struct fa
 
 enum { MPS_PATH = 256 };
 
+/* Containers of the device have namespaces, which know how much they may have. */
+bool mps_names(const struct plugin *p, uint32_t device);
 /* The host's folder of the daemon's pipe. `key`: of the container's slot. */
 void mps_pipe(const struct plugin *p, uint32_t device, const char *key, char ret_path[MPS_PATH]);
 

@@ -11,7 +11,7 @@
 #include "base/macros.h"
 
 enum {
-	RUN_WORDS = 4,
+	RUN_WORDS = 7,
 	RUN_TEXT = 512,
 	RUN_SETTINGS = 5,
 	RUN_SECONDS = 10, /* as long as it may take */

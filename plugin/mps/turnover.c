@@ -43,8 +43,7 @@ static bool has_daemons(const struct mps_gpu *gpu)
 	return false;
 }
 
-/* Containers, whether they have started or not. */
-static bool has_others(const struct mps_gpu *gpu)
+bool mps_gpu_has_others(const struct mps_gpu *gpu)
 {
 	const struct mps_hub *hub = gpu->daemon.hub;
 
@@ -69,8 +68,8 @@ bool mps_gpu_stays(struct mps_gpu *gpu, bool asked)
 	const char *uuid = gpu->daemon.uuid;
 	bool kept = gpu->keeps, waited = gpu->waits, marked = mps_gpu_is_marked(gpu);
 
-	gpu->keeps = marked && !(asked && is_as_asked(gpu)) && has_others(gpu);
-	gpu->waits = asked && !gpu->daemon.machine.wanted && !marked && has_others(gpu);
+	gpu->keeps = marked && !(asked && is_as_asked(gpu)) && mps_gpu_has_others(gpu);
+	gpu->waits = asked && !gpu->daemon.machine.wanted && !marked && mps_gpu_has_others(gpu);
 	if (gpu->keeps && !kept)
 		log_info("mps.keeps",
 			 "uuid=%s reason=\"containers have it by MPS; it is given to others when "
@@ -117,7 +116,7 @@ bool mps_stays(const struct mps_hub *hub, uint32_t device)
 static bool some_stay(const struct mps_hub *hub)
 {
 	for (uint32_t i = 0; i < hub->plugin->host->devices; i++)
-		if (mps_stays(hub, i))
+		if (mps_stays(hub, i) || hub->gpu[i].lags)
 			return true;
 	return false;
 }
@@ -132,10 +131,12 @@ void mps_look(struct mps_hub *hub)
 		return;
 	mps_read_given(hub);
 	for (uint32_t i = 0; i < p->host->devices; i++) {
-		if (!mps_stays(hub, i))
+		bool stayed = mps_stays(hub, i);
+
+		if (!stayed && !hub->gpu[i].lags)
 			continue;
 		mps_gpu_want(&hub->gpu[i]);
-		changed |= !mps_stays(hub, i);
+		changed |= stayed && !mps_stays(hub, i);
 	}
 	if (changed)
 		serve_changed(p);

@@ -300,8 +300,8 @@ static void add_mps(const struct serving *s, struct answer *g,
 
 	snprintf(g->pipe_inside, TEXT, "/mps/%s/pipe", s->resource);
 	add_env(g, "CUDA_MPS_PIPE_DIRECTORY", g->pipe_inside);
-	/* A container's own daemon knows that. */
-	if (!alone->one_only && !alone->mps_apart) {
+	/* A container's own daemon, or namespace, knows that. */
+	if (!alone->one_only && !alone->mps_apart && !mps_names(p, g->device[0])) {
 		mps_part(p, g->device[0], (uint32_t)said->n_devices_ids, alone->replicas,
 			 g->percent, g->limit);
 		add_env(g, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", g->percent);

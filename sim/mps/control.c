@@ -6,6 +6,8 @@
  *	nvidia-cuda-mps-control -d      a control daemon, in the background
  *	nvidia-cuda-mps-control -f      likewise, in the foreground
  *	nvidia-cuda-mps-control         reads commands, one a line, and prints the daemon's answers
+ *	nvidia-cuda-mps-control -p 3 [-m] -d|-f     a daemon of protocol 3 (names.h); -m: for all
+ *users nvidia-cuda-mps-control MODULE VERB ...     one command of protocol 3; -q: the daemon's end
  *
  * The daemon's folder is $CUDA_MPS_PIPE_DIRECTORY, where it leaves its pid, and its log's is
  * $CUDA_MPS_LOG_DIRECTORY. Like the real one, it goes to the background before it listens. Its
@@ -29,11 +31,17 @@
 #include "base/macros.h"
 #include "sim/mps/daemon.h"
 
-static bool address(struct sockaddr_un *ret_address)
+static struct {
+	bool background, foreground, quits, multiuser;
+	int protocol;
+	int words; /* where a command begins; 0: there is none */
+} said = {.protocol = 2};
+
+static bool address(const char *folder, struct sockaddr_un *ret_address)
 {
 	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
 	return snprintf(ret_address->sun_path, sizeof(ret_address->sun_path), "%s/control",
-			mps_folder()) < (int)sizeof(ret_address->sun_path);
+			folder) < (int)sizeof(ret_address->sun_path);
 }
 
 const char *mps_folder(void)
@@ -41,6 +49,19 @@ const char *mps_folder(void)
 	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
 
 	return folder && *folder ? folder : "/tmp/nvidia-mps";
+}
+
+/* The variable goes before the option, as the documents say. */
+bool mps_is_newer(void)
+{
+	const char *protocol = getenv("CUDA_MPS_PROTOCOL_VERSION");
+
+	return (protocol ? atoi(protocol) : said.protocol) == 3;
+}
+
+bool mps_is_multiuser(void)
+{
+	return said.multiuser;
 }
 
 static int fail(const char *what)
@@ -78,12 +99,12 @@ static bool lock_folder(void)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-static int listen_at(void)
+int mps_listen(const char *folder)
 {
 	struct sockaddr_un at;
 	int fd;
 
-	if (!address(&at)) {
+	if (!address(folder, &at)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
@@ -134,7 +155,7 @@ static int serve(bool background)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN);
-	fd = listen_at();
+	fd = mps_listen(mps_folder());
 	if (fd < 0 || !write_pid())
 		return fail(mps_folder());
 	write_log("Starting");
@@ -149,10 +170,11 @@ static int send_command(const char *line)
 {
 	struct sockaddr_un at;
 	char text[4096];
+	bool first = true, failed = false;
 	ssize_t n;
 	int fd;
 
-	fd = address(&at) ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+	fd = address(mps_folder(), &at) ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0) {
 		puts("Cannot find MPS control daemon process");
 		if (fd >= 0)
@@ -163,10 +185,16 @@ static int send_command(const char *line)
 		close(fd);
 		return 1;
 	}
-	while ((n = read(fd, text, sizeof(text))) > 0)
-		fwrite(text, 1, (size_t)n, stdout);
+	/* An answer of protocol 3 that begins so is a failure. */
+	while ((n = read(fd, text, sizeof(text))) > 0) {
+		bool wrong = first && *text == '!';
+
+		failed |= wrong;
+		first = false;
+		fwrite(text + wrong, 1, (size_t)(n - wrong), stdout);
+	}
 	close(fd);
-	return 0;
+	return failed;
 }
 
 static int relay(void)
@@ -182,15 +210,51 @@ static int relay(void)
 	return fflush(stdout) ? 1 : status;
 }
 
+static int command(int count, char **words)
+{
+	char line[1024] = "";
+
+	for (int i = said.words; i < count; i++)
+		snprintf(line + strlen(line), sizeof(line) - strlen(line), "%s%s", *line ? " " : "",
+			 words[i]);
+	snprintf(line + strlen(line), sizeof(line) - strlen(line), "\n");
+	return send_command(line);
+}
+
+static bool read_words(int count, char **words)
+{
+	for (int i = 1; i < count && !said.words; i++) {
+		const char *word = words[i];
+
+		if (strcmp(word, "-d") == 0)
+			said.background = true;
+		else if (strcmp(word, "-f") == 0)
+			said.foreground = true;
+		else if (strcmp(word, "-q") == 0)
+			said.quits = true;
+		else if (strcmp(word, "-m") == 0)
+			said.multiuser = true;
+		else if (strcmp(word, "-p") == 0 && i + 1 < count)
+			said.protocol = atoi(words[++i]);
+		else if (*word != '-')
+			said.words = i;
+		else
+			return false;
+	}
+	return true;
+}
+
 int main(int count, char **words)
 {
-	if (count == 1)
-		return relay();
-	if (count == 2 && strcmp(words[1], "-d") == 0)
-		return serve(true);
-	if (count == 2 && strcmp(words[1], "-f") == 0)
-		return serve(false);
-	fprintf(stderr,
-		"usage: nvidia-cuda-mps-control [-d | -f] (a stand-in, for simulated devices)\n");
-	return 1;
+	if (!read_words(count, words)) {
+		fprintf(stderr,
+			"usage: nvidia-cuda-mps-control [-p 2|3] [-m] [-d | -f | -q | MODULE "
+			"VERB ...] (a stand-in, for simulated devices)\n");
+		return 1;
+	}
+	if (said.background || said.foreground)
+		return serve(said.background);
+	if (said.quits)
+		return send_command("-q\n");
+	return said.words ? command(count, words) : relay();
 }

@@ -16,11 +16,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim/mps/names.h"
+
 enum { PEERS_MAX = 512, DEVICES_MAX = 16, LINE = 1024, ANSWER = 8192 };
 
 /* A connection: a client, from its "join" on; or one that sends commands. */
 struct peer {
 	int fd;
+	int by;	   /* the namespace by whose socket it came; NAMES_NONE: the daemon's own */
 	pid_t pid; /* of a client; 0: it is none yet */
 	char line[LINE];
 	size_t used;
@@ -38,18 +41,28 @@ static struct {
 
 /* ---- the server ---------------------------------------------------------------------------- */
 
-static void start_server(void)
+pid_t mps_begin_server(void)
 {
-	if (daemon_.server && kill(daemon_.server, 0) == 0)
-		return;
-	daemon_.server = fork();
-	if (daemon_.server)
-		return;
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (int fd = 0; fd < 1024; fd++)
 		close(fd);
 	for (;;)
 		pause();
+}
+
+void mps_end_server(pid_t server)
+{
+	kill(server, SIGKILL);
+}
+
+static void start_server(void)
+{
+	if (!daemon_.server || kill(daemon_.server, 0) < 0)
+		daemon_.server = mps_begin_server();
 }
 
 /* Clients of one folder belong to one server, whichever daemon accepted them. */
@@ -62,8 +75,7 @@ static uint32_t server_number(void)
 
 /* ---- commands ------------------------------------------------------------------------------ */
 
-static void print(char *answer, const char *format, ...) printf_like(2, 3);
-static void print(char *answer, const char *format, ...)
+void mps_print(char *answer, const char *format, ...)
 {
 	size_t used = strlen(answer);
 	va_list list;
@@ -76,23 +88,23 @@ static void print(char *answer, const char *format, ...)
 static void get_servers(unused const char *words, char *answer)
 {
 	if (daemon_.server)
-		print(answer, "%d\n", (int)daemon_.server);
+		mps_print(answer, "%d\n", (int)daemon_.server);
 }
 
 static void get_clients(const char *words, char *answer)
 {
 	if (!daemon_.server || atoi(words) != daemon_.server) {
-		print(answer, "Failed to query clients: no such server\n");
+		mps_print(answer, "Failed to query clients: no such server\n");
 		return;
 	}
 	for (int i = 0; i < daemon_.peers; i++)
 		if (daemon_.peer[i].pid)
-			print(answer, "%d\n", (int)daemon_.peer[i].pid);
+			mps_print(answer, "%d\n", (int)daemon_.peer[i].pid);
 }
 
 static void get_percentage(unused const char *words, char *answer)
 {
-	print(answer, "%.1f\n", daemon_.percentage);
+	mps_print(answer, "%.1f\n", daemon_.percentage);
 }
 
 static void set_percentage(const char *words, char *answer)
@@ -101,7 +113,7 @@ static void set_percentage(const char *words, char *answer)
 	double value = strtod(words, &end);
 
 	if (end == words || value <= 0 || value > 100)
-		print(answer, "Invalid active thread percentage\n");
+		mps_print(answer, "Invalid active thread percentage\n");
 	else
 		daemon_.percentage = value;
 }
@@ -111,9 +123,9 @@ static void get_limit(const char *words, char *answer)
 	int device = atoi(words);
 
 	if (device < 0 || device >= DEVICES_MAX || !daemon_.limited[device])
-		print(answer, "No limit is set\n");
+		mps_print(answer, "No limit is set\n");
 	else
-		print(answer, "%s\n", daemon_.limit[device]);
+		mps_print(answer, "%s\n", daemon_.limit[device]);
 }
 
 static void set_limit(const char *words, char *answer)
@@ -124,7 +136,7 @@ static void set_limit(const char *words, char *answer)
 
 	if (sscanf(words, "%u %15s", &device, value) != 2 || device >= DEVICES_MAX ||
 	    sscanf(value, "%llu%c", &amount, &unit) != 2 || !strchr("GM", unit)) {
-		print(answer, "Invalid pinned memory limit\n");
+		mps_print(answer, "Invalid pinned memory limit\n");
 		return;
 	}
 	snprintf(daemon_.limit[device], sizeof(daemon_.limit[device]), "%s", value);
@@ -144,11 +156,11 @@ static void start(unused const char *words, unused char *answer)
 static void join(unused const char *words, char *answer)
 {
 	start_server();
-	print(answer, "ok %" PRIu32 " %.0f ", server_number(), daemon_.percentage * 10);
+	mps_print(answer, "ok %" PRIu32 " %.0f ", server_number(), daemon_.percentage * 10);
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		if (daemon_.limited[i])
-			print(answer, "%u=%s ", i, daemon_.limit[i]);
-	print(answer, "\n");
+			mps_print(answer, "%u=%s ", i, daemon_.limit[i]);
+	mps_print(answer, "\n");
 }
 
 static const struct {
@@ -166,33 +178,57 @@ static const struct {
 	{"join", join},
 };
 
-/* From driver 615 on a daemon may speak protocol 3, which has none of these commands. A client
- * joins by either. */
-static bool is_newer(void)
-{
-	const char *protocol = getenv("CUDA_MPS_PROTOCOL_VERSION");
-
-	return protocol && strcmp(protocol, "3") == 0;
-}
-
-static void answer_line(const char *line, char *answer)
+static void answer_older(const char *line, char *answer)
 {
 	size_t length = strcspn(line, " ");
 
-	if (is_newer() && strcmp(line, "join") != 0) {
-		print(answer, "no command of protocol 3\n");
-		return;
-	}
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (strlen(commands[i].name) == length &&
 		    strncmp(commands[i].name, line, length) == 0) {
 			commands[i].answer(line + length + strspn(line + length, " "), answer);
 			return;
 		}
-	print(answer, "Unknown command\n");
+	mps_print(answer, "Unknown command\n");
+}
+
+/* Without -m a server takes clients of its own user alone. */
+static void join_newer(const struct peer *peer, const struct ucred *who, char *answer)
+{
+	if (mps_is_multiuser() || who->uid == getuid())
+		names_join(peer->by, answer);
+}
+
+static void answer_line(const struct peer *peer, const struct ucred *who, char *answer)
+{
+	const char *line = peer->line;
+
+	if (!mps_is_newer())
+		answer_older(line, answer);
+	else if (strcmp(line, "join") == 0)
+		join_newer(peer, who, answer);
+	else if (strcmp(line, "-q") == 0)
+		daemon_.quitting = who->uid == getuid();
+	else
+		names_command(line, who->uid, answer);
 }
 
 /* ---- peers --------------------------------------------------------------------------------- */
+
+bool mps_has_clients(int name)
+{
+	for (int i = 0; i < daemon_.peers; i++)
+		if (daemon_.peer[i].pid && daemon_.peer[i].by == name)
+			return true;
+	return false;
+}
+
+void mps_print_clients(int name, const char *server, const char *namespace, char *answer)
+{
+	for (int i = 0; i < daemon_.peers; i++)
+		if (daemon_.peer[i].pid && daemon_.peer[i].by == name)
+			mps_print(answer, "%d,%s,0,%s,-\n", (int)daemon_.peer[i].pid, server,
+				  namespace);
+}
 
 static void drop(int i)
 {
@@ -208,12 +244,12 @@ static void take_line(int i)
 	struct ucred who = {.pid = 0};
 	socklen_t size = sizeof(who);
 
-	answer_line(peer->line, answer);
+	getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
+	answer_line(peer, &who, answer);
 	if (send(peer->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0 || !joins) {
 		drop(i);
 		return;
 	}
-	getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
 	peer->pid = who.pid;
 	peer->used = 0;
 }
@@ -237,7 +273,7 @@ static void hear(int i)
 	take_line(i);
 }
 
-static void admit(int fd)
+static void admit(int fd, int by)
 {
 	int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 
@@ -247,28 +283,38 @@ static void admit(int fd)
 		close(peer);
 		return;
 	}
-	daemon_.peer[daemon_.peers++] = (struct peer){.fd = peer};
+	daemon_.peer[daemon_.peers++] = (struct peer){.fd = peer, .by = by};
+}
+
+/* The daemon's socket, and those of namespaces. */
+static int watch_sockets(int fd, struct pollfd watched[NAMES_MAX + 1])
+{
+	watched[0] = (struct pollfd){.fd = fd, .events = POLLIN};
+	for (int i = 0; i < NAMES_MAX; i++)
+		watched[i + 1] = (struct pollfd){.fd = names_socket(i), .events = POLLIN};
+	return NAMES_MAX + 1;
 }
 
 void mps_serve(int fd)
 {
-	static struct pollfd watched[PEERS_MAX + 1];
+	static struct pollfd watched[NAMES_MAX + 1 + PEERS_MAX];
 
 	while (!daemon_.quitting) {
-		int count = daemon_.peers;
+		int count = daemon_.peers, sockets = watch_sockets(fd, watched);
 
-		watched[0] = (struct pollfd){.fd = fd, .events = POLLIN};
 		for (int i = 0; i < count; i++)
-			watched[i + 1] =
+			watched[sockets + i] =
 				(struct pollfd){.fd = daemon_.peer[i].fd, .events = POLLIN};
-		if (poll(watched, (nfds_t)count + 1, -1) < 0)
+		if (poll(watched, (nfds_t)(sockets + count), -1) < 0)
 			continue;
+		/* First, as a command may remove a namespace. */
+		for (int i = 0; i < sockets; i++)
+			if (watched[i].revents)
+				admit(watched[i].fd, i - 1);
 		/* Backwards: a peer that goes is replaced by one that was already served. */
 		for (int i = count - 1; i >= 0; i--)
-			if (watched[i + 1].revents)
+			if (watched[sockets + i].revents)
 				hear(i);
-		if (watched[0].revents)
-			admit(fd);
 	}
 	if (daemon_.server > 0)
 		kill(daemon_.server, SIGKILL);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node with sharing.mps, whose control daemons are sim/mps/, and programs in its pods."""
+import collections
 import contextlib
 
 from node import *
@@ -49,6 +50,9 @@ def end_daemons(node):
         until(lambda: not os.path.exists(f"/proc/{pid}/exe"), "it runs still")
 
 
+Name = collections.namedtuple("Name", "slot device")
+
+
 def await_ready(node):
     return node.kubelet.await_devices(lambda now: now and all(health == "Healthy" for health in now.values()))
 
@@ -61,7 +65,9 @@ def await_asked(node, times):
 
 
 def pipe(node, device=0):
-    """Of a GPU's daemon, or of a container's, by the name of its slot."""
+    """Of a GPU's daemon, or of a container's, by the name of its slot; or a namespace's of the GPU's."""
+    if isinstance(device, Name):
+        return f"{pipe(node, device.device)}/m/{device.slot}"
     return f"{node.root}/{device if isinstance(device, str) else node.uuid[device]}/pipe"
 
 
@@ -76,6 +82,12 @@ def control(node, *commands, device=0):
     """Its answer, as a person would ask."""
     return subprocess.run([BUILD + "/sim/nvidia-cuda-mps-control"], input="".join(command + "\n" for command in commands), text=True,
                           stdout=subprocess.PIPE, env=dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe(node, device))).stdout
+
+
+def command(node, *words, device=0):
+    """Of protocol 3: its rows."""
+    asked = [BUILD + "/sim/nvidia-cuda-mps-control", *words, "--format=csv,noheader"]
+    return subprocess.run(asked, text=True, stdout=subprocess.PIPE, env=dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe(node, device))).stdout.split()
 
 
 def modes(node):

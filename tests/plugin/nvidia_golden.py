@@ -76,6 +76,7 @@ GOLDEN = (  # (row, file, what is asked, the answer)
     ("1.4 unknown device", PLAIN, "allocate A::0", 'error invalid allocation request for "nvidia.com/gpu": invalid request: unknown device: A::0'),
     ("1.4 unknown device, of several", sliced(3, failRequestsGreaterThanOne=True), "allocate A::0 X",
      'error invalid allocation request for "nvidia.com/gpu": invalid request: unknown device: X'),
+    ("1.5 distributed, what must be in it is not picked from its GPU", sliced(3), "prefer 5 A::0,A::1 B::0 B::1 B::2 A::0 A::1 A::2", "ok A::0 A::1 B::0 B::1 A::2"),
     ("1.5 distributed", sliced(3), "prefer 2 - A::1 A::2 B::0 B::1 B::2", "ok B::0 A::1"),  # A has one taken; then both have, and B was picked from
     ("1.5 distributed", sliced(3), "prefer 3 - A::0 A::1 A::2 B::0 B::1 B::2", "ok A::0 B::0 A::1"),
     ("1.5 packed", both(sliced(3), plugin(sharedDevicesAllocationPolicy="packed")), "prefer 2 - A::1 A::2 B::0 B::1 B::2", "ok A::1 A::2"),

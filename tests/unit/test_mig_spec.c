@@ -27,7 +27,7 @@ TEST(a_row_names_gpus_and_their_division)
 
 	expect_eq(parse(HEAD "  a:\n"
 			     "  - devices: [0, 2]\n"
-			     "    mig-enabled: yes\n"
+			     "    mig-enabled: y\n"
 			     "    device-filter: ['0x233010DE:0x16C110DE', 0x20B210DE]\n"
 			     "    mig-devices: {1g.10gb: 2, \"1g.10gb+me\": 1, 7g.80gb: 0}\n"
 			     "  - {devices: all, mig-enabled: False}\n",

@@ -102,6 +102,8 @@ static void tell(const struct config *config, struct words *w)
 		add(w, true, "mps=", n->mps_root);
 	if (n->mps_apart)
 		add(w, true, "apart", "");
+	if (n->mps_protocol)
+		add(w, true, "protocol=", n->mps_protocol == CONFIG_MPS_OLDER ? "2" : "3");
 	add(w, n->mig, "mig=",
 	    n->mig == CONFIG_MIG_SINGLE ? "single"
 					: (n->mig == CONFIG_MIG_MIXED ? "mixed" : "dynamic"));
