@@ -52,6 +52,16 @@ static void add_down(struct grid *grid, const struct page *page, uint64_t bytes)
 	add_steps(grid, page, GRID_PLAIN, ps_steps(page->unit, bytes, TEXT_DOWN));
 }
 
+/* Empty where nothing is promised: without tenants, and by a meted that does not say it, there is
+ * no such column. */
+static void add_promised(struct grid *grid, const struct page *page, uint64_t bytes)
+{
+	if (bytes)
+		add_up(grid, page, GRID_PLAIN, bytes);
+	else
+		grid_add(grid, GRID_PLAIN, "%s", "");
+}
+
 /* Only the whole is 100 %, and only nothing is 0 %. */
 static void add_part(struct grid *grid, const struct page *page, uint64_t part, uint64_t whole)
 {
@@ -101,6 +111,7 @@ static void print_devices(const struct page *page)
 		{"GPU", .right = true},
 		{"MODEL", .least = 6, .may_go = true, .rank = 4},
 		{"TOTAL", .right = true},
+		{"PROMISED", .right = true, .may_go = true, .rank = 7},
 		{"USED", .right = true},
 		{"FREE", .right = true},
 		{"OUTSIDE", .right = true, .may_go = true, .rank = 2},
@@ -123,6 +134,7 @@ static void print_devices(const struct page *page)
 		grid_add(&grid, GRID_PLAIN, "%u", device->index);
 		grid_add(&grid, GRID_PLAIN, "%s", device->model.text);
 		add_down(&grid, page, device->capacity);
+		add_promised(&grid, page, device->promised);
 		add_up(&grid, page, GRID_PLAIN, ps_used(device));
 		add_steps(&grid, page, GRID_PLAIN, ps_free_steps(page->rows, device));
 		add_up(&grid, page, outside ? GRID_WARM : GRID_PLAIN, outside);

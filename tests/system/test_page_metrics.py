@@ -47,6 +47,7 @@ def test_prometheus_reads_the_figures_of_a_node():
         assert device["gpu"] == "0" and device["UUID"].startswith("GPU-") and device["Hostname"] == socket.gethostname() and device["modelName"], device
         wanted = {"UUID": device["UUID"], "namespace": "", "pod": "", "container": name, "tenant": str(made.tenant)}
         assert meted.of("mete_tenant_memory_limit_bytes", **wanted) == GIB and meted.of("mete_tenant_processes", **wanted) == 1
+        assert meted.of("mete_device_memory_promised_bytes", UUID=device["UUID"]) == GIB
         assert meted.of("gpu_process_memory_bytes", process_name="train", uuid=device["UUID"], **wanted) >= 64 * MIB
         assert meted.of("mete_tenant_state", state="computes", **wanted) or meted.of("mete_tenant_state", **wanted) == 1
         # Those are the device plugin's.
