@@ -163,10 +163,11 @@ function usersOf(rows) {
 }
 
 function userRow() {
-	const name = h('th', { scope: 'row' }), cells = [h('td'), h('td'), h('td'), h('td'), h('td.extra')], row = h('tr', {}, name, ...cells);
+	const name = h('a'), cells = [h('td'), h('td'), h('td'), h('td'), h('td.extra')], row = h('tr', {}, h('th', { scope: 'row' }, name), ...cells);
 	row.write = (user) => {
 		const kinds = worstKinds(user.rows), time = user.counted ? `${percent(user.had)} of ${percent(user.due)}` : '–';
 		say(name, user.name);
+		mark(name, 'href', `#/tenants/${encodeURIComponent(`user=${user.name}`)}`);
 		[kinds.length, countOf(kinds, 'waits'), bytes(user.used), time, [...user.gpus].sort((a, b) => a - b).join(' ')].forEach((text, i) => say(cells[i], String(text)));
 	};
 	return row;
