@@ -386,6 +386,23 @@ static int read_format(const struct cli_call *call, struct order *order, struct 
 			 order->queried ? "with --query " : "table, ");
 }
 
+/* What would be ignored is refused: who asks for it would look for it in vain. */
+static int check_words(const struct cli_call *call, const struct order *order, struct fault *why)
+{
+	const char *format = cli_value(call, "format");
+
+	if (order->processes &&
+	    (order->queried || order->format == FORMAT_CSV || order->format == FORMAT_CSV_BARE))
+		return fault_set(
+			why, -EINVAL,
+			"--processes means nothing with --query and with csv, which have a "
+			"tenant or a device in each line; --json has processes, too");
+	if (cli_value(call, "json") && format && strcmp(format, "json") != 0)
+		return fault_set(why, -EINVAL,
+				 "--json and --format '%.40s': accepted is one of them", format);
+	return 0;
+}
+
 static int read_order(const struct cli_call *call, struct order *order, struct fault *why)
 {
 	const char *filter = cli_value(call, "filter"), *query = cli_value(call, "query");
@@ -401,7 +418,9 @@ static int read_order(const struct cli_call *call, struct order *order, struct f
 		r = ps_filter_read(&order->filter, filter, why);
 	if (r == 0)
 		r = ps_query_read(&order->query, query, why);
-	return r < 0 ? r : read_format(call, order, why);
+	if (r == 0)
+		r = read_format(call, order, why);
+	return r < 0 ? r : check_words(call, order, why);
 }
 
 int ps_main(const struct cli_call *call)

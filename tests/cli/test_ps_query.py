@@ -62,6 +62,16 @@ def test_a_query_prints_figures_for_programs():
             assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1 and not done.stdout, (words, done)
 
 
+def test_what_would_be_ignored_is_refused():
+    with Node() as node:
+        for words, said in ((("--processes", "--query", "name"), "--processes means nothing with --query and with csv"), (("-p", "--format", "csv"), "--processes means nothing with"),
+                            (("--json", "--format", "csv"), "--json and --format 'csv': accepted is one of them"), (("-j", "--format", "table"), "--json and --format 'table'")):
+            done = node.mete("ps", *words)
+            assert done.returncode == 2 and done.stderr.startswith("mete ps: " + said) and not done.stdout, (words, done)
+        for words in (("--json", "--format", "json"), ("--json", "--query", "device.index"), ("--json", "--processes"), ("--format", "table", "--processes")):
+            assert node.mete("ps", *words).returncode == 0, words
+
+
 def test_an_interval_repeats():
     with Node() as node:
         running(node, "--name", "one")
