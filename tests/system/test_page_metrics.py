@@ -83,6 +83,7 @@ def test_an_option_of_a_nodes_meted_is_refused_elsewhere():
 def test_an_address_that_cannot_be_served_is_named():
     assert "--metrics is for a machine without Kubernetes; on a node the file of --kubernetes has the key 'metrics'" in refused("--kubernetes", "/nothing", "--metrics", ":0")
     assert "--metrics: '9400' is not an address with a port" in refused("--metrics", "9400")
+    assert "--metrics: 'unix:m.sock': a socket's path begins with /; accepted: " in refused("--metrics", "unix:m.sock")
 
 
 if __name__ == "__main__":
