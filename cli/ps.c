@@ -145,6 +145,8 @@ static void print_devices(const struct page *page)
 	}
 	if (grid.cells)
 		grid_print(&grid, page->out, &page->screen);
+	else if (page->rows->filter->count)
+		fputs("no device fits the filter\n", page->out);
 }
 
 static void add_tenant(struct grid *grid, const struct page *page, const struct wire_tenant_row *t)

@@ -23,6 +23,9 @@ def test_a_filter_shows_some_tenants_with_their_devices_and_processes():
         table = node.mete("ps", "--processes", "--filter", "serve").stdout
         assert "serve" in table and "train" not in table and len(re.findall(r"steady$", table, re.M)) == 1, table
         assert "no tenant fits the filter" in node.mete("ps", "--filter", "nothing").stdout
+        said = node.mete("ps", "--filter", "gpu=7").stdout
+        assert "no device fits the filter" in said and "no tenant fits the filter" in said, said
+        assert "no device fits" not in node.mete("ps", "--filter", "gpu=1,nothing").stdout
         done = node.mete("ps", "--filter", "owner=me")
         assert done.returncode == 2 and "filter 'owner=': accepted are user=, tenant=, gpu=" in done.stderr, done
         # Memory outside belongs to no tenant, but to a device.
