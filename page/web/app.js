@@ -26,8 +26,8 @@ function viewAt(address) {
 		return ['tenant', () => story(Number(parts[0]), Number(parts[1]))];
 	if (first === 'tenant' && parts.join(''))
 		return ['tenant', () => tenantCalled(plainly(parts.join('/')))];
-	if (first === 'tenants' && parts.join(''))
-		return ['tenants', () => tenants(plainly(parts.join('/')))];
+	if (first === 'tenants' && parts.length === 1 && /^\w+=./.test(plainly(parts[0])))
+		return ['tenants', () => tenants(plainly(parts[0]))];
 	if (!parts.length && Object.hasOwn(views, first))
 		return views[first];
 	return ['not here', () => nowhere(`Nothing is shown at ${plainly(address)}.`)];
