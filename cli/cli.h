@@ -61,8 +61,9 @@ int cli_fail(const struct cli_call *call, int status, const struct fault *why);
 int cli_complain(const struct cli_call *call, int status, const char *format, ...)
 	printf_like(3, 4);
 
-/* `mete --complete tenants|devices|nodes|contexts [WORD]...`, of the shell's completion: one name
- * on each line. The words are those of the command line up to the one that is completed, "mete" and
+/* `mete --complete tenants|devices|nodes|contexts [WORD]...`, and `mete --complete keys|filters
+ * VALUE [WORD]...` with what has been typed of a list, of the shell's completion: one name on each
+ * line. The words are those of the command line up to the one that is completed, "mete" and
  * the verb among them. Its --context and --mete-namespace apply to nodes, and to tenants with
  * --node; no tenants are offered if one stands in the command line already. */
 int cli_complete(char *const *words, int count);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/complete_lists.h"
 #include "cli/ps_fetch.h"
 #include "cli/remote.h"
 
@@ -74,23 +75,41 @@ static bool has_tenant(char *const *words, int count)
 	return false;
 }
 
-static int print_tenants(char *const *words, int count)
+/* What the meted says of which the line is: of a node's, if it has --node. */
+static int fetch_of(char *const *words, int count, struct ps_rows *rows)
 {
 	owned(remote_close) struct remote remote = {.admin = {.fd = -1}};
-	owned(ps_rows_free) struct ps_rows rows = {0};
 	struct fault why;
+	int r = remote_name(&remote, typed(words, count, "--node"),
+			    typed(words, count, "--context"),
+			    typed(words, count, "--mete-namespace"), &why);
+
+	remote.hurried = true;
+	return r == 0 ? ps_fetch_at(&remote, rows, &why) : r;
+}
+
+static int print_tenants(char *const *words, int count)
+{
+	owned(ps_rows_free) struct ps_rows rows = {0};
 
 	if (has_tenant(words, count))
 		return 0;
-	if (remote_name(&remote, typed(words, count, "--node"), typed(words, count, "--context"),
-			typed(words, count, "--mete-namespace"), &why) < 0)
-		return 1;
-	remote.hurried = true;
-	if (ps_fetch_at(&remote, &rows, &why) < 0)
+	if (fetch_of(words, count, &rows) < 0)
 		return 1;
 	for (size_t i = 0; i < rows.count; i++)
 		if (rows.row[i].code == WIRE_tenant_row)
 			puts(rows.row[i].tenant_row.name.text);
+	return 0;
+}
+
+/* Without a meted its words are offered all the same, and no values. */
+static int print_filters(char *const *words, int count)
+{
+	owned(ps_rows_free) struct ps_rows rows = {0};
+
+	if (strchr(words[0], '=') && fetch_of(words + 1, count - 1, &rows) < 0)
+		return 1;
+	complete_filters(words[0], &rows);
 	return 0;
 }
 
@@ -123,6 +142,12 @@ int cli_complete(char *const *words, int count)
 		return print_tenants(words + 1, count - 1);
 	if (strcmp(what, "devices") == 0)
 		return print_devices();
+	if (strcmp(what, "keys") == 0) {
+		complete_keys(count > 1 ? words[1] : "");
+		return 0;
+	}
+	if (strcmp(what, "filters") == 0)
+		return count > 1 ? print_filters(words + 1, count - 1) : CLI_USAGE;
 	if (strcmp(what, "nodes") == 0 || strcmp(what, "contexts") == 0)
 		return print_from_kubectl(*what == 'n', words + 1, count - 1);
 	return CLI_USAGE;

@@ -108,6 +108,13 @@ const char *completion_asks(const struct cli_option *option)
 	return strcmp(option->name, "context") == 0 ? "contexts" : NULL;
 }
 
+const char *completion_list(const struct cli_option *option)
+{
+	if (strcmp(option->name, "query") == 0)
+		return "keys";
+	return strcmp(option->name, "filter") == 0 ? "filters" : NULL;
+}
+
 struct completion_words completion_about(const char *description)
 {
 	static const char *const ends[] = {";", ": ", " (", ". ", "\n"};

@@ -36,6 +36,8 @@ bool completion_wants_device(const struct cli_option *option);
 /* The argument with which `mete --complete` lists the possible values, before the line's words:
  * "nodes", "contexts", "tenants"; NULL: there is none. */
 const char *completion_asks(const struct cli_option *option);
+/* Likewise of a value that is a list, before what has been typed of it. */
+const char *completion_list(const struct cli_option *option);
 /* A verb's first argument is a tenant, which may be left out. */
 bool completion_of_tenant(const struct cli_command *command);
 

@@ -77,6 +77,24 @@ static void print_asked(const char *what)
 	       what);
 }
 
+/* The options whose values are lists. */
+static void print_lists(void)
+{
+	fputs("_mete_lists() {\n\tcase $1 in\n", stdout);
+	for (size_t i = 0; i < cli_options_size; i++) {
+		const struct cli_option *option = &cli_options[i];
+
+		if (!completion_list(option))
+			continue;
+		printf("\t%s:", option->verb);
+		put_dashed(option->name);
+		if (option->letter)
+			printf("|%s:-%c", option->verb, option->letter);
+		printf(") list=%s ;;\n", completion_list(option));
+	}
+	fputs("\tesac\n}\n\n", stdout);
+}
+
 /* The values of options that accept one of a few words. */
 static void print_values(void)
 {
@@ -138,11 +156,23 @@ static const char completion[] =
 	"\t\tCOMPREPLY+=(\"${quoted#\"$before\"}\")\n"
 	"\tdone <<<\"$1\"\n"
 	"}\n\n"
+	"# Offers what a list may go on with: whole values, of which readline has the last part.\n"
+	"_mete_offer_list() {\n"
+	"\tlocal name quoted before\n"
+	"\t[[ $cur != [:@]* ]] || cur=\n"
+	"\tbefore=${value%\"$cur\"}\n"
+	"\tcompopt -o nospace 2>/dev/null\n"
+	"\twhile IFS= read -r name; do\n"
+	"\t\t[[ -n $name && $name == \"$value\"* ]] || continue\n"
+	"\t\tprintf -v quoted %q \"${name//,/}\"\n"
+	"\t\t[[ $quoted != \"${name//,/}\" ]] || COMPREPLY+=(\"${name#\"$before\"}\")\n"
+	"\tdone <<<\"$1\"\n"
+	"}\n\n"
 	"_mete() {\n"
 	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} "
 	"prev=${COMP_WORDS[COMP_CWORD-1]}\n"
 	"\tlocal words= options= takes= files= first= program= folder= names= last= line=() "
-	"given=0 i\n"
+	"list= option= value= given=0 i\n"
 	"\tlocal typed=${COMP_LINE:0:COMP_POINT}\n"
 	"\tCOMPREPLY=()\n"
 	"\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
@@ -178,6 +208,14 @@ static const char completion[] =
 	"\tif [[ ! $typed =~ (^|[[:blank:]])$ ]]; then\n"
 	"\t\tlast=${line[${#line[@]}-1]}\n"
 	"\t\tline=(\"${line[@]:0:${#line[@]}-1}\")\n"
+	"\tfi\n"
+	"\tvalue=$last option=${line[${#line[@]}-1]}\n"
+	"\t[[ $last != --*=* ]] || option=${last%%=*} value=${last#*=}\n"
+	"\t_mete_lists \"$verb:$option\"\n"
+	"\tif [ -n \"$list\" ]; then\n"
+	"\t\t_mete_offer_list \"$(\"${COMP_WORDS[0]}\" --complete \"$list\" \"$value\" "
+	"\"${line[@]}\" 2>/dev/null)\"\n"
+	"\t\treturn\n"
 	"\tfi\n"
 	"\tif [[ $last == *[:@]* ]]; then\n"
 	"\t\t[[ $last == --*=* ]] && prev=${last%%=*} || prev=${line[${#line[@]}-1]}\n"
@@ -231,5 +269,6 @@ void completion_bash(void)
 	fputs("\tesac\n}\n\n_mete_values() {\n\tcase $1 in\n", stdout);
 	print_values();
 	print_fields();
+	print_lists();
 	fputs(completion, stdout);
 }

@@ -31,6 +31,10 @@ static void put_option(const struct cli_command *command, const struct cli_optio
 	else if (completion_asks(option))
 		printf(" -a '(mete --complete %s (commandline -opc) 2>/dev/null)'",
 		       completion_asks(option));
+	else if (completion_list(option))
+		printf(" -a '(mete --complete %s \"$(commandline -ct)\" (commandline -opc) "
+		       "2>/dev/null)'",
+		       completion_list(option));
 	fputs(" -d ", stdout);
 	put_quoted(completion_about(option->description).text);
 	fputc('\n', stdout);

@@ -34,6 +34,8 @@ static void put_value(const struct cli_option *option)
 		fputs("_mete_devices", stdout);
 	else if (completion_asks(option))
 		printf("_mete_%s", completion_asks(option));
+	else if (completion_list(option))
+		printf("_mete_list %s", completion_list(option));
 	else
 		fputc(' ', stdout);
 }
@@ -113,6 +115,10 @@ void completion_zsh(void)
 	      /* Names that only kubectl knows, for the command line so far. */
 	      "_mete_nodes() {\n\tcompadd -- ${(f)\"$($_mete_program --complete nodes "
 	      "\"${_mete_line[@]}\" 2>/dev/null)\"}\n}\n\n"
+	      /* What a list may go on with: more may follow, so no blank does. $argv[-1] is the
+	       * last word, as _arguments puts options of compadd before it. */
+	      "_mete_list() {\n\tcompadd -S '' -- ${(f)\"$($_mete_program --complete $argv[-1] "
+	      "\"${(Q)PREFIX}\" \"${_mete_line[@]}\" 2>/dev/null)\"}\n}\n\n"
 	      "_mete_contexts() {\n\tcompadd -- ${(f)\"$($_mete_program --complete contexts "
 	      "2>/dev/null)\"}\n}\n\n",
 	      stdout);

@@ -98,6 +98,24 @@ static struct meant meant_option(const struct cli_call *call, const char *typed)
 	return said;
 }
 
+/* What other tools call it, where no spelling leads there. */
+static const char *as_elsewhere(const char *typed)
+{
+	static const struct {
+		const char *typed, *ours;
+	} words[] = {
+		{"version", "--version"}, {"list", "ps"},     {"ls", "ps"},
+		{"status", "ps"},	  {"exec", "run"},    {"pause", "suspend"},
+		{"unpause", "resume"},	  {"logs", "events"}, {"explain", "why"},
+		{"update", "set"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcmp(words[i].typed, typed) == 0)
+			return words[i].ours;
+	return NULL;
+}
+
 static struct meant meant_verb(const char *typed)
 {
 	const char *name[CLI_VERBS], *nearest;
@@ -106,7 +124,9 @@ static struct meant meant_verb(const char *typed)
 
 	for (; n < cli_commands_size && n < CLI_VERBS; n++)
 		name[n] = cli_commands[n].verb;
-	nearest = words_nearest(typed, name, n);
+	nearest = as_elsewhere(typed);
+	if (!nearest)
+		nearest = words_nearest(typed, name, n);
 	if (nearest)
 		snprintf(said.text, sizeof(said.text), "; did you mean '%s'?", nearest);
 	return said;

@@ -52,6 +52,16 @@ static void add_down(struct grid *grid, const struct page *page, uint64_t bytes)
 	add_steps(grid, page, GRID_PLAIN, ps_steps(page->unit, bytes, TEXT_DOWN));
 }
 
+/* Empty where nothing is promised: without tenants, and by a meted that does not say it, there is
+ * no such column. */
+static void add_promised(struct grid *grid, const struct page *page, uint64_t bytes)
+{
+	if (bytes)
+		add_up(grid, page, GRID_PLAIN, bytes);
+	else
+		grid_add(grid, GRID_PLAIN, "%s", "");
+}
+
 /* Only the whole is 100 %, and only nothing is 0 %. */
 static void add_part(struct grid *grid, const struct page *page, uint64_t part, uint64_t whole)
 {
@@ -101,6 +111,7 @@ static void print_devices(const struct page *page)
 		{"GPU", .right = true},
 		{"MODEL", .least = 6, .may_go = true, .rank = 4},
 		{"TOTAL", .right = true},
+		{"PROMISED", .right = true, .may_go = true, .rank = 7},
 		{"USED", .right = true},
 		{"FREE", .right = true},
 		{"OUTSIDE", .right = true, .may_go = true, .rank = 2},
@@ -123,6 +134,7 @@ static void print_devices(const struct page *page)
 		grid_add(&grid, GRID_PLAIN, "%u", device->index);
 		grid_add(&grid, GRID_PLAIN, "%s", device->model.text);
 		add_down(&grid, page, device->capacity);
+		add_promised(&grid, page, device->promised);
 		add_up(&grid, page, GRID_PLAIN, ps_used(device));
 		add_steps(&grid, page, GRID_PLAIN, ps_free_steps(page->rows, device));
 		add_up(&grid, page, outside ? GRID_WARM : GRID_PLAIN, outside);
@@ -133,6 +145,8 @@ static void print_devices(const struct page *page)
 	}
 	if (grid.cells)
 		grid_print(&grid, page->out, &page->screen);
+	else if (page->rows->filter->count)
+		fputs("no device fits the filter\n", page->out);
 }
 
 static void add_tenant(struct grid *grid, const struct page *page, const struct wire_tenant_row *t)
@@ -374,6 +388,23 @@ static int read_format(const struct cli_call *call, struct order *order, struct 
 			 order->queried ? "with --query " : "table, ");
 }
 
+/* What would be ignored is refused: who asks for it would look for it in vain. */
+static int check_words(const struct cli_call *call, const struct order *order, struct fault *why)
+{
+	const char *format = cli_value(call, "format");
+
+	if (order->processes &&
+	    (order->queried || order->format == FORMAT_CSV || order->format == FORMAT_CSV_BARE))
+		return fault_set(
+			why, -EINVAL,
+			"--processes means nothing with --query and with csv, which have a "
+			"tenant or a device in each line; --json has processes, too");
+	if (cli_value(call, "json") && format && strcmp(format, "json") != 0)
+		return fault_set(why, -EINVAL,
+				 "--json and --format '%.40s': accepted is one of them", format);
+	return 0;
+}
+
 static int read_order(const struct cli_call *call, struct order *order, struct fault *why)
 {
 	const char *filter = cli_value(call, "filter"), *query = cli_value(call, "query");
@@ -389,7 +420,9 @@ static int read_order(const struct cli_call *call, struct order *order, struct f
 		r = ps_filter_read(&order->filter, filter, why);
 	if (r == 0)
 		r = ps_query_read(&order->query, query, why);
-	return r < 0 ? r : read_format(call, order, why);
+	if (r == 0)
+		r = read_format(call, order, why);
+	return r < 0 ? r : check_words(call, order, why);
 }
 
 int ps_main(const struct cli_call *call)

@@ -14,6 +14,14 @@ static const struct {
 	{"device", PS_FILTER_GPU},
 };
 
+const char *ps_filter_word(size_t i, enum ps_filter_key *ret_key)
+{
+	if (i >= ARRAY_SIZE(keys))
+		return NULL;
+	*ret_key = keys[i].key;
+	return keys[i].name;
+}
+
 static int read_word(struct ps_filter *filter, char *text, struct fault *why)
 {
 	struct ps_filter_word *word = &filter->word[filter->count];

@@ -27,6 +27,9 @@ struct ps_filter {
 	unsigned count; /* 0: all are shown */
 };
 
+/* The words that may stand before "=" in a filter; NULL: there are no more than `i`. */
+const char *ps_filter_word(size_t i, enum ps_filter_key *ret_key);
+
 /* -EINVAL with a sentence; the filter is then as before. */
 must_check int ps_filter_read(struct ps_filter *filter, const char *text, struct fault *why);
 

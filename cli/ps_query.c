@@ -40,6 +40,34 @@ static bool begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
+static void each_of(const char *object, const char *prefix,
+		    void (*each)(void *owner, const char *key), void *owner)
+{
+	char key[PS_QUERY_KEY];
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		if (strcmp(known[i].object, object) != 0)
+			continue;
+		snprintf(key, sizeof(key), "%s%s", prefix, known[i].key);
+		each(owner, key);
+	}
+}
+
+void ps_query_each(void (*each)(void *owner, const char *key), void *owner)
+{
+	static const char *const fields[] = {
+#define SHARE(key, kind, normally, accepted) FIELDS #key,
+#include "core/share/share.def"
+#undef SHARE
+	};
+
+	each_of("tenant", "", each, owner);
+	each_of("time", TIME, each, owner);
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		each(owner, fields[i]);
+	each_of("device", DEVICE, each, owner);
+}
+
 static bool is_known(const char *key)
 {
 	if (begins(key, DEVICE))

@@ -10,7 +10,10 @@
 
 #include "view/ps_rows.h"
 
-enum { PS_QUERY_KEYS = 100 };
+enum { PS_QUERY_KEYS = 100, PS_QUERY_KEY = 64 };
+
+/* The keys that are accepted, as they are written; those of an object one after the other. */
+void ps_query_each(void (*each)(void *owner, const char *key), void *owner);
 
 struct ps_query {
 	char *text; /* owned; the keys point into it */

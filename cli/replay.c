@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/replay_memory.h"
+#include "cli/replay_modes.h"
 #include "cli/replay_time.h"
 #include "cli/values.h"
 #include "replay/job.h"
@@ -67,9 +68,6 @@ static int parse(const struct cli_call *call, struct replay_job *job, struct fau
 	const char *ties = cli_value(call, "ties");
 	int r;
 
-	if (!cli_value(call, "placement"))
-		return fault_set(why, -EINVAL,
-				 "say what to replay: --placement, --time or --memory");
 	if (call->argc != 1)
 		return fault_set(
 			why, -EINVAL,
@@ -169,6 +167,8 @@ int replay_main(const struct cli_call *call)
 	struct fault why = {"out of memory"};
 	int r;
 
+	if (replay_modes_check(call, &why) < 0)
+		return cli_fail(call, CLI_USAGE, &why);
 	if (cli_value(call, "time"))
 		return replay_time_main(call);
 	if (cli_value(call, "memory"))

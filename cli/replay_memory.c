@@ -61,6 +61,9 @@ static int parse(const struct cli_call *call, struct memory_setup *setup,
 		r = values_time(call, "turn", 1, TIME_LOAD_MOST, &setup->residency.turn_ns, why);
 	if (r == 0)
 		r = parse_bytes(call, "device", &setup->device_bytes, why);
+	if (r == 0 && !setup->device_bytes)
+		r = fault_set(why, -EINVAL, "--device '%s' is zero; accepted: an amount, as in 16G",
+			      cli_value(call, "device"));
 	if (r == 0)
 		r = parse_bytes(call, "store", &setup->store_bytes, why);
 	if (r == 0)

@@ -44,10 +44,11 @@ static void say_resumed(const char *tenant, const struct wire_done *done)
 		printf("%s goes on; %s of it come back to the device when its programs use it\n",
 		       tenant, text_size(done->moves, TEXT_UP).text);
 	else
-		printf("%s goes on; at most %s of it, of which %s were still moving out, come back "
-		       "to the device when its programs use it\n",
-		       tenant, text_size(done->moves, TEXT_UP).text,
-		       text_size(done->leaving, TEXT_UP).text);
+		printf("%s goes on; %s of its %s were still moving out: what has left comes back "
+		       "to "
+		       "the device when its programs use it\n",
+		       tenant, text_size(done->leaving, TEXT_UP).text,
+		       text_size(done->moves, TEXT_UP).text);
 }
 
 int suspend_ask(struct admin *admin, const char *who, bool suspends, uint64_t wait_ns,

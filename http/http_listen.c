@@ -83,6 +83,9 @@ int http_address_read(const char *text, struct http_address *ret_address, struct
 			*ret_address = address;
 		return r;
 	}
+	if (strncmp(text, "unix:", 5) == 0)
+		return fault_set(why, -EINVAL, "'%.120s': a socket's path begins with /; %s", text,
+				 accepted);
 	if (!colon || (size_t)(colon - text) >= sizeof(host))
 		return fault_set(why, -EINVAL, "'%.120s' is not an address with a port; %s", text,
 				 accepted);

@@ -67,7 +67,7 @@ static void device(struct daemon *d, uint32_t index, int *minor, int *gpu_instan
 /* "unix:/path" is how curl and systemd write it. */
 static const char *address_of(const char *text)
 {
-	return text && strncmp(text, "unix:", 5) == 0 ? text + 5 : text;
+	return text && strncmp(text, "unix:/", 6) == 0 ? text + 5 : text;
 }
 
 static bool is_asked_for(const struct options *options)

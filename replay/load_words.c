@@ -72,7 +72,9 @@ static int parse_copies(char *word, const struct load_words *words, uint32_t *re
 {
 	word[strlen(word) - 1] = 0;
 	if (load_words_count(word, words->copies_most, ret_count) < 0)
-		return fault_set(why, -EINVAL, "'%sx': 1x to %ux", word, words->copies_most);
+		return fault_set(why, -EINVAL,
+				 "'%sx': accepted are 1x to %ux, for so many such tenants", word,
+				 words->copies_most);
 	return 0;
 }
 

@@ -49,8 +49,8 @@ void time_report_print(FILE *out, const struct time_report *r)
 	fprintf(out,
 		"%.0f s of a device, percent of its time; beside it the hardware's slices alone\n"
 		"%-12s %6s %8s %8s %8s %8s  %8s %10s  %9s %9s %9s %9s\n",
-		(double)s->length_ns / 1e9, "tenant", "weight", "if busy", "entitled", "charged",
-		"ran", "slices", "turns/s", "longest", "p50 ms", "p99 ms", "slices p99");
+		(double)s->length_ns / 1e9, "tenant", "weight", "if busy", "due", "charged", "ran",
+		"slices", "turns/s", "longest", "p50 ms", "p99 ms", "slices p99");
 	for (uint32_t i = 0; i < s->tenants; i++) {
 		const struct time_outcome *t = r->turns, *p = r->plain;
 

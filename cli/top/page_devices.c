@@ -95,21 +95,29 @@ static uint64_t out_of(const struct page *page, uint32_t device)
 	return sum;
 }
 
+/* "  3.00 GiB promised", if any. */
+static struct words amount(const struct page *page, uint64_t bytes, const char *what)
+{
+	struct words said = {""};
+
+	if (bytes)
+		snprintf(said.text, sizeof(said.text), "  %.60s %s %s",
+			 ps_amount(page->unit, ps_steps(page->unit, bytes, TEXT_UP)).text,
+			 page->unit.name, what);
+	return said;
+}
+
 /* What the device is and says, and, where there is room, how busy it was in the last minute. */
 static void put_name(const struct page *page, const struct model_device *device)
 {
 	const struct wire_device_row *row = device->row;
-	uint64_t out = out_of(page, row->index);
 	unsigned spark;
-	char line[WIRE_TEXT_MAX + 400];
-	size_t n;
+	char line[WIRE_TEXT_MAX + 800];
 
-	n = (size_t)snprintf(line, sizeof(line), "GPU %u  %s%s", row->index, row->model.text,
-			     board(page, &device->gauges).text);
-	if (out && n < sizeof(line))
-		snprintf(line + n, sizeof(line) - n, "  %s %s in the host's memory",
-			 ps_amount(page->unit, ps_steps(page->unit, out, TEXT_UP)).text,
-			 page->unit.name);
+	snprintf(line, sizeof(line), "GPU %u  %s%s%s%s", row->index, row->model.text,
+		 board(page, &device->gauges).text,
+		 amount(page, out_of(page, row->index), "in the host's memory").text,
+		 amount(page, row->promised, "promised").text);
 	spark = (unsigned)least(beyond(page->screen.width, grid_width(line) + 2), SPARK_MOST);
 	if (spark < SPARK_LEAST)
 		spark = 0;

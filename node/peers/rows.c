@@ -62,6 +62,7 @@ void rows_device(struct daemon *d, uint32_t index, struct wire_device_row *ret_r
 	ret_row->outside = sums.outside;
 	row_picker(&d->reserve.device[index], ret_row);
 	ret_row->cordoned = device->cordoned;
+	ret_row->promised = device->promised_bytes;
 	wire_set_text(&ret_row->model, device->info->model);
 	wire_set_text(&ret_row->name, device->info->uuid_text);
 }

@@ -21,11 +21,13 @@ function plainly(address) {
 /* The name of the view at an address, and what makes it. */
 function viewAt(address) {
 	const [first, ...parts] = address.replace(/^#\/?/, '').split('/');
-	const views = { '': ['overview', overview], devices: ['devices', devices], tenants: ['tenants', tenants] };
+	const views = { '': ['overview', overview], devices: ['devices', devices], tenants: ['tenants', () => tenants()] };
 	if (first === 'tenant' && parts.length === 2 && parts.every((part) => /^\d+$/.test(part)))
 		return ['tenant', () => story(Number(parts[0]), Number(parts[1]))];
 	if (first === 'tenant' && parts.join(''))
 		return ['tenant', () => tenantCalled(plainly(parts.join('/')))];
+	if (first === 'tenants' && parts.length === 1 && /^\w+=./.test(plainly(parts[0])))
+		return ['tenants', () => tenants(plainly(parts[0]))];
 	if (!parts.length && Object.hasOwn(views, first))
 		return views[first];
 	return ['not here', () => nowhere(`Nothing is shown at ${plainly(address)}.`)];

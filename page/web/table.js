@@ -12,9 +12,28 @@ const COLUMNS = [
 	{ id: 'state', title: 'What it does', of: (row) => `${['bad', 'waits', 'away', 'runs', 'idle'].indexOf(kindOf(row))}${row.state}` },
 ];
 
-function fits(row, words) {
-	const text = `${row.name} ${row.user} gpu${row.device} ${row.command} ${row.state} ${row.doing}`.toLowerCase();
-	return words.every((word) => text.includes(word));
+/* As `mete ps --filter` has them: with these a whole name or number is meant, and not a part of one. */
+const onDevice = (row, value) => value === String(row.device) || row.device_uuid.toLowerCase().startsWith(value.toLowerCase());
+const EXACTLY = {
+	user: (row, value) => value === row.user || value === String(row.uid),
+	tenant: (row, value) => value === row.name || value === String(row.tenant),
+	gpu: onDevice,
+	device: onDevice,
+};
+
+/* Whether a row has all that was typed; null: nothing was. */
+function filterOf(typed) {
+	const words = typed.split(/[\s,]+/).filter(Boolean).map((word) => {
+		const [, key, value] = /^(\w+)=(.+)$/.exec(word) || [];
+		if (key && Object.hasOwn(EXACTLY, key))
+			return (row) => EXACTLY[key](row, value);
+		const part = word.toLowerCase();
+		return (row, text) => text().includes(part);
+	});
+	return words.length ? (row) => {
+		const text = () => `${row.name} ${row.user} gpu${row.device} ${row.command} ${row.state} ${row.doing}`.toLowerCase();
+		return words.every((fits) => fits(row, text));
+	} : null;
 }
 
 function tableRow() {
@@ -48,9 +67,10 @@ function tableRow() {
 	return element;
 }
 
-function tenants() {
+/* `typed`: what the filter begins with. */
+function tenants(typed = '') {
 	const sort = { column: COLUMNS[6], down: false };
-	const filter = h('input', { id: 'filter', type: 'search', placeholder: 'name, user, gpu0, waits …', autocomplete: 'off', spellcheck: 'false' });
+	const filter = h('input', { id: 'filter', type: 'search', placeholder: 'name, user=alice, gpu=0, waits …', value: typed, autocomplete: 'off', spellcheck: 'false' });
 	const count = h('p.count'), heard = h('p.unseen', { role: 'status' });
 	const heads = COLUMNS.map((column) => h(`div.cell.${column.id}`, { role: 'columnheader', 'aria-sort': 'none' },
 		h('button', { type: 'button', onclick: () => sortBy(column) }, column.title)));
@@ -70,9 +90,9 @@ function tenants() {
 	}
 
 	function arrange() {
-		const words = filter.value.toLowerCase().split(/[\s,]+/).filter(Boolean);
+		const fits = filterOf(filter.value), all = [...store.tenants.values()];
 		const up = sort.down ? -1 : 1, of = sort.column.of;
-		const keyed = [...store.tenants.values()].filter((row) => fits(row, words)).map((row) => [of(row), row]);
+		const keyed = (fits ? all.filter(fits) : all).map((row) => [of(row), row]);
 		keyed.sort(([a, x], [b, y]) => (a < b ? -up : a > b ? up : x.tenant - y.tenant || x.device - y.device));
 		shown = keyed.map(([, row]) => row);
 		say(count, shown.length === store.tenants.size ? plural(shown.length, 'row', 'rows') : `${shown.length} of ${plural(store.tenants.size, 'row', 'rows')}`);

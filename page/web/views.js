@@ -37,6 +37,9 @@ function boardWords(device) {
 	return [isSaid(busy) && `${busy} % busy`, isSaid(warm) && `${warm} °C`, isSaid(power) && (isSaid(most) ? `${power} of ${most} W` : `${power} W`)].filter(Boolean).join(' · ');
 }
 
+/* What its tenants may have together; "": nothing. It may be more than there is. */
+const promisedWords = (device) => device.promised_bytes ? `, ${bytes(device.promised_bytes)} promised` : '';
+
 /* Of all devices whose boards say it: how busy they are, and what they take. */
 function writeBoards(busy, power, all) {
 	const loads = all.filter((device) => isSaid(device.utilization_percent)), fed = all.filter((device) => isSaid(device.power_watts));
@@ -160,10 +163,11 @@ function usersOf(rows) {
 }
 
 function userRow() {
-	const name = h('th', { scope: 'row' }), cells = [h('td'), h('td'), h('td'), h('td'), h('td.extra')], row = h('tr', {}, name, ...cells);
+	const name = h('a'), cells = [h('td'), h('td'), h('td'), h('td'), h('td.extra')], row = h('tr', {}, h('th', { scope: 'row' }, name), ...cells);
 	row.write = (user) => {
 		const kinds = worstKinds(user.rows), time = user.counted ? `${percent(user.had)} of ${percent(user.due)}` : '–';
 		say(name, user.name);
+		mark(name, 'href', `#/tenants/${encodeURIComponent(`user=${user.name}`)}`);
 		[kinds.length, countOf(kinds, 'waits'), bytes(user.used), time, [...user.gpus].sort((a, b) => a - b).join(' ')].forEach((text, i) => say(cells[i], String(text)));
 	};
 	return row;
@@ -243,7 +247,7 @@ function deviceCard(device) {
 		say(full, `${percent(fullOf(now))} full`);
 		badge.hidden = !now.cordoned;
 		bar.write(now);
-		say(amount, `${bytes(now.free_bytes)} free of ${bytes(now.capacity_bytes)}${now.outside_bytes >= MIB ? `, ${bytes(now.outside_bytes)} outside mete` : ''}`);
+		say(amount, `${bytes(now.free_bytes)} free of ${bytes(now.capacity_bytes)}${now.outside_bytes >= MIB ? `, ${bytes(now.outside_bytes)} outside mete` : ''}${promisedWords(now)}`);
 		say(board, boardWords(now));
 		busy.toggleAttribute('hidden', !isSaid(now.utilization_percent));
 		board.hidden = !board.said;

@@ -84,6 +84,30 @@ def test_each_shell_completes_a_verbs_own_words_and_the_tenant_of_events():
                 assert found == whole, found
 
 
+def test_each_shell_completes_the_words_of_filters_and_the_keys_of_queries():
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        fish = Fish(node)
+        running(node, "--name", "train")
+        running(node, "--name", "my train")  # a filter has no place for a blank
+        user = __import__("pwd").getpwuid(os.getuid()).pw_name
+        keys = [key for of, key in re.findall(r"^KEY\((\w+), +(\w+),", open(os.path.join(ROOT, "view/ps_keys.def")).read(), re.M) if of == "tenant"]
+        assert len(keys) > 30 and sorted(fish.complete("mete ps --query ")) == sorted(keys + ["time.", "fields.", "device."])
+        assert sorted(bash(fish.environment, "mete ps -q ")) == sorted(keys + ["time.", "fields.", "device."])
+        for line, value, words in (("mete ps --query ", "nam", ["name"]), ("mete ps --query=", "name,device.fr", ["name,device.free_bytes"]), ("mete ps -q ", "name,us", ["name,used_bytes", "name,user"]),
+                                   ("mete ps --query ", "fields.we", ["fields.weight"]), ("mete ps --filter ", "", ["device=", "gpu=", "tenant=", "user="]), ("mete ps -f ", "user=", [f"user={user}"]),
+                                   ("mete top --filter=", "tenant=t", ["tenant=train"]), ("mete top --filter ", f"user={user},g", [f"user={user},gpu="]), ("mete ps --filter ", "tenant=train,gpu=", ["tenant=train,gpu=0", "tenant=train,gpu=1"])):
+            given = line.split()[-1] if line.endswith("=") else ""
+            assert sorted(fish.complete(line + value)) == [given + word for word in words], (line + value, fish.complete(line + value))
+            # readline has the word behind the last "=" in its hands, and replaces only that.
+            before = value[:value.rfind("=") + 1]
+            assert sorted(bash(fish.environment, line + value)) == [word[len(before):] for word in words], (line + value, bash(fish.environment, line + value))
+        with Zsh(node, PATH=fish.environment["PATH"]) as zsh:
+            for line, whole in (("mete ps --query name,device.fr", "mete ps --query name,device.free_bytes"), ("mete ps --query=tim", "mete ps --query=time."), ("mete top --filter ten", "mete top --filter tenant="),
+                                ("mete ps -f tenant=t", "mete ps -f tenant=train"), ("mete ps --filter=tenant=train,us", "mete ps --filter=tenant=train,user=")):
+                found = zsh.completed(line)
+                assert found == whole, found
+
+
 def test_fish_completes_tenants_devices_and_fields_and_no_files():
     with Node() as node:
         fish = Fish(node)

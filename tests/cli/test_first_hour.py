@@ -262,7 +262,7 @@ def complete(node, *words):
 def test_a_mistyped_word_is_recognised_in_the_last_text_line():
     with Node() as node:
         for words, said in ((["rnu"], "mete: unknown verb 'rnu'; did you mean 'run'?"), (["suspnd", "x"], "mete: unknown verb 'suspnd'; did you mean 'suspend'?"),
-                            (["zzz"], "mete: unknown verb 'zzz'"), (["help", "pss"], "mete: unknown verb 'pss'; did you mean 'ps'?"),
+                            (["zzz"], "mete: unknown verb 'zzz'"), (["version"], "mete: unknown verb 'version'; did you mean '--version'?"), (["status"], "mete: unknown verb 'status'; did you mean 'ps'?"), (["help", "pss"], "mete: unknown verb 'pss'; did you mean 'ps'?"),
                             (["run", "--memroy", "4G", "--", "true"], "mete run: unknown option '--memroy'; did you mean '--memory'? `mete run --help` lists them"),
                             (["run", "--wieght=4", "--", "true"], "mete run: unknown option '--wieght=4'; did you mean '--weight'? `mete run --help` lists them"),
                             (["ps", "--nothing-like-it"], "mete ps: unknown option '--nothing-like-it'; `mete ps --help` lists them"),

@@ -207,5 +207,16 @@ def test_a_shell_completes_verbs_pods_nodes_and_options():
         assert (done.returncode, done.stdout, done.stderr) == (0, ":4\n", ""), done
 
 
+# What k9s itself has with Shift in all lists, in that of pods and in that of nodes (its internal/view/pod.go, node.go, table.go, image_extender.go, pf_extender.go; G goes to the end of a list).
+K9S_OWN = set("AGJNPS") | set("CFILMORTXZ") | set("CMORXZ")
+
+
+def test_no_key_of_the_k9s_snippet_is_one_of_k9s_itself():
+    """It says "duplicate plugin key found" of such a one, and does not bind it."""
+    keys = re.findall(r"^ +shortCut: (.*)$", open(os.path.join(os.path.dirname(PLUGIN), "k9s-plugins.yaml")).read(), re.M)
+    assert len(keys) == 5 == len(set(keys)) and all(re.fullmatch("Shift-[A-Z]", key) for key in keys), keys
+    assert not K9S_OWN & {key[-1] for key in keys}, keys
+
+
 if __name__ == "__main__":
     run(globals(), sys.argv[2:])

@@ -19,6 +19,24 @@ def test_amounts_are_right_aligned_in_one_unit_with_a_bar_and_a_percent():
         assert "steady stdin=1" in table and cell(table, "large", "AGE").endswith(" s"), table
 
 
+def test_the_memory_that_is_promised_is_shown_by_device_and_counts_a_tenant_within_another_once():
+    with Node(METE_SIM_DEVICES="2xSIM") as node:
+        large = At(node, "--device", "0", "--memory", "3G", "--name", "large")
+        running(node, "--device", "0", "--memory", "2G", "--name", "outer", program=("sh", "-c", f"{METE} run --memory 1G --name inner -- sh -c 'echo here; cat >/dev/null'"))
+        until(lambda: "inner" in node.mete("ps").stdout)
+        # More than the 4 GiB of the first device, and nothing of the second.
+        assert [device["promised_bytes"] for device in node.ps()["devices"]] == [5 * GIB, 0]
+        table = node.mete("ps").stdout
+        [first, second] = [line for line in table.splitlines() if "Simulated GPU" in line]
+        assert "TOTAL  PROMISED  USED" in table and re.search(r"Simulated GPU +4\.00 +5\.00 +0\.", first) and re.search(r"Simulated GPU +4\.00 +0\.00 +4\.00 ", second), table
+        assert node.mete("ps", "--query", "device.promised_bytes", "--format", "csv,noheader").stdout.split() == [str(5 * GIB), "0"]
+        assert "PROMISED" in plain(in_terminal(node, "ps", columns=80)) and "PROMISED" not in plain(in_terminal(node, "ps", columns=40))
+        assert node.mete("set", "large", "memory=1G").returncode == 0
+        assert node.ps()["devices"][0]["promised_bytes"] == 3 * GIB
+        large.process.terminate()
+        until(lambda: node.ps()["devices"][0]["promised_bytes"] == 2 * GIB)
+
+
 def test_a_state_gives_its_reason():
     with Node() as node:
         running(node, "--name", "shell")

@@ -23,6 +23,9 @@ def test_a_filter_shows_some_tenants_with_their_devices_and_processes():
         table = node.mete("ps", "--processes", "--filter", "serve").stdout
         assert "serve" in table and "train" not in table and len(re.findall(r"steady$", table, re.M)) == 1, table
         assert "no tenant fits the filter" in node.mete("ps", "--filter", "nothing").stdout
+        said = node.mete("ps", "--filter", "gpu=7").stdout
+        assert "no device fits the filter" in said and "no tenant fits the filter" in said, said
+        assert "no device fits" not in node.mete("ps", "--filter", "gpu=1,nothing").stdout
         done = node.mete("ps", "--filter", "owner=me")
         assert done.returncode == 2 and "filter 'owner=': accepted are user=, tenant=, gpu=" in done.stderr, done
         # Memory outside belongs to no tenant, but to a device.
@@ -60,6 +63,16 @@ def test_a_query_prints_figures_for_programs():
                             (("-n", "0"), "--interval '0s' is too little"), (("-n", "x"), "--interval 'x'")):
             done = node.mete("ps", *words)
             assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1 and not done.stdout, (words, done)
+
+
+def test_what_would_be_ignored_is_refused():
+    with Node() as node:
+        for words, said in ((("--processes", "--query", "name"), "--processes means nothing with --query and with csv"), (("-p", "--format", "csv"), "--processes means nothing with"),
+                            (("--json", "--format", "csv"), "--json and --format 'csv': accepted is one of them"), (("-j", "--format", "table"), "--json and --format 'table'")):
+            done = node.mete("ps", *words)
+            assert done.returncode == 2 and done.stderr.startswith("mete ps: " + said) and not done.stdout, (words, done)
+        for words in (("--json", "--format", "json"), ("--json", "--query", "device.index"), ("--json", "--processes"), ("--format", "table", "--processes")):
+            assert node.mete("ps", *words).returncode == 0, words
 
 
 def test_an_interval_repeats():

@@ -138,6 +138,13 @@ def test_tables_of_the_texts_are_whole_and_have_no_row_twice():
                 rows.append(line)
 
 
+def test_a_row_of_the_failures_can_be_read_without_the_one_before_it():
+    """People come to one row, by a search or a link. "Likewise" may speak of the cell to its left, and of no other row."""
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in open(os.path.join(ROOT, "docs/FAILURE.md")) if line.startswith("| ") and not line.startswith(("| ---", "| what fails"))]
+    leaning = [" | ".join(row)[:160] for row in rows if re.match("likewise|the same\\b", row[0]) or re.match("likewise", row[1]) or re.search(r"\bas (above|below)\b", " ".join(row))]
+    assert len(rows) > 150 and not leaning, "\n".join(leaning)
+
+
 def test_every_example_of_the_man_pages_is_one():
     """The commands of `mete help VERB` are understood: each is run with its verb's own parser."""
     with Node() as node, Copy() as tree:

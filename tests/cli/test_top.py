@@ -32,7 +32,7 @@ def test_it_shows_devices_and_tenants_at_every_width():
         At(node, "--memory", "1G", "--name", "train", "--device", "0")
         running(node, "--name", "shell", "--device", "1")
         with Screen(node, columns=200) as top:
-            shown = top.wait(r"2 GPUs, 2 tenants", r"^ *\d+ +train .*running .*steady stdin=1", r"shell .*no process has joined yet", "GPU 1 +Simulated GPU +[1-9][0-9]+ °C +[1-9][0-9]*/[1-9][0-9]* W",
+            shown = top.wait(r"2 GPUs, 2 tenants", r"^ *\d+ +train .*running .*steady stdin=1", r"shell .*no process has joined yet", "GPU 1 +Simulated GPU +[1-9][0-9]+ °C +[1-9][0-9]*/[1-9][0-9]* W", "GPU 0 .* 1.00 GiB promised",
                              r"time \[\|+ *[1-9]\d*%\] memory \[\|+ +0\.0[1-9]/4\.00\]", r"train [1-9]\d*%", "tenant 1 train of")
             for heading in ("HAD", "DUE", "HISTORY", "USED", "LIMIT", "AGE", "STATE", "COMMAND"):
                 assert heading in shown, shown

@@ -363,6 +363,83 @@ def test_a_user_that_may_see_one_tenant_sees_no_other_by_any_request():
             end_of(held)
 
 
+# Ways to say a request: what goes over the wire for a path.
+FORMS = {
+    "GET": lambda path: web.request(path),
+    "HEAD": lambda path: web.request(path, verb="HEAD"),
+    "OPTIONS": lambda path: web.request(path, verb="OPTIONS"),
+    "POST": lambda path: web.request(path, verb="POST", headers=("Content-Length: 0",)),
+    "an unknown verb": lambda path: web.request(path, verb="LOOK"),
+    "TRACE": lambda path: web.request(path, verb="TRACE"),
+    "HTTP/1.0": lambda path: f"GET {path} HTTP/1.0\r\n\r\n".encode(),
+    "HTTP/1.0, kept": lambda path: f"GET {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".encode(),
+    "HTTP/0.9": lambda path: f"GET {path}\r\n".encode(),
+    "a range": lambda path: web.request(path, headers=("Range: bytes=0-40",)),
+    "ranges": lambda path: web.request(path, headers=("Range: bytes=0-0,5-9,-1", "If-Range: x")),
+    "If-None-Match": lambda path: web.request(path, headers=("If-None-Match: *",)),
+    "If-Modified-Since": lambda path: web.request(path, headers=("If-Modified-Since: Sat, 29 Oct 2033 19:43:31 GMT",)),
+    "encodings": lambda path: web.request(path, headers=("Accept-Encoding: gzip, br", "Accept: text/html", "TE: trailers, chunked")),
+    "an empty chunk": lambda path: web.request(path, headers=("Transfer-Encoding: chunked",)) + b"0\r\n\r\n",
+    "chunks": lambda path: web.request(path, headers=("Transfer-Encoding: chunked",)) + b"3\r\nabc\r\n0\r\n\r\n",
+    "two lengths": lambda path: web.request(path, headers=("Content-Length: 3", "Transfer-Encoding: chunked")) + b"0\r\n\r\n",
+    "a request as content": lambda path: web.request("/healthz", close=False, headers=(f"Content-Length: {len(web.request(path))}",)) + web.request(path),
+    "behind another one": lambda path: web.request("/healthz", close=False) + web.request(path),
+    "behind a HEAD": lambda path: web.request("/v1/node", verb="HEAD", close=False) + web.request(path),
+    "behind one that is not there": lambda path: web.request("/v1/tenants/none", close=False) + web.request(path),
+    "twice": lambda path: web.request(path, close=False) + web.request(path),
+    "an upgrade": lambda path: web.request(path, headers=("Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")),
+    "100-continue": lambda path: web.request(path, headers=("Expect: 100-continue",)),
+    "a folded header": lambda path: web.request(path, headers=("X-A: b\r\n c",)),
+    "two hosts": lambda path: web.request(path, headers=("Host: other",)),
+    "a whole address": lambda path: web.request("http://localhost" + path),
+    "a parameter": lambda path: web.request(path + "?user=root&uid=0&all=1&fields=*&filter=user%3Droot"),
+}
+# Addresses that have a name in them, or would.
+NAMED = ("/v1/tenants/{}", "/v1/tenants/{}/", "/v1/tenants/{}/events", "/v1/tenants/{}/why", "/v1/events/{}", "/v1/events?tenant={}", "/v1/devices/{}", "/v1/devices/0/{}", "/v1/users/{}", "/v1/node/{}", "/{}")
+
+
+def test_by_no_form_of_a_request_a_tenant_of_another_user_differs_from_one_that_is_not_there():
+    """Neither what it is, nor that it is: the same bytes come for its name, its user's and its number as for those of nobody."""
+    if os.geteuid() != 0:
+        raise Skipped("only root can play another user; run it as root")
+    with Shown(role="--system") as meted:
+        secret, own = tenant_of(meted, NOBODY, "secret-x", "3GiB"), tenant_of(meted, OTHER, "own")
+        id = next(row.tenant for row in Admin(meted.place).list() if row.kind == "tenant_row" and row.name == "secret-x")
+        user = __import__("pwd").getpwuid(NOBODY).pw_name
+
+        def heard(form, path):
+            """None: too busy. Without what is another at another time, and nothing but the name of the path."""
+            with web.connect(meted.page) as made:
+                made.sendall(FORMS[form](path))
+                made.shutdown(socket.SHUT_WR)
+                said = web.hear_out(made)
+            if re.search(rb"^HTTP/1.1 503|\r\n\r\nHTTP/1.1 503|[^0-9]503 Service", said):
+                return None
+            return b"heard: " + re.sub(rb"(?m)^Date: .*?$|\"(clock|age_ns|doing_ns)\":(\"[^\"]*\"|\d+)", b"", said)
+
+        def differing():
+            found, tried = [], 0
+            for form in FORMS:
+                for path in NAMED:
+                    for there, none in (("secret-x", "nobody-x"), (user, "ydobon"[:len(user)].ljust(len(user), "x")), (str(id), str(id + 7))):
+                        if "events" in path and path.startswith("/v1/events?"):
+                            continue  # a stream: TRIES has those
+                        both = [until(lambda: heard(form, path.format(name)), f"{form} {path}: too busy for too long") for name in (there, none)]
+                        tried += 1
+                        if both[0].replace(there.encode(), none.encode()) != both[1].replace(there.encode(), none.encode()) or b"secret" in both[0].replace(path.format(there).encode(), b""):
+                            found.append(f"{form} {path} {there}: {both[0][:300]} and {both[1][:300]}")
+            assert tried > 800
+            return "\n".join(found) or "nothing"
+
+        saw = as_others(OTHER, differing)
+        assert saw == "nothing", saw
+        # The same forms do show what one may see.
+        shown = as_others(OTHER, lambda: " ".join(form for form in FORMS if b'"name":"own"' in until(lambda: heard(form, "/v1/tenants/own"), "too busy")))
+        assert {"GET", "HTTP/1.0", "a", "If-None-Match", "twice"} <= set(shown.split()), shown
+        for held in secret, own:
+            end_of(held)
+
+
 def test_the_reason_of_a_wait_names_no_tenant_that_the_user_does_not_see():
     if os.geteuid() != 0:
         raise Skipped("only root can play another user; run it as root")

@@ -162,6 +162,18 @@ def test_users_are_compared_where_there_are_several():
             return [user, [String(new Set(rows.map((row) => row.tenant)).size), [...new Set(rows.map((row) => row.device))].sort().join(' ')]]; }))""")
         assert shown[0][0] == names[1] and shown[0][4] == "130 % of 100 %" and all(row[4] == "–" for row in shown[1:]), shown
         assert {row[0]: [row[1], row[5]] for row in shown} == sums and sorted(sums) == sorted(names), (shown, sums)
+        # A user's row leads to that user's tenants: to bob's, and not to those that have "bob" in their command.
+        browser.run(f"{panel}.querySelector('tbody a').click()")
+        browser.wait("location.hash.startsWith('#/tenants/user%3Dbob') && document.querySelector('#filter')?.value === 'user=' + " + json.dumps(names[1]))
+        browser.wait(f"document.querySelector('.count').textContent === '{sums[names[1]][0]} of ' + mete.store.tenants.size + ' rows'")
+        assert set(browser.run("return [...document.querySelectorAll('.rows .row:not([hidden]) .cell.user')].map((cell) => cell.textContent)")) == {names[1]}
+        first = browser.run("return [...mete.store.tenants.values()][0]")
+        for typed, fit in (("user=bob", 0), ("bob", int(sums[names[1]][0])), ("USER=carol", 0), (f"user={names[0]},gpu=2", None), ("tenant=" + str(first["tenant"]), 1), (f"gpu={first['device_uuid'][:-4]} tenant={first['name']}", 1), ("gpu=GPU-none", 0), ("colour=red", 0)):
+            browser.run("const filter = document.querySelector('#filter'); filter.value = arguments[0]; filter.dispatchEvent(new Event('input'))", typed)
+            wanted = fit if fit is not None else browser.run("return [...mete.store.tenants.values()].filter((row) => row.user === arguments[0] && row.device === 2).length", names[0])
+            assert browser.run("return document.querySelector('.count').textContent").split(" of ")[0] == str(wanted), typed
+        browser.view("#/")
+        browser.wait(f"!{panel}.hidden")
         browser.run(audit)
         found = []
         for width in WIDTHS:
@@ -232,7 +244,7 @@ def test_a_meted_that_begins_anew_is_followed():
         # The same one, which knows them all; and then one that knows nobody, with fewer devices, and gives the numbers anew.
         meted.start()
         browser.wait(f"document.querySelector('#state').dataset.state === 'live' && document.querySelector('h1').textContent === {json.dumps(name)}")
-        assert browser.run("return document.querySelectorAll('.events li').length") > 0
+        browser.wait("document.querySelectorAll('.events li').length > 0")  # it asks for the story anew
         meted.kill()
         for name in ("journal", "events"):  # which both know the numbers that were given out
             os.unlink(f"{meted.place}/{name}")

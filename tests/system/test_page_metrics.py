@@ -47,6 +47,7 @@ def test_prometheus_reads_the_figures_of_a_node():
         assert device["gpu"] == "0" and device["UUID"].startswith("GPU-") and device["Hostname"] == socket.gethostname() and device["modelName"], device
         wanted = {"UUID": device["UUID"], "namespace": "", "pod": "", "container": name, "tenant": str(made.tenant)}
         assert meted.of("mete_tenant_memory_limit_bytes", **wanted) == GIB and meted.of("mete_tenant_processes", **wanted) == 1
+        assert meted.of("mete_device_memory_promised_bytes", UUID=device["UUID"]) == GIB
         assert meted.of("gpu_process_memory_bytes", process_name="train", uuid=device["UUID"], **wanted) >= 64 * MIB
         assert meted.of("mete_tenant_state", state="computes", **wanted) or meted.of("mete_tenant_state", **wanted) == 1
         # Those are the device plugin's.
@@ -82,6 +83,7 @@ def test_an_option_of_a_nodes_meted_is_refused_elsewhere():
 def test_an_address_that_cannot_be_served_is_named():
     assert "--metrics is for a machine without Kubernetes; on a node the file of --kubernetes has the key 'metrics'" in refused("--kubernetes", "/nothing", "--metrics", ":0")
     assert "--metrics: '9400' is not an address with a port" in refused("--metrics", "9400")
+    assert "--metrics: 'unix:m.sock': a socket's path begins with /; accepted: " in refused("--metrics", "unix:m.sock")
 
 
 if __name__ == "__main__":
