@@ -115,7 +115,8 @@
  *     until it has drained or its next turn begins, as its work may have the device between
  *     others' turns. A tenant on one device of which a process is stopped is given up likewise.
  *     It has no turn before that goes on, or another one has a thread at the gate; with a cap, not
- *     even then for ten times `hang_ns`. Law 12 says what it pays. One that stays stopped, with no
+ *     even then for ten times `hang_ns`. Law 12 says what it pays. For 16 closes a thread at its
+ *     gate counts (law 7) once a drain takes longer than a turn. One that stays stopped, with no
  *     thread at a gate, is reported, and so on, as law 8 says;
  * 17. nobody's look changes anything: what is decided does not depend on how often
  *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late

@@ -400,7 +400,7 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 		end_moment(s, now_ns);
 		return;
 	}
-	if (s->gate != TURNS_CLOSING || turns_held_not_yet(s, now_ns) ||
+	if (s->gate != TURNS_CLOSING || turns_held_not_yet(s, stands, now_ns) ||
 	    turns_await_late(s, stands, now_ns))
 		return;
 	if (stands)

@@ -182,7 +182,7 @@ void turns_last_drained(struct turns_tenant *t, uint64_t now_ns);
 /* How long after a close it is first looked at. */
 uint64_t turns_held_first_check_ns(const struct turns_tenant *t);
 /* It was only checked so early because it may be held or stopped. It is not yet. */
-bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns);
+bool turns_held_not_yet(struct turns_seat *s, bool stands, uint64_t now_ns);
 /* It pays with its cap, until then. / It was held not long ago. */
 void turns_held_pays(struct turns_seat *s, uint64_t until_ns, uint64_t now_ns);
 bool turns_held_was_seen(const struct turns_seat *s, uint64_t now_ns);
