@@ -97,8 +97,9 @@
  *     nobody any more. Nor does it once three drains in a row were given up, until some of its work
  *     leaves. A tenant that is known to wait is given up like one that is coupled.
  *     Once the drain of a tenant without a thread at its gate has taken two fifths of `hang_ns`,
- *and nobody on the device is known to wait, each tenant that stands in line and has not had the
- *     device for `beside_ns` is let in for half of a turn; that the drain ends then proves nothing;
+ *     and nobody on the device is known to wait, each tenant that stands in line and has not had
+ *     the device for `beside_ns` is let in for half of a turn; that the drain ends then proves
+ *     nothing;
  * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
  *     again after 16 turns' length at most, also where nobody else does. The drains of those that
  *     came along count from when each was closed, so they do not add up. No drain becomes a turn
