@@ -39,10 +39,12 @@ COUPLED = ("host_function", "wait_value", "flag", "barrier", "host_barrier", "gr
            "behind", "graph_told", "busy", "hand_over", "proxies", "allocators", "recaptures", "relaunched", "loaders", "batching", "workers",
            "debugged", "discarded", "own_told", "graph_waits", "posted", "posted_big", "unasked", "freed", "new_streams",
            "polled", "condition", "reactor", "sleeps", "mapping", "plug_in", "graph_events", "chosen", "green", "managed", "produced", "relay",
-           "halted", "ranks", "locks")
+           "halted", "ranks", "locks",
+           "gang", "echoes", "group", "breakpoints", "seldom", "producers", "spins", "peeks", "background", "grids", "host_chain", "handler",
+           "pollers", "graphs", "destroys", "lazy", "trims", "pinned", "tokens", "saves", "credit")
 PAIRS = {"values": ("value_here", "value_there"), "values_ahead": ("ahead_here", "ahead_there"), "ipc_values": ("value_lends", "value_borrows"),
          "barrier": ("lends", "borrows"), "host_barrier": ("meets_here", "meets_there"), "requests": ("asks", "answers"),
-         "proxies": ("ring_here", "ring_there"),
+         "proxies": ("ring_here", "ring_there"), "credit": ("credit_here", "credit_there"),
          "pipeline": ("first", "second", "third"), "ipc_events": ("records", "follows"),
          "ranks": ("rank_0", "rank_1", "rank_2"), "locks": ("locks_here", "locks_there")}  # several tenants
 GREEDY = ("open_capture", "never", "spinner", "graph", "flag", "wait_value", "barrier", "stopped", "pulses", "last_moment", "flood", "excuse",

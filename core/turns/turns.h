@@ -16,6 +16,7 @@
  *	turns_drain.c         closing a gate, and what if the work does not end
  *	turns_last.c          how long work lasts by itself
  *	turns_held.c          work that waits for something outside of the device
+ *	turns_breath.c        moments of others in a long drain
  *	turns_await.c         which tenants a tenant waits for
  *	turns_company.c       gates that are open in another's turn
  *	turns_moment.c        turns of a moment, for work beside others
@@ -94,7 +95,11 @@
  *     more than their parts in sum, and a tenant that is awaited without its doing loses nothing.
  *     Every now and then a tenant has its turn alone: if it then drains by itself, it waits for
  *     nobody any more. Nor does it once three drains in a row were given up, until some of its work
- *     leaves. A tenant that is known to wait is given up like one that is coupled;
+ *     leaves. A tenant that is known to wait is given up like one that is coupled.
+ *     Once the drain of a tenant without a thread at its gate has taken two fifths of `hang_ns`,
+ *     and nobody on the device is known to wait, each tenant that stands in line and has not had
+ *     the device for `beside_ns` is let in for half of a turn; that the drain ends then proves
+ *     nothing;
  * 14. a tenant that was let in or comes along loses nothing that it is owed, and stands in line
  *     again after 16 turns' length at most, also where nobody else does. The drains of those that
  *     came along count from when each was closed, so they do not add up. No drain becomes a turn
@@ -115,7 +120,8 @@
  *     until it has drained or its next turn begins, as its work may have the device between
  *     others' turns. A tenant on one device of which a process is stopped is given up likewise.
  *     It has no turn before that goes on, or another one has a thread at the gate; with a cap, not
- *     even then for ten times `hang_ns`. Law 12 says what it pays. One that stays stopped, with no
+ *     even then for ten times `hang_ns`. Law 12 says what it pays. For 16 closes a thread at its
+ *     gate counts (law 7) once a drain takes longer than a turn. One that stays stopped, with no
  *     thread at a gate, is reported, and so on, as law 8 says;
  * 17. nobody's look changes anything: what is decided does not depend on how often
  *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late
@@ -284,7 +290,8 @@ struct turns_tenant {
 	bool paused;	   /* idle, and no tenant waits: nothing is charged */
 	bool forced;	   /* the tenant that has claimed its device is ready */
 	bool stepping;	   /* it is let in for a moment, in order to drain */
-	bool moment;	   /* likewise, as work beside others may wait for it: see law 15 */
+	bool breathes;	   /* others are let in for a moment, as its drain takes long */
+	bool moment;	   /* it is let in, as work beside others may wait for it: see law 15 */
 	bool laden;	   /* its turn began while a drain was given up */
 	bool holds;	   /* its last drain to be given up waited for something outside */
 	uint32_t stops;	   /* closes until it is forgotten that it was found stopped */

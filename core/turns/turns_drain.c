@@ -144,7 +144,7 @@ void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns)
 {
 	uint64_t took = now_ns - t->closed_ns;
 
-	t->stepping = false;
+	t->stepping = t->breathes = false;
 	t->stops -= t->stops > 0;
 	if (t->moment) {
 		turns_moment_end(t, now_ns);
@@ -400,14 +400,14 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 		end_moment(s, now_ns);
 		return;
 	}
-	if (s->gate != TURNS_CLOSING || turns_held_not_yet(s, now_ns) ||
-	    turns_await_late(s, stands, now_ns))
+	if (s->gate != TURNS_CLOSING || turns_held_not_yet(s, stands, now_ns) ||
+	    turns_breath_goes_on(s, stands, now_ns) || turns_await_late(s, stands, now_ns))
 		return;
 	if (stands)
 		late_standing(s, now_ns);
 	else if (now_ns >= until)
 		turns_seat_hang(s, now_ns);
-	else
+	else if (!turns_breath_begin(s, now_ns))
 		turns_timer_set(&t->turns->drains, &s->timer,
 				least(now_ns + turns_tenant_check_ns(t), until));
 }

@@ -30,10 +30,22 @@ uint64_t turns_held_first_check_ns(const struct turns_tenant *t)
 	return least(usual_ns, most(2 * t->overrun_ns, tuning->turn_ns / EARLY_TURNS));
 }
 
-bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns)
+/* Where a process is stopped again and again, that is found before a drain has taken so long that a
+ * thread at the gate counts. So one does after a turn's length: other processes may wait for it. */
+static uint64_t stays_free_ns(const struct turns_tenant *t, bool stands)
+{
+	const struct turns_tuning *tuning = &t->turns->tuning;
+	uint64_t usual_ns = turns_tenant_free_check_ns(t);
+
+	if (!t->stops || !stands)
+		return usual_ns;
+	return least(usual_ns, most(2 * t->overrun_ns, tuning->turn_ns));
+}
+
+bool turns_held_not_yet(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
-	uint64_t usual_ns = s->closing_ns + turns_tenant_free_check_ns(t);
+	uint64_t usual_ns = s->closing_ns + stays_free_ns(t, stands);
 	uint64_t again_ns = now_ns + most(now_ns - s->closing_ns, turns_tenant_check_ns(t));
 
 	if (t->stops)

@@ -27,7 +27,7 @@ uint64_t turns_last_ns(const struct turns_tenant *t)
 /* Work that waits for another tenant's may be ended by what others do: such an end proves nothing
  * about it. Of a group that waits for each other, one at least was seen to wait, or others cannot
  * drain either. */
-static bool may_wait_for_others(const struct turns_tenant *t)
+bool turns_last_may_wait(const struct turns_tenant *t)
 {
 	list_for_each(link, (struct list *)&t->seats)
 	{
@@ -45,7 +45,7 @@ static bool may_wait_for_others(const struct turns_tenant *t)
 
 void turns_last_learn(struct turns_tenant *t, uint64_t took_ns)
 {
-	if (!t->lasting_ns || t->steps || may_wait_for_others(t))
+	if (!t->lasting_ns || t->steps || turns_last_may_wait(t))
 		return;
 	t->left = 0;
 	if (took_ns > t->lasting_ns)
@@ -99,7 +99,7 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	if (t->lasting_ns)
 		t->overrun_ns = 0;
 	t->lasting_ns = 0;
-	if (may_wait_for_others(t))
+	if (turns_last_may_wait(t))
 		return;
 	t->left += t->left < UINT32_MAX;
 	t->left_ns = now_ns;
@@ -186,7 +186,7 @@ void turns_last_drained(struct turns_tenant *t, uint64_t now_ns)
 
 	turns_last_unwatch(t);
 	t->computes = true;
-	if (!t->left_ns || may_wait_for_others(t) || had_moments(t))
+	if (!t->left_ns || turns_last_may_wait(t) || had_moments(t))
 		return;
 	alone_ns = t->left_ns - t->ending_ns + (now_ns - t->left_ns) / TURNS_BESIDE_PART;
 	if (alone_ns > tuning->hang_ns ||

@@ -163,6 +163,8 @@ void turns_tenant_learn(struct turns_tenant *t, uint64_t now_ns);
 uint64_t turns_last_ns(const struct turns_tenant *t);
 /* It drained within its turn's drain, by itself. */
 void turns_last_learn(struct turns_tenant *t, uint64_t took_ns);
+/* It may wait for another tenant, or another one for it. */
+bool turns_last_may_wait(const struct turns_tenant *t);
 /* Its drain is given up. */
 void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns);
 /* It is not in line, to see whether what it has on the device ends by itself. */
@@ -182,12 +184,20 @@ void turns_last_drained(struct turns_tenant *t, uint64_t now_ns);
 /* How long after a close it is first looked at. */
 uint64_t turns_held_first_check_ns(const struct turns_tenant *t);
 /* It was only checked so early because it may be held or stopped. It is not yet. */
-bool turns_held_not_yet(struct turns_seat *s, uint64_t now_ns);
+bool turns_held_not_yet(struct turns_seat *s, bool stands, uint64_t now_ns);
 /* It pays with its cap, until then. / It was held not long ago. */
 void turns_held_pays(struct turns_seat *s, uint64_t until_ns, uint64_t now_ns);
 bool turns_held_was_seen(const struct turns_seat *s, uint64_t now_ns);
 /* A seat whose held work was given up: a thread has come to the gate, or it is held no more. */
 void turns_held_late(struct turns_seat *s, bool stands, uint64_t now_ns);
+
+/* ---- turns_breath.c: moments of others in a long drain --------------------------------------- */
+
+/* Somebody has not had the device for long: returns true if he is let in for a moment. */
+bool turns_breath_begin(struct turns_seat *leader, uint64_t now_ns);
+/* Ends that. Returns true until he has drained, a thread stands at the leader's gate, or the
+ * leader's drain is to be given up. */
+bool turns_breath_goes_on(struct turns_seat *leader, bool stands, uint64_t now_ns);
 
 /* ---- turns_await.c: for whose work a tenant's waits ------------------------------------------ */
 

@@ -381,6 +381,38 @@ def test_a_program_whose_other_process_is_stopped_now_and_then_ends():
     finishes("halted", rounds=10)
 
 
+def test_ranks_of_one_tenant_whose_threads_send_what_kernels_wait_for_end():
+    finishes("gang", rounds=10)
+
+
+def test_two_processes_that_wait_for_events_and_values_of_each_other_end():
+    finishes("echoes", rounds=10)
+
+
+def test_two_processes_that_are_stopped_together_end():
+    finishes("group", rounds=10)
+
+
+def test_kernels_that_spin_for_a_lock_on_the_device_end():
+    finishes("spins", rounds=10)
+
+
+def test_a_handler_that_waits_for_the_context_ends():
+    finishes("handler", rounds=10)
+
+
+def test_a_kernel_that_waits_for_the_end_of_another_context_ends():
+    finishes("destroys", rounds=10)
+
+
+def test_a_stream_that_waits_while_its_pool_is_trimmed_ends():
+    finishes("trims", rounds=10)
+
+
+def test_batches_that_other_processes_fill_end():
+    finishes("pinned", rounds=10)
+
+
 def test_three_ranks_that_meet_on_the_processor_and_on_the_device_end():
     finish("rank_0", "rank_1", "rank_2", rounds=10, found=False)
 

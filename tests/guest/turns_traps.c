@@ -115,6 +115,14 @@ void traps_launch(int n, int stream, CUfunction kernel, uint32_t value)
 			    kernel == g.device[n].spend ? only : arguments, NULL));
 }
 
+void traps_launch_on(CUfunction kernel, unsigned word, uint32_t value)
+{
+	CUdeviceptr at = g.address + 4 * word;
+	void *arguments[] = {&at, &value};
+
+	ok(g.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, g.device[0].stream[0], arguments, NULL));
+}
+
 void traps_load(struct traps_place *place)
 {
 	CUmodule module;
@@ -147,6 +155,14 @@ void traps_launch_at(const struct traps_place *place, CUfunction kernel, uint32_
 void traps_pause(void)
 {
 	uint64_t ns = (uint64_t)(rand_r(&g.random) % 5000000) * g.slow;
+	struct timespec pause = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+void traps_rest_us(uint64_t us)
+{
+	uint64_t ns = us * 1000 * g.slow;
 	struct timespec pause = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
@@ -212,6 +228,30 @@ void traps_share_word(int fd)
 	if (memory == MAP_FAILED)
 		fail("no shared memory");
 	g.word = memory;
+}
+
+int traps_new_page(void)
+{
+	int fd = memfd_create("turns_traps", 0);
+
+	if (fd < 0 || ftruncate(fd, 4096) != 0)
+		fail("no shared memory");
+	return fd;
+}
+
+void traps_map_page(int fd)
+{
+	traps_share_word(fd);
+	ok(g.cuMemHostRegister_v2((void *)g.word, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+	ok(g.cuMemHostGetDevicePointer_v2(&g.address, (void *)g.word, 0));
+}
+
+CUevent traps_event(void)
+{
+	CUevent made;
+
+	ok(g.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
+	return made;
 }
 
 static const struct trap {

@@ -92,6 +92,8 @@
 	X(cuMemUnmap)                                                                              \
 	X(cuMemRelease)                                                                            \
 	X(cuMemsetD8Async)                                                                         \
+	X(cuMemPoolTrimTo)                                                                         \
+	X(cuDeviceGetDefaultMemPool)                                                               \
 	X(cuLaunchKernel)
 
 enum { DEVICES = 2, STREAMS = 2 };
@@ -119,6 +121,8 @@ extern struct traps g;
 void traps_start(int devices);
 
 void traps_launch(int device, int stream, CUfunction kernel, uint32_t value);
+/* In the first device's first stream, and with that one of the words. */
+void traps_launch_on(CUfunction kernel, unsigned word, uint32_t value);
 /* One more context of a device, with a stream. */
 struct traps_place {
 	CUcontext context;
@@ -132,6 +136,8 @@ void traps_open(struct traps_place *ret, int device, int priority);
 void traps_load(struct traps_place *place);
 void traps_launch_at(const struct traps_place *place, CUfunction kernel, uint32_t value);
 void traps_pause(void); /* up to 5 ms */
+void traps_rest_us(uint64_t us);
+CUevent traps_event(void); /* in the current context */
 void traps_thread(void *(*work)(void *), pthread_t *ret_thread);
 void traps_use_device(void); /* the first, in this thread */
 /* Waits until a thread has done `helper`, which all that is on the device waits for. */
@@ -147,6 +153,9 @@ void *traps_launch_and_say(void *nothing);
  * METE_TRAP_WORD; and the word in that memory. */
 void traps_start_other(const char *trap, int fd);
 void traps_share_word(int fd);
+/* A page for several processes, and the words in it, which the devices see as well. */
+int traps_new_page(void);
+void traps_map_page(int fd);
 
 #define TRAP(name, devices) void trap_##name(void);
 #include "tests/guest/turns_traps.def"
@@ -165,3 +174,4 @@ void traps_finish_after(unsigned ms);
 void traps_part(void);
 void traps_part_ring(void);
 void traps_part_ranks(void);
+void traps_part_credit(void);

@@ -12,39 +12,6 @@
 
 enum { RANKS = 3, TOKENS = 3 };
 
-static void rest_us(uint64_t us)
-{
-	uint64_t ns = us * 1000 * g.slow;
-	struct timespec pause = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-}
-
-static int new_page(void)
-{
-	int fd = memfd_create("turns_traps", 0);
-
-	if (fd < 0 || ftruncate(fd, 4096) != 0)
-		fail("no shared memory");
-	return fd;
-}
-
-/* The driver has to see it as well. */
-static void map_page(int fd)
-{
-	traps_share_word(fd);
-	ok(g.cuMemHostRegister_v2((void *)g.word, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
-	ok(g.cuMemHostGetDevicePointer_v2(&g.address, (void *)g.word, 0));
-}
-
-static void launch_on(CUfunction kernel, unsigned word, uint32_t value)
-{
-	CUdeviceptr at = g.address + 4 * word;
-	void *arguments[] = {&at, &value};
-
-	ok(g.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, g.device[0].stream[0], arguments, NULL));
-}
-
 /* ---- three ranks: the processors meet, and then each kernel waits for the next rank's -----------
  */
 
@@ -63,7 +30,7 @@ static void meet_ranks(_Atomic(uint32_t) *of, unsigned own)
 	atomic_store(&of[own], g.round);
 	for (unsigned i = 0; i < RANKS; i++)
 		while (atomic_load(&of[i]) < g.round)
-			rest_us(50);
+			traps_rest_us(50);
 }
 
 static void compute_as(unsigned own)
@@ -72,8 +39,8 @@ static void compute_as(unsigned own)
 		begin_rank();
 	meet_ranks(ranks, own);
 	traps_launch(0, 0, g.device[0].spend, 300000);
-	launch_on(g.device[0].set, 2 * RANKS + own, g.round);
-	launch_on(g.device[0].wait, 2 * RANKS + (own + 1) % RANKS, g.round);
+	traps_launch_on(g.device[0].set, 2 * RANKS + own, g.round);
+	traps_launch_on(g.device[0].wait, 2 * RANKS + (own + 1) % RANKS, g.round);
 	ok(g.cuCtxSynchronize());
 	meet_ranks(ranks + RANKS, own);
 }
@@ -146,8 +113,8 @@ static void noreturn_ produce(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (uint32_t i = 1;; i++) {
 		while (atomic_load(&g.word[1]) + 1 < i)
-			rest_us(50);
-		rest_us(1000);
+			traps_rest_us(50);
+		traps_rest_us(1000);
 		atomic_store(g.word, i);
 	}
 }
@@ -158,7 +125,7 @@ static void begin_producer(void)
 	CUfunction serve;
 	CUmodule module;
 
-	map_page(new_page());
+	traps_map_page(traps_new_page());
 	if (fork() == 0)
 		produce();
 	ok(g.cuModuleLoadData(&module, ptx));
@@ -174,7 +141,7 @@ void trap_produced(void)
 		begin_producer();
 	begun = true;
 	while (atomic_load(&g.word[1]) < g.round)
-		rest_us(100);
+		traps_rest_us(100);
 }
 
 /* ---- workers of a server that has forked: the kernel of each waits for that of the next one -----
@@ -186,16 +153,16 @@ static void noreturn_ relay(int fd, unsigned own, int ready)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	traps_start(1);
-	map_page(fd);
+	traps_map_page(fd);
 	for (g.round = 1;; g.round++) {
 		char byte = 0;
 
 		if (write(ready, &byte, 1) != 1)
 			_exit(0);
 		while (atomic_load(&g.word[TOKENS]) < g.round)
-			rest_us(50);
-		launch_on(g.device[0].set, own, g.round);
-		launch_on(g.device[0].wait, (own + 1) % TOKENS, g.round);
+			traps_rest_us(50);
+		traps_launch_on(g.device[0].set, own, g.round);
+		traps_launch_on(g.device[0].wait, (own + 1) % TOKENS, g.round);
 		traps_launch(0, 0, g.device[0].spend, 200000);
 		ok(g.cuStreamSynchronize(g.device[0].stream[0]));
 	}
@@ -203,7 +170,7 @@ static void noreturn_ relay(int fd, unsigned own, int ready)
 
 static void start_relays(void)
 {
-	int fd = new_page();
+	int fd = traps_new_page();
 
 	if (pipe2(relays, O_CLOEXEC) != 0)
 		fail("no pipe");
@@ -243,10 +210,10 @@ static void noreturn_ stop_now_and_then(pid_t other)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
-		rest_us(50000);
+		traps_rest_us(50000);
 		if (kill(other, SIGSTOP) != 0)
 			_exit(0);
-		rest_us(30000);
+		traps_rest_us(30000);
 		kill(other, SIGCONT);
 	}
 }
@@ -255,11 +222,11 @@ static void noreturn_ answer_values(int fd)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	traps_start(1);
-	map_page(fd);
+	traps_map_page(fd);
 	for (uint32_t n = 1;; n++) {
-		launch_on(g.device[0].wait, 0, n);
+		traps_launch_on(g.device[0].wait, 0, n);
 		traps_launch(0, 0, g.device[0].spend, 100000);
-		launch_on(g.device[0].set, 1, n);
+		traps_launch_on(g.device[0].set, 1, n);
 		ok(g.cuStreamSynchronize(g.device[0].stream[0]));
 	}
 }
@@ -267,7 +234,7 @@ static void noreturn_ answer_values(int fd)
 static void start_answerer(void)
 {
 	pid_t other;
-	int fd = new_page();
+	int fd = traps_new_page();
 
 	other = fork();
 	if (other == 0)
@@ -275,7 +242,7 @@ static void start_answerer(void)
 	if (fork() == 0)
 		stop_now_and_then(other);
 	traps_start(1);
-	map_page(fd);
+	traps_map_page(fd);
 }
 
 void trap_halted(void)
@@ -285,7 +252,7 @@ void trap_halted(void)
 	if (!begun)
 		start_answerer();
 	begun = true;
-	launch_on(g.device[0].set, 0, g.round);
-	launch_on(g.device[0].wait, 1, g.round);
+	traps_launch_on(g.device[0].set, 0, g.round);
+	traps_launch_on(g.device[0].wait, 1, g.round);
 	ok(g.cuStreamSynchronize(g.device[0].stream[0]));
 }

@@ -6,14 +6,6 @@
 
 #include "tests/guest/turns_traps.h"
 
-static CUevent new_event(void)
-{
-	CUevent event;
-
-	ok(g.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	return event;
-}
-
 /* ---- a ring of two tenants: kernels poll flags, and threads copy what they have and set them ----
  */
 
@@ -53,7 +45,7 @@ static void begin_ring(unsigned own)
 	ring.at = traps_map_words(&memory);
 	ok(g.cuMemAlloc_v2(&ring.bytes, 1 << 16));
 	ok(g.cuMemHostAlloc(&ring.host, 1 << 16, 0));
-	ring.copied = new_event();
+	ring.copied = traps_event();
 	ring.words = memory;
 	ring.own = own;
 	traps_thread(proxy, &thread);
@@ -131,7 +123,7 @@ void trap_allocators(void)
 
 	for (int i = 0; i < HANDS && !hands.stream[HANDS - 1]; i++) {
 		ok(g.cuStreamCreate(&hands.stream[i], CU_STREAM_NON_BLOCKING));
-		hands.ready[i] = new_event();
+		hands.ready[i] = traps_event();
 	}
 	if (pthread_barrier_init(&hands.all, NULL, HANDS) != 0)
 		fail("no barrier");

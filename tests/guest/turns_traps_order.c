@@ -5,14 +5,6 @@
 
 #include "tests/guest/turns_traps.h"
 
-static CUevent new_event(void)
-{
-	CUevent made;
-
-	ok(g.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
-	return made;
-}
-
 static void after(CUstream first, CUstream second, CUevent event)
 {
 	ok(g.cuEventRecord(event, first));
@@ -71,7 +63,7 @@ void trap_pool(void)
 	pthread_t thread;
 
 	if (!event)
-		event = new_event();
+		event = traps_event();
 	for (int i = 0; i < 4; i++) {
 		ok(g.cuMemAllocAsync(&at[i], (size_t)(i + 1) << 20, stream[i % 2]));
 		traps_launch(0, i % 2, g.device[0].spend, 100000);
@@ -196,8 +188,8 @@ static void *validate(void *nothing)
 static void begin_training(void)
 {
 	for (int i = 0; i < PLACES; i++) {
-		t.fetched[i] = new_event();
-		t.used[i] = new_event();
+		t.fetched[i] = traps_event();
+		t.used[i] = traps_event();
 		ok(g.cuMemAlloc_v2(&t.at[i], 1 << 20));
 	}
 	ok(g.cuMemAlloc_v2(&t.result, 4096));

@@ -73,6 +73,7 @@ void traps_part(void)
 
 	traps_part_ring();
 	traps_part_ranks();
+	traps_part_credit();
 	if (!met)
 		return;
 	ok(g.cuLaunchKernel(g.device[0].set, 1, 1, 1, 1, 1, 1, 0, g.device[0].stream[0], arguments,

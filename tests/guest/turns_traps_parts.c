@@ -134,13 +134,6 @@ void trap_pipes(void)
 /* ---- streams of two processes of a tenant wait for each other's values --------------------------
  */
 
-static void map_word(int fd)
-{
-	traps_share_word(fd);
-	ok(g.cuMemHostRegister_v2((void *)g.word, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
-	ok(g.cuMemHostGetDevicePointer_v2(&g.address, (void *)g.word, 0));
-}
-
 /* Writes an even number once the one before is there. */
 static void answer(uint32_t number)
 {
@@ -159,7 +152,7 @@ void trap_mate(void)
 	if (!word)
 		fail("METE_TRAP_WORD is not set");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	map_word(atoi(word));
+	traps_map_page(atoi(word));
 	for (uint32_t number = 2;; number += 2)
 		answer(number);
 }
@@ -174,7 +167,7 @@ void trap_mates(void)
 		fd = memfd_create("turns_traps", 0);
 		if (fd < 0 || ftruncate(fd, 4096) != 0)
 			fail("no shared memory");
-		map_word(fd);
+		traps_map_page(fd);
 		traps_start_other("mate", fd);
 		begun = true;
 	}

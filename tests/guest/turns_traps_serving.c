@@ -11,14 +11,6 @@
 
 #include "tests/guest/turns_traps.h"
 
-static void rest_us(uint64_t us)
-{
-	uint64_t ns = us * 1000 * g.slow;
-	struct timespec pause = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-}
-
 static void await_word(CUstream stream, uint32_t value)
 {
 	ok(g.cuStreamWaitValue32_v2(stream, g.address, value, CU_STREAM_WAIT_VALUE_GEQ));
@@ -43,7 +35,7 @@ static void *ask(void *nothing)
 	for (int i = 0; i < ASKS; i++) {
 		unsigned own;
 
-		rest_us(500);
+		traps_rest_us(500);
 		pthread_mutex_lock(&server.lock);
 		own = ++server.asks;
 		pthread_cond_signal(&server.asked);
@@ -121,7 +113,7 @@ void trap_worker(void)
 	begun = true;
 	for (;;) {
 		while (atomic_load(&g.word[own]) == seen)
-			rest_us(100);
+			traps_rest_us(100);
 		seen = atomic_load(&g.word[own]);
 		traps_launch_in(g.device[0].stream[0], 300000);
 		ok(g.cuStreamSynchronize(g.device[0].stream[0]));
@@ -131,13 +123,9 @@ void trap_worker(void)
 
 static void start_workers(void)
 {
-	int fd = memfd_create("turns_traps", 0);
+	int fd = traps_new_page();
 
-	if (fd < 0 || ftruncate(fd, 4096) != 0)
-		fail("no shared memory");
-	traps_share_word(fd);
-	ok(g.cuMemHostRegister_v2(g.word, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
-	ok(g.cuMemHostGetDevicePointer_v2(&g.address, g.word, 0));
+	traps_map_page(fd);
 	setenv("METE_TRAP_OWN", "1", 1);
 	traps_start_other("worker", fd);
 	setenv("METE_TRAP_OWN", "2", 1);
@@ -169,7 +157,7 @@ static void hold_one(pid_t thread)
 		return;
 	if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) == 0 &&
 	    waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status))
-		rest_us(10000);
+		traps_rest_us(10000);
 	ptrace(PTRACE_DETACH, thread, NULL, NULL);
 }
 
@@ -188,7 +176,7 @@ static void noreturn_ debug(pid_t parent)
 		while ((entry = readdir(threads))) {
 			if (entry->d_name[0] != '.')
 				hold_one(atoi(entry->d_name));
-			rest_us(10000);
+			traps_rest_us(10000);
 		}
 		closedir(threads);
 	}
@@ -246,7 +234,7 @@ enum { OTHERS = 3 };
 static void rest_on_host(void *nothing)
 {
 	(void)nothing;
-	rest_us(300000);
+	traps_rest_us(300000);
 }
 
 static void *tell_in_own_stream(void *nothing)

@@ -136,6 +136,8 @@ PLANTED = [
     ("held", "\tif (s->gate == TURNS_CLOSING && turns_may_be_stopped(s))\n\t\tgive_up_stopped", "\tif (false)\n\t\tgive_up_stopped",
      "a tenant that is stopped is waited for"),
     ("drain", "now_ns + turns_held_first_check_ns(t)", "now_ns + turns_tenant_check_ns(t)", "a tenant that is stopped for less than the usual check is waited for"),
+    ("held", "if (!t->stops || !stands)", "if (true)", "a tenant that waits for its process which is stopped now and then is not coupled"),
+    ("drain", "else if (!turns_breath_begin(s, now_ns))", "else", "neighbours of a kernel that never ends wait until it is reported"),
     ("line", "if (!d->slow_ns || !is_slow(best) ||", "if (true ||", "a tenant waits for the drains of two others, one after the other"),
     ("await", "(seen || helps || is_one_of_several(turns_tenant_seat(t)));", "(seen || is_one_of_several(turns_tenant_seat(t)));", "a tenant that waits for one that owes for its cap is reported as hanging"),
     ("moment", "most(took_ns / (s->device->beside + 1)", "most(took_ns", "what polls after a moment counts as if it had the device for itself"),
@@ -147,5 +149,5 @@ PLANTED = [
 ]
 
 planted.check("turns", PLANTED,
-              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_stopped", "test_turns_late", "test_turns_moment", "test_turns_ring"), seeds=("1", "2"),
+              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_stopped", "test_turns_breath", "test_turns_late", "test_turns_moment", "test_turns_ring"), seeds=("1", "2"),
               world=["replay/draw.c", "replay/load_words.c", "base/words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])

@@ -119,6 +119,61 @@ TEST(nor_has_one_whose_other_process_has_turns_meanwhile)
 	}
 }
 
+/* Two processes that wait for each other's kernels, of which the second is stopped. The first
+ * neighbour is returned. */
+static struct program *given_pair(bool bare, struct program shared)
+{
+	struct program *asks, *answers, *neighbour;
+
+	given(bare);
+	asks = add(ASKS, shared.weight, 50 * US);
+	answers = add(ANSWERS, shared.weight, 100 * US);
+	asks->mate = answers;
+	answers->mate = asks;
+	asks->cap_milli = shared.cap_milli;
+	answers->stops_ns = shared.stops_ns;
+	neighbour = bare ? NULL : add(GREEDY, 100, 1 * MS);
+	if (!bare)
+		add(GREEDY, 100, 1 * MS);
+	begin();
+	return neighbour;
+}
+
+/* A drain ended again and again as the process was stopped, before it was found that it waits for
+ * the other one, which stood at the gate: each took up to 50 ms, and it had 0.2 of its part, but by
+ * chance. */
+TEST(a_tenant_of_which_one_process_is_stopped_now_and_then_has_half_of_its_part)
+{
+	for (uint64_t stops_ns = 15 * MS; stops_ns <= 55 * MS; stops_ns += 5 * MS) {
+		struct program *n;
+		uint64_t alone;
+
+		(void)given_pair(true, even(0, stops_ns));
+		run(20000 * MS);
+		alone = m.program[0].done;
+		n = given_pair(false, even(0, stops_ns));
+		run(1000 * MS);
+		forget_what_they_had();
+		run(19000 * MS);
+		expect(m.program[0].done * 6 >= alone);
+		expect(n->gap_ns <= 100 * MS);
+		expect_eq(m.hung + m.beside, 0);
+	}
+}
+
+/* What polls beside others is charged by half. */
+TEST(nor_has_such_a_tenant_more_than_its_part)
+{
+	for (uint64_t stops_ns = 0; stops_ns <= 50 * MS; stops_ns += 10 * MS) {
+		(void)given_pair(false, even(0, stops_ns));
+		run(5000 * MS);
+		forget_what_they_had();
+		run(20000 * MS);
+		expect(had(&m.program[0], 20000 * MS) + had(&m.program[1], 20000 * MS) <=
+		       100.0 / 3 + 10);
+	}
+}
+
 /* Law 8: one with a thread at the gate is not, and nobody waits for either. */
 TEST(a_tenant_that_stays_stopped_is_reported_unless_a_thread_waits_for_its_turn)
 {

@@ -35,6 +35,8 @@ enum kind {
 	RINGS,	 /* as many as `ahead`, then it waits for all of them. Each lasts until the second
 		    thread of the one before it in the ring has sent as many, which takes that one
 		    up to `wait_ns`, as does waking at its gate */
+	ASKS,	 /* one at a time, after a pause. It lasts until its mate has ended as many */
+	ANSWERS, /* one at a time. It lasts until its mate has begun as many */
 };
 
 struct thread {
@@ -61,7 +63,8 @@ struct program {
 	uint64_t wait_ns, comes_at;
 	uint64_t stops_ns; /* in the last so long of each STOP_PERIOD its process is stopped */
 	bool sibling;	   /* another process of it, never stopped, has a thread at a closed gate */
-	bool unwritten;	   /* the value */
+	struct program *mate; /* another process of its tenant, whose seat they share; NULL: none */
+	bool unwritten;	      /* the value */
 	uint64_t wakes_ns, opened_at; /* how long after an opening its thread is through the gate */
 	struct thread first, sender;  /* of a ring: */
 	uint64_t launched, sent;
@@ -219,6 +222,10 @@ static inline bool is_met(const struct program *p)
 		return p->queued > 1;
 	if (p->kind == RINGS)
 		return before_in_ring(p)->sent >= p->begun;
+	if (p->kind == ASKS)
+		return p->mate->done >= p->begun;
+	if (p->kind == ANSWERS)
+		return p->mate->begun >= p->begun;
 	if (p->kind != MEETS)
 		return true;
 	for (unsigned i = 0; i < m.programs; i++) {
@@ -234,7 +241,8 @@ static inline void end_kernel(struct program *p)
 	p->done++;
 	p->gap_ns = most(p->gap_ns, m.now - p->last_end_ns);
 	p->last_end_ns = m.now;
-	p->free_at = p->kind == MEETS ? m.now + test_random_below(5 * MS) : m.now;
+	p->free_at =
+		p->kind == MEETS || p->kind == ASKS ? m.now + test_random_below(5 * MS) : m.now;
 }
 
 static inline void work(struct program *p)
@@ -295,6 +303,11 @@ static inline void device(void)
 	compute(&m.program[m.running]);
 }
 
+static inline bool any_stands(const struct program *p)
+{
+	return p->stands || p->sibling || (p->mate && p->mate->stands);
+}
+
 static inline void say(struct program *p)
 {
 	if (p->queued || m.bare || is_held(p) || is_stopped(p))
@@ -302,14 +315,40 @@ static inline void say(struct program *p)
 	if (!p->open && !p->drained) {
 		p->drained = true;
 		p->busy = false;
-		turns_drained(p->at, p->stands, m.now);
+		if (!p->mate || p->mate->drained)
+			turns_drained(p->at, p->stands || (p->mate && p->mate->stands), m.now);
 	} else if (p->open && p->busy && p->free_at > m.now) {
 		p->busy = false;
-		turns_idle(p->at, m.now);
+		if (!p->mate || !p->mate->busy)
+			turns_idle(p->at, m.now);
 	}
 }
 
 /* ---- meted ----------------------------------------------------------------------------------- */
+
+static inline void open_gate(struct program *p)
+{
+	p->open = true;
+	p->opened_at = m.now;
+	p->drained = false;
+}
+
+static inline bool has_nothing(const struct program *p)
+{
+	return !p->stands && !p->queued;
+}
+
+/* As meted says it, of a tenant that has not drained. */
+static inline bool owes_while_stopped(const struct program *p)
+{
+	const struct program *q = p->mate;
+	bool owing = p->at->gate == TURNS_OWING;
+
+	if (owing &&
+	    (p->sibling || (p->stands && !is_stopped(p)) || (q && q->stands && !is_stopped(q))))
+		return false;
+	return (is_stopped(p) && !p->drained) || (q && is_stopped(q) && !q->drained);
+}
 
 static inline void act(const struct turns_action *action)
 {
@@ -319,22 +358,24 @@ static inline void act(const struct turns_action *action)
 		return;
 	switch (action->verb) {
 	case TURNS_OPEN:
-		p->open = true;
-		p->opened_at = m.now;
-		p->drained = false;
-		if (!p->stands && !p->queued)
+		open_gate(p);
+		if (p->mate)
+			open_gate(p->mate);
+		if (has_nothing(p) && (!p->mate || has_nothing(p->mate)))
 			turns_idle(p->at, m.now);
 		break;
 	case TURNS_CLOSE:
 		p->open = false;
+		if (p->mate)
+			p->mate->open = false;
 		break;
 	case TURNS_LATE:
-		if (is_stopped(p) && (!p->sibling || p->at->gate != TURNS_OWING))
-			turns_stopped(p->at, p->stands || p->sibling, m.now);
+		if (owes_while_stopped(p))
+			turns_stopped(p->at, any_stands(p), m.now);
 		else if (is_held(p))
 			turns_held(p->at, p->stands, m.now);
 		else
-			turns_late(p->at, p->stands || p->sibling, m.now);
+			turns_late(p->at, any_stands(p), m.now);
 		break;
 	case TURNS_AWAITS:
 		m.found++;
@@ -374,11 +415,11 @@ static inline void begin(void)
 					    .cap_milli = p->cap_milli,
 					    .class = SHARE_STANDARD};
 
-		p->at = &p->seat;
+		p->at = p->kind == ANSWERS ? &p->mate->seat : &p->seat;
 		p->open = m.bare;
 		p->drained = true;
 		p->last_end_ns = m.now;
-		if (m.bare)
+		if (m.bare || p->kind == ANSWERS)
 			continue;
 		turns_tenant_init(&m.turns, &p->tenant, &share);
 		turns_join(&p->seat, &p->tenant, &m.device, p, false, m.now);
