@@ -12,6 +12,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT + "/tests/hostile")
 BUILD = os.environ.get("METE_BUILD", ROOT + "/build/plain")
+from apart import apart  # noqa: E402
 from rows import rows  # noqa: E402
 import users  # noqa: E402
 from world import ADMITTED, ESCAPED, HARMED, HELD, LIMIT, UNTRIED, World  # noqa: E402
@@ -48,4 +49,5 @@ def main():
     print(f"figure: attacks {len(outcomes)} count")
 
 
+apart()
 main()

@@ -16,10 +16,10 @@ ABSOLUTE = "those that open the driver by an absolute path"
 AUDITED = "those in which an auditor of the loader (`LD_AUDIT`) leads to the driver"
 SAME_USER = "Between tenants of one user limits stop accidents, not attacks"
 ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_path": ABSOLUTE, "audited": AUDITED, "joins_neighbour": SAME_USER,
-            "raises_its_limit": SAME_USER}
+            "raises_its_limit": SAME_USER, "meted_fetched": SAME_USER}
 # Memory that only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
-            "page_claims_all", "nested_lenders"}
+            "page_claims_all", "nested_lenders", "memory_written"}
 # Likewise what the mover loads into each process whose memory leaves (guest/movable/movable_hash.c).
 MOVED = ("moves_", "lends_", "both_")
 # Their memory can move.

@@ -34,5 +34,5 @@ def of_two_users(attacks):
     found = [attack for attack in attacks if not attack.daemon]
     for attack in found:
         attack.daemon = "users"
-        attack.admitted = None if attack.name in ("joins_neighbour", "raises_its_limit") else attack.admitted
+        attack.admitted = None if attack.name in ("joins_neighbour", "raises_its_limit", "meted_fetched") else attack.admitted
     return found
