@@ -23,6 +23,8 @@ def main():
     if os.environ.get("HOSTILE_USERS"):
         users.begin(LIMIT)
         attacks = users.of_two_users(attacks)
+    else:
+        attacks = users.of_one_user(attacks)
     if sys.argv[1:] == ["--list"]:
         print("\n".join(f"{attack.name:<45} {attack.tries}" for attack in attacks))
         return
