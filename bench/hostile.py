@@ -12,6 +12,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT + "/tests/hostile")
 BUILD = os.environ.get("METE_BUILD", ROOT + "/build/plain")
+from apart import apart  # noqa: E402
 from rows import rows  # noqa: E402
 import users  # noqa: E402
 from world import ADMITTED, ESCAPED, HARMED, HELD, LIMIT, UNTRIED, World  # noqa: E402
@@ -22,6 +23,8 @@ def main():
     if os.environ.get("HOSTILE_USERS"):
         users.begin(LIMIT)
         attacks = users.of_two_users(attacks)
+    else:
+        attacks = users.of_one_user(attacks)
     if sys.argv[1:] == ["--list"]:
         print("\n".join(f"{attack.name:<45} {attack.tries}" for attack in attacks))
         return
@@ -48,4 +51,5 @@ def main():
     print(f"figure: attacks {len(outcomes)} count")
 
 
+apart()
 main()

@@ -78,7 +78,7 @@ static void bound_guess(struct residual *r, const struct residual_moment *now, u
 		return;
 	r->guess = most(r->guess, r->known);
 	r->likely = most(r->likely, beyond(used, least(resident(&r->first), resident(now))));
-	r->known = least(r->guess, r->likely);
+	r->known = most(r->recalled, least(r->guess, r->likely));
 }
 
 /* At least what exceeds the most that was granted meanwhile, which may include reserved bytes.
@@ -169,12 +169,13 @@ static unsigned ends(struct residual *r, const struct residual_moment *now, uint
 
 /* ---- what is heard --------------------------------------------------------------------------- */
 
-static unsigned adopted(struct residual *r, uint64_t bytes, uint64_t guess)
+static unsigned adopted(struct residual *r, uint64_t bytes, uint64_t guess, uint64_t recalled)
 {
 	bool check = r->check;
 
 	*r = (struct residual){.known = bytes,
 			       .guess = guess,
+			       .recalled = recalled,
 			       .check = check,
 			       .told = true,
 			       .wanted = RESIDUAL_LOUDLY};
@@ -228,9 +229,11 @@ unsigned residual_step(struct residual *r, const struct residual_event *event)
 		r->check = r->told = true;
 		return want(r, RESIDUAL_LOUDLY);
 	case RESIDUAL_ADOPTED:
-		return adopted(r, event->bytes, r->guess);
+		return adopted(r, event->bytes, r->guess, r->recalled);
 	case RESIDUAL_GUESSED:
-		return adopted(r, event->bytes, event->bytes);
+		return adopted(r, event->bytes, event->bytes, 0);
+	case RESIDUAL_RECALLED:
+		return adopted(r, event->bytes, event->bytes, event->bytes);
 	case RESIDUAL_HUNG_UP:
 		r->check = r->checking = false;
 		return 0;

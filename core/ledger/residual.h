@@ -43,7 +43,7 @@
  *     driver holds does not exceed the charge and the most that was granted meanwhile;
  *  9. a guess does not count allocated memory twice: of a restless guest it counts at most what, in
  *     one of the attempts to measure it, the driver's figure lies above the smaller of the page's
- *     figures at the beginning and at the end.
+ *     figures at the beginning and at the end, or what a former daemon has measured.
  */
 #pragma once
 
@@ -83,19 +83,20 @@ struct residual_moment {
 
 enum residual_verb {
 	RESIDUAL_RESERVED = 1, /* `bytes` were granted for a context that is about to be created */
-	RESIDUAL_SETTLED, /* what `bytes` were reserved for exists, or failed; something came or
-			     went */
-	RESIDUAL_ASKED,	  /* the figures were requested */
-	RESIDUAL_WATCHED, /* periodic look: no change was reported */
-	RESIDUAL_CHECKED, /* the guest wants to know; see RESIDUAL_ANSWER */
-	RESIDUAL_ADOPTED, /* an inventory: `bytes` replace the whole former charge */
-	RESIDUAL_GUESSED, /* likewise, of a guest from before the daemon: `bytes` is a price */
-	RESIDUAL_HUNG_UP, /* the guest cannot be answered */
-	RESIDUAL_GRANTED, /* `bytes` is the total that it is granted now */
-	RESIDUAL_BEGINS,  /* a measurement; with `moment` */
-	RESIDUAL_ENDS,	  /* with `moment` and the driver's figure in `bytes` */
-	RESIDUAL_FAILS,	  /* the driver did not answer */
-	RESIDUAL_LATE,	  /* the driver takes too long: waiting requests are answered */
+	RESIDUAL_SETTLED,  /* what `bytes` were reserved for exists, or failed; something came or
+			      went */
+	RESIDUAL_ASKED,	   /* the figures were requested */
+	RESIDUAL_WATCHED,  /* periodic look: no change was reported */
+	RESIDUAL_CHECKED,  /* the guest wants to know; see RESIDUAL_ANSWER */
+	RESIDUAL_ADOPTED,  /* an inventory: `bytes` replace the whole former charge */
+	RESIDUAL_GUESSED,  /* likewise, of a guest from before the daemon: `bytes` is a price */
+	RESIDUAL_RECALLED, /* likewise: what a former daemon measured, and no attempt makes less */
+	RESIDUAL_HUNG_UP,  /* the guest cannot be answered */
+	RESIDUAL_GRANTED,  /* `bytes` is the total that it is granted now */
+	RESIDUAL_BEGINS,   /* a measurement; with `moment` */
+	RESIDUAL_ENDS,	   /* with `moment` and the driver's figure in `bytes` */
+	RESIDUAL_FAILS,	   /* the driver did not answer */
+	RESIDUAL_LATE,	   /* the driver takes too long: waiting requests are answered */
 	RESIDUAL_RETRIED, /* the time of RESIDUAL_LATER has come; or a request would be refused, and
 			     what is open may help */
 };
@@ -135,6 +136,7 @@ struct residual {
 				 driver did not answer */
 	uint64_t guess;	      /* 0: what is known was measured */
 	uint64_t likely;      /* of it, at most, by the attempts so far to measure it */
+	uint64_t recalled;    /* of it, at least: it was measured before a restart */
 
 	enum residual_want wanted, measuring;
 	struct residual_moment first; /* when it began */

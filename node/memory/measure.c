@@ -9,6 +9,7 @@
 #include "node/devices/nvml_rows.h"
 #include "node/memory/book.h"
 #include "node/memory/prices.h"
+#include "node/state/recorder.h"
 #include "node/memory/watch.h"
 #include "node/time/drift.h"
 #include "node/upcalls.h"
@@ -83,6 +84,16 @@ static void keep_on(struct list *list, struct list *link, bool wanted)
 		list_append(list, link);
 }
 
+/* The next meted does not guess what they take. */
+static void learn(struct guest_device *at, uint64_t context_bytes)
+{
+	prices_learn(daemon_of(at), at, context_bytes);
+	if (at->context_bytes == context_bytes)
+		return;
+	at->context_bytes = context_bytes;
+	recorder_context(at);
+}
+
 static void act(struct guest_device *at, unsigned todo)
 {
 	struct daemon *d = daemon_of(at);
@@ -92,7 +103,7 @@ static void act(struct guest_device *at, unsigned todo)
 	if (todo & RESIDUAL_REPORT)
 		ledger_residual(d->book.ledger, at->holder, residual_charge(r), r->used);
 	if (todo & RESIDUAL_SAMPLE)
-		prices_learn(d, at, r->sample);
+		learn(at, r->sample);
 	if (todo & (RESIDUAL_ANSWER | RESIDUAL_EXCUSE)) {
 		at->excused = (todo & RESIDUAL_EXCUSE) != 0;
 		keep_on(&d->measure.answers, &at->answer, true);

@@ -62,7 +62,8 @@ static struct claim claim_of(const struct guest_device *at, const struct wire_in
 	if (holds_nothing(g))
 		return (struct claim){0};
 	if (!g->known) {
-		claim.residual = contexts * prices_context(d, at);
+		claim.residual =
+			contexts * (at->context_bytes ? at->context_bytes : prices_context(d, at));
 		return claim;
 	}
 	ledger_holder_sums(at->holder, &has);
@@ -97,6 +98,13 @@ static void complain_of(const struct guest_device *at, const struct wire_invento
 			    said->out);
 }
 
+static enum residual_verb how_adopted(const struct guest_device *at)
+{
+	if (at->guest->known)
+		return RESIDUAL_ADOPTED;
+	return at->context_bytes ? RESIDUAL_RECALLED : RESIDUAL_GUESSED;
+}
+
 static void on_inventory(struct guest *g, uint32_t id, const struct wire_inventory *said)
 {
 	struct daemon *d = g->tenant->daemon;
@@ -122,7 +130,7 @@ static void on_inventory(struct guest *g, uint32_t id, const struct wire_invento
 	ledger_holder_sums(at->holder, &has);
 	adopt_movable(at, said, has.granted);
 	if (said->contexts || said->allocated || g->known)
-		measure_tell(at, g->known ? RESIDUAL_ADOPTED : RESIDUAL_GUESSED, has.residual);
+		measure_tell(at, how_adopted(at), has.residual);
 	log_debug("guest.inventory",
 		  "guest=%u device=%u allocated_bytes=%" PRIu64 " credit_bytes=%" PRIu64
 		  " contexts=%u void=%d",

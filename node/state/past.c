@@ -22,6 +22,7 @@ static const struct kind {
 	{"end", "end", {"id"}, 0},
 	{"guest", "guest", {"tenant", "pid", "started"}, 0},
 	{"left", "guest", {"tenant", "pid", "started"}, 1},
+	{"context", "context", {"tenant", "pid", "device"}, 0},
 	{"held", "held", {"tenant", "device"}, 0},
 	{"told", "told", {"tenant", "device"}, 0},
 	{"over", "told", {"tenant", "device"}, 1},

@@ -72,6 +72,17 @@ static void joined_record(struct record *record, const struct guest *g)
 	record_number(record, "copy", g->copy);
 }
 
+/* Of that program: another one in the process has other contexts. */
+static void context_record(struct record *record, const struct guest_device *at)
+{
+	const struct guest *g = at->guest;
+
+	guest_record(record, "context", g);
+	record_number(record, "image", g->process.image);
+	record_number(record, "device", (uint64_t)(at - g->device));
+	record_number(record, "bytes", at->context_bytes);
+}
+
 static void held_record(struct record *record, const struct tenant *t, uint32_t device)
 {
 	record_text(record, "held");
@@ -121,6 +132,16 @@ static void cordon_record(struct record *record, const struct daemon *d, uint32_
 	record_value(record, "device", d->device[device].info->uuid_text);
 }
 
+static void contexts_records(struct record *all, const struct guest *g)
+{
+	for (uint32_t i = 0; i < g->tenant->devices; i++) {
+		if (!g->device[i].context_bytes)
+			continue;
+		context_record(all, &g->device[i]);
+		record_text(all, "\n");
+	}
+}
+
 int recorder_rewrite(struct daemon *d)
 {
 	struct record all = {0};
@@ -149,6 +170,7 @@ int recorder_rewrite(struct daemon *d)
 
 			joined_record(&all, g);
 			record_text(&all, "\n");
+			contexts_records(&all, g);
 		}
 	}
 	for (uint32_t i = 0; i < d->devices; i++) {
@@ -251,6 +273,14 @@ void recorder_guest(struct guest *g)
 
 	joined_record(&record, g);
 	write_record(g->tenant->daemon, &record);
+}
+
+void recorder_context(const struct guest_device *at)
+{
+	struct record record = {0};
+
+	context_record(&record, at);
+	write_record(at->guest->tenant->daemon, &record);
 }
 
 void recorder_guest_gone(struct guest *g)

@@ -15,6 +15,8 @@ void recorder_held(struct tenant *t, uint32_t device, uint64_t held_bytes,
 		   const struct ledger_sums *sums);
 /* The bytes that the tenant's processes have left behind there have changed. */
 void recorder_behind(struct tenant *t, uint32_t device);
+/* What each of its contexts takes there was measured, and was not known. */
+void recorder_context(const struct guest_device *at);
 void recorder_guest_gone(struct guest *g);
 /* A device was reserved by `mete pick`, or returned. */
 void recorder_reserved(struct daemon *d, uint32_t device);

@@ -21,6 +21,7 @@
 #include "base/record.h"
 #include "node/state/recorder.h"
 #include "node/tenants/guest.h"
+#include "node/tenants/guest_identity.h"
 #include "node/tenants/tenant.h"
 #include "node/tenants/tenant_find.h"
 #include "node/tenants/tenant_spec.h"
@@ -100,6 +101,20 @@ static void bring_guest_back(struct daemon *d, const char *record)
 
 	if (t)
 		guest_expect(t, &process, record_get_number(record, "copy"));
+}
+
+/* Of a process that is there, and still that program. */
+static void bring_context_back(struct daemon *d, const char *record)
+{
+	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(record, "tenant"));
+	struct process_identity process = {.pid = (pid_t)record_get_number(record, "pid"),
+					   .started = record_get_number(record, "started"),
+					   .image = record_get_number(record, "image")};
+	struct guest *g = t ? guest_find(t, &process) : NULL;
+	uint64_t device = record_get_number(record, "device");
+
+	if (g && device < t->devices && process.image && g->process.image == process.image)
+		g->device[device].context_bytes = record_get_number(record, "bytes");
 }
 
 static void bring_held_back(struct daemon *d, const char *record)
@@ -193,6 +208,8 @@ static void bring_back(struct daemon *d, const char *record)
 	}
 	if (record_is(record, "guest"))
 		bring_guest_back(d, record);
+	if (record_is(record, "context"))
+		bring_context_back(d, record);
 	if (record_is(record, "held"))
 		bring_held_back(d, record);
 	if (record_is(record, "told"))

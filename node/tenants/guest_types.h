@@ -36,7 +36,8 @@ struct guest_device {
 	bool idle; /* it sent IDLE, and no WANTS since; schedule.c */
 	uint64_t seen_peak;
 	uint32_t unsteady; /* so many looks must find its charge unchanged; node/memory/watch.c */
-	uint64_t seen_changes; /* when it was measured last */
+	uint64_t seen_changes;	/* when it was measured last */
+	uint64_t context_bytes; /* what each of its contexts was measured to take; 0: not yet */
 };
 
 /* A process, as long as it lives (or until it becomes another program). What it holds on the

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done to meted, or to an attacker's tenant, while the attacker is at work: each takes the world and the running attack."""
 import os
+import resource
 import signal
 import threading
 import time
 
 from bounds import Bound
 from freezer import Freezer
-from world import PATIENCE, Admin, Gone, Refused, parents, wait_for
+from world import MIB, PATIENCE, Admin, Gone, Refused, World, parents, wait_for
 
 
 def kill_meted(times, pause_s=0.15):
@@ -153,14 +154,14 @@ def set_shares(*pairs):
     return disturb
 
 
-def hold(group, meanwhile, times, seconds):
-    """Its processes are held in a group, in the midst of whatever they do; `meanwhile` is done then."""
+def hold(group, meanwhile, times, seconds, whom=World.attackers):
+    """They are held in a group, in the midst of whatever they do; `meanwhile` is done then."""
     def disturb(world, running):
         wait_for(lambda: theirs(world), 5)
         with group() as held:
             for _ in range(times):
                 time.sleep(0.3)
-                held.hold(world.attackers())
+                held.hold(whom(world))
                 if meanwhile:
                     meanwhile(world, running)
                 time.sleep(seconds)
@@ -175,6 +176,52 @@ def freeze(kind, meanwhile=None, times=3, seconds=1.5):
 def bind(kind, meanwhile=None, times=2, seconds=1.5):
     """They hardly go on."""
     return hold(lambda: Bound(kind), meanwhile, times, seconds)
+
+
+def its_daemon(world):
+    return [world.daemon_pid()]
+
+
+def freeze_meted(kind):
+    """Not as a stop does it: nobody is told."""
+    return hold(lambda: Freezer(kind), None, 2, 1.5, its_daemon)
+
+
+def bind_meted(kind):
+    """It hardly goes on."""
+    return hold(lambda: Bound(kind), None, 2, 1.0, its_daemon)
+
+
+def straiten_meted(which, bytes_or_files, times=3, seconds=0.7):
+    """It gets hardly more of that than it has: `bytes_or_files(pid)` in all."""
+    def disturb(world, running):
+        for _ in range(times):
+            time.sleep(0.3)
+            pid = wait_for(world.daemon_pid, PATIENCE)
+            before = resource.prlimit(pid, which)
+            resource.prlimit(pid, which, (bytes_or_files(pid), before[1]))
+            time.sleep(seconds)
+            try:
+                resource.prlimit(pid, which, before)
+            except ProcessLookupError:
+                return  # judged by others
+    return disturb
+
+
+def files_and_three(pid):
+    return len(os.listdir(f"/proc/{pid}/fd")) + 3
+
+
+def memory_as_it_is(pid):
+    return int(open(f"/proc/{pid}/statm").read().split()[0]) * resource.getpagesize()
+
+
+def jump_clock(world, running):
+    """The time of day is another one, forth and back, by seconds and by decades."""
+    for seconds in (3600, -3600, 10, -10, 1 << 30, -(1 << 30), 86400 * 366, 0, -1 << 31, 1 << 32):
+        world.put_number("clock", seconds)
+        time.sleep(0.1)
+    world.put_number("clock", None)
 
 
 def suspend_once(world, running):

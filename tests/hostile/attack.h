@@ -48,6 +48,13 @@ void attack_each_thread(pid_t pid, void (*work)(pid_t thread));
  * NULL: of any name. */
 void attack_each_mapping(const char *name, void (*work)(char *from, size_t bytes));
 
+/* Is that a connection of the library's to meted? */
+bool attack_is_connection(int fd);
+/* Or one of its pages or stores, or any other socket? */
+bool attack_is_shared(int fd);
+/* Sends that descriptor, beside one byte. */
+void attack_send_fd(int to, int fd);
+
 /* Until so much time has passed, HOSTILE_LONGER times if that is set: while (until(&t, 300)) ...
  * with t 0 at first. */
 bool until(uint64_t *start_ms, uint64_t ms);

@@ -241,31 +241,6 @@ void attack_files_unshared(void)
 	take_everything();
 }
 
-static bool is_connection(int fd)
-{
-	int kind = 0;
-	socklen_t size = sizeof(kind);
-
-	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_SEQPACKET;
-}
-
-static void send_fd(int to, int fd)
-{
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct iovec part = {(void *)"x", 1};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
-
-	control.header = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	best_effort(sendmsg(to, &message, 0));
-}
-
 /* Reads what is meant for the guest, and writes noise in its name. */
 static void noreturn_ meddle(int from)
 {
@@ -303,8 +278,8 @@ void attack_connection_passed(void)
 	if (fork() == 0)
 		meddle(ends[1]);
 	for (int fd = 3; fd < 64; fd++)
-		if (fd != ends[0] && is_connection(fd))
-			send_fd(ends[0], fd);
+		if (fd != ends[0] && attack_is_connection(fd))
+			attack_send_fd(ends[0], fd);
 	in_threads(4, take_and_free);
 	take_everything();
 }

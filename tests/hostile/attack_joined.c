@@ -15,7 +15,7 @@
 
 #include "tests/hostile/attack.h"
 
-enum { WHILE_MS = 1500, PART = 2 * MIB, PARTS = 16, EXECS = 8 };
+enum { WHILE_MS = 1500, THREADS = 3, PART = 2 * MIB, PARTS = 16, EXECS = 8 };
 
 /* Its C library's functions that others than the program call fail now and then (unlucky.c). */
 void attack_both_unlucky(void)
@@ -105,12 +105,14 @@ void attack_both_agent_lies(void)
 /* ---- bounds that come and go ----------------------------------------------------------------- */
 
 static volatile bool bounded;
+static pthread_barrier_t called; /* each thread has what the loader gives at a first call */
 
 static void *change_bounds(void *nothing)
 {
 	static const int which[] = {RLIMIT_AS, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_DATA,
 				    RLIMIT_FSIZE};
 
+	pthread_barrier_wait(&called);
 	for (unsigned turn = 0; bounded; turn++) {
 		struct rlimit limit;
 		int kind = which[turn / 2 % ARRAY_SIZE(which)];
@@ -124,15 +126,26 @@ static void *change_bounds(void *nothing)
 	return nothing;
 }
 
+static void call_and_take(void)
+{
+	CUdeviceptr address;
+
+	if (g.cuMemAlloc_v2(&address, 3 * MIB) == CUDA_SUCCESS)
+		g.cuMemFree_v2(address);
+	pthread_barrier_wait(&called);
+	take_and_free();
+}
+
 /* A thousand times a second there is no address space, no descriptor, no data. */
 void attack_both_bounds_storm(void)
 {
 	pthread_t thread;
 
 	bounded = true;
-	if (pthread_create(&thread, NULL, change_bounds, NULL) != 0)
+	if (pthread_barrier_init(&called, NULL, THREADS + 1) != 0 ||
+	    pthread_create(&thread, NULL, change_bounds, NULL) != 0)
 		return;
-	in_threads(3, take_and_free);
+	in_threads(THREADS, call_and_take);
 	take_everything();
 	bounded = false;
 	pthread_join(thread, NULL);

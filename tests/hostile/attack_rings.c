@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "tests/hostile/attack.h"
@@ -54,16 +55,6 @@ static void put(struct ring *ring, int operation, int fd, void *bytes, unsigned 
 	}
 }
 
-static bool is_shared(int fd)
-{
-	char path[64], target[256] = "";
-	struct stat about;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return (fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode)) ||
-	       (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "/memfd:mete-"));
-}
-
 /* Reads what meted says before the library does, and writes what it never said. */
 void attack_ring_connection(void)
 {
@@ -74,7 +65,7 @@ void attack_ring_connection(void)
 	if (open_ring(&ring))
 		while (until(&start_ms, WHILE_MS)) {
 			for (int fd = 3; fd < FILES; fd++) {
-				if (!is_shared(fd))
+				if (!attack_is_shared(fd))
 					continue;
 				put(&ring, IORING_OP_RECV, fd, bytes, sizeof(bytes));
 				put(&ring, IORING_OP_SEND, fd, bytes, 64);
@@ -93,7 +84,7 @@ void attack_ring_closes(void)
 
 	if (open_ring(&ring)) {
 		for (int fd = 3; fd < FILES; fd++) {
-			if (fd == ring.fd || !is_shared(fd))
+			if (fd == ring.fd || !attack_is_shared(fd))
 				continue;
 			put(&ring, IORING_OP_SHUTDOWN, fd, NULL, SHUT_RDWR);
 			put(&ring, IORING_OP_CLOSE, fd, NULL, 0);
@@ -113,7 +104,7 @@ void attack_ring_keeps(void)
 	take_everything();
 	if (open_ring(&ring)) {
 		for (int fd = 3; fd < FILES; fd++)
-			if (fd != ring.fd && is_shared(fd))
+			if (fd != ring.fd && attack_is_shared(fd))
 				files[count++] = fd;
 		best_effort((int)syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_FILES,
 					 files, count));
@@ -127,4 +118,33 @@ void attack_ring_keeps(void)
 		_exit(0);
 	}
 	execl("/proc/self/exe", "attack", "take-linear", (char *)NULL);
+}
+
+static int pinning;
+
+static void pin(char *from, size_t bytes)
+{
+	struct iovec part = {from, bytes};
+
+	best_effort(
+		(int)syscall(SYS_io_uring_register, pinning, IORING_REGISTER_BUFFERS, &part, 1));
+}
+
+/* Rings hold pages of its store, and its own, while what is there leaves and holes are punched. */
+void attack_both_ring_pins(void)
+{
+	CUdeviceptr address;
+	uint64_t start_ms = 0;
+	struct ring ring;
+
+	for (int i = 0; i < 6 && g.cuMemAlloc_v2(&address, 32 * MIB) == CUDA_SUCCESS; i++)
+		CALL(cuMemsetD8_v2)(address, 4, 32 * MIB);
+	while (until(&start_ms, WHILE_MS)) {
+		if (open_ring(&ring)) {
+			pinning = ring.fd;
+			attack_each_mapping("mete-", pin);
+		}
+		usleep(50000);
+	}
+	take_everything();
 }

@@ -130,6 +130,18 @@ void attack_both_page_withheld(void)
 	attack_each_mapping("mete-guest", keep_from_being_written);
 }
 
+/* Whoever writes there waits for ever: the library, when its memory leaves. */
+void attack_both_store_withheld(void)
+{
+	uint64_t t = 0;
+
+	fill();
+	while (until(&t, 1000)) {
+		attack_each_mapping("mete-store", keep_from_being_written);
+		usleep(50000);
+	}
+}
+
 /* ---- where things lie ------------------------------------------------------------------------ */
 
 void attack_written_never_executed(void)

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -176,6 +178,41 @@ void child(void (*work)(void))
 	close(said[1]);
 	best_effort(read(said[0], &(char){0}, 1));
 	close(said[0]);
+}
+
+bool attack_is_connection(int fd)
+{
+	int kind = 0;
+	socklen_t size = sizeof(kind);
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_SEQPACKET;
+}
+
+void attack_send_fd(int to, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec part = {(void *)"x", 1};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+
+	control.header = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	best_effort(sendmsg(to, &message, 0));
+}
+
+bool attack_is_shared(int fd)
+{
+	char path[64], target[256] = "";
+	struct stat about;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return (fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode)) ||
+	       (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "/memfd:mete-"));
 }
 
 char *image(size_t bytes)

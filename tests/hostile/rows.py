@@ -2,11 +2,13 @@
 """Every attack, once: those of the programs (`--list`), what is done to the daemon meanwhile, and several together."""
 import errno
 import os
+import resource
 import subprocess
 import sys
 
-from acts import (RESIZED, bind, both, close_gate, close_often, end_meted, end_meted_after, flood_set, freeze, kill_closers, kill_meted, no_room, set_shares,
-                  stop_meted, suspend, suspend_and_end, suspend_and_kill, suspend_and_set, suspend_once)
+from acts import (RESIZED, bind, bind_meted, both, close_gate, close_often, end_meted, end_meted_after, files_and_three, flood_set, freeze, freeze_meted, jump_clock,
+                  kill_closers, kill_meted, memory_as_it_is, no_room, set_shares, stop_meted, straiten_meted, suspend, suspend_and_end, suspend_and_kill,
+                  suspend_and_set, suspend_once)
 from bounds import bounds
 from freezer import freezers
 from world import HERE, SLOW_S, Attack
@@ -16,10 +18,10 @@ ABSOLUTE = "those that open the driver by an absolute path"
 AUDITED = "those in which an auditor of the loader (`LD_AUDIT`) leads to the driver"
 SAME_USER = "Between tenants of one user limits stop accidents, not attacks"
 ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_path": ABSOLUTE, "audited": AUDITED, "joins_neighbour": SAME_USER,
-            "raises_its_limit": SAME_USER}
+            "raises_its_limit": SAME_USER, "meted_fetched": SAME_USER}
 # Memory that only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
-            "page_claims_all", "nested_lenders"}
+            "page_claims_all", "nested_lenders", "memory_written"}
 # Likewise what the mover loads into each process whose memory leaves (guest/movable/movable_hash.c).
 MOVED = ("moves_", "lends_", "both_")
 # Their memory can move.
@@ -62,6 +64,7 @@ NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB
           "nested_shares": "exec 3<&0; export HOSTILE_OUTER=$METE_SOCKET; {mete} run -q --memory 400MiB -- {attack} two_shares <&3 & wait",
           "nested_orphans": "exec 3<&0; setsid {mete} run -q --memory 400MiB -- {attack} take-linear <&3 & sleep 0.3; kill -9 $PPID; {mete} run -q --memory 500MiB -- {attack} take-linear <&3 & wait",
           "nested_capped": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 100MiB --cap 100% --weight 10000 -- {attack} turns_children <&3 & done; wait",
+          "nested_handed": "exec 3<&0; for n in 1 2; do {mete} run -q --memory 250MiB -- {attack} handed_over <&3 & done; wait",
           "nested_come_and_go": "exec 3<&0; for n in 1 2 3 4 5 6; do timeout -s KILL 2 {mete} run -q --memory 100MiB -- {attack} turns_died <&3; done; {attack} take-linear <&3",
           "nested_lenders": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB --swap auto -- {attack} lends_killed <&3 & done; wait"}
 
@@ -113,6 +116,7 @@ def rows(build):
                         ("nested_orphans", "one within it goes on when its own mete run was killed, another one is made within it, both take"),
                         ("nested_capped", "three within it, each with a cap of 100 % and a weight of 10,000, that compute under its cap"),
                         ("nested_come_and_go", "tenants within it that compute and are killed, each with a cap that has nothing to pay yet"),
+                        ("nested_handed", "two within it, one of which gets the other's connection and pages"),
                         ("nested_lenders", "likewise, whose lenders are killed with what they lent open")):
         one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], exact=is_exact(name),
                            quick=name in QUICK, options=options_of(name))
@@ -128,8 +132,8 @@ def rows(build):
 
     def disturbed(name, tries, disturb, **more):
         base = one[name.split("/")[0]]
-        found.append(Attack(name, tries, base.command, disturb=disturb, devices=base.devices,
-                            **dict(exact=base.exact, options=base.options) | more))
+        found.append(Attack(name, tries, base.command, disturb=disturb,
+                            **dict(exact=base.exact, options=base.options, devices=base.devices) | more))
 
     def movable(name, tries, disturb, **more):
         """Likewise, and its memory can move: what the mover loads, only measuring can tell."""
@@ -264,6 +268,42 @@ def rows(build):
         disturbed(name + "/suspended_ended", f"{name} while it is suspended, and meted is told to end", suspend_and_end, **restarted)
     for name in ("forks_in_locks", "connected_twice"):
         disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), **restarted)
+
+    # What is handed on past meted, while meted comes and goes.
+    for name in ("numbers_again", "handed_over", "descriptors_fetched", "memory_written", "old_gate_speaks"):
+        disturbed(name + "/meted_killed", f"{name} while meted is killed five times", kill_meted(5), **restarted)
+    for name in ("numbers_again", "both_first_dies", "both_store_withheld", "both_ring_pins"):
+        movable(name + "/suspended_killed", f"{name} while it is suspended, and meted is killed", suspend_and_kill, **restarted)
+    for name in ("both_store_withheld", "both_ring_pins", "both_first_dies"):
+        movable(name + "/suspended_ended", f"{name} while it is suspended, and meted is told to end", suspend_and_end, **restarted)
+
+    # meted itself is in want, or stands still unseen.
+    for name in ("fork_storm", "lends_many", "descriptors_in_circles", "joined_connections", "take-linear"):
+        disturbed(name + "/meted_few_files", f"{name} while meted has three descriptors left", straiten_meted(resource.RLIMIT_NOFILE, files_and_three), slow_s=RESTART_S)
+    for name in ("fork_storm", "lends_many", "unread_by_many", "moves_taken"):
+        disturbed(name + "/meted_no_memory", f"{name} while meted gets no memory more", straiten_meted(resource.RLIMIT_AS, memory_as_it_is), slow_s=RESTART_S)
+    for name in ("fork_storm", "moves_taken", "tenants_storm"):
+        disturbed(name + "/meted_no_file_grows", f"{name} while no file of meted's may grow (as on a full disk)", straiten_meted(resource.RLIMIT_FSIZE, lambda pid: 1),
+                  slow_s=RESTART_S)
+    for kind in freezers():
+        for name in ("lends_many", "moves_taken", "ask_storm"):
+            disturbed(f"{name}/meted_frozen_{kind}", f"{name} while meted is frozen ({kind})", freeze_meted(kind), slow_s=RESTART_S)
+        for name in ("lends_many", "lends_freed", "both_first_dies"):
+            movable(f"{name}/frozen_killed_{kind}", f"{name} while it is frozen ({kind}) and meted is killed", freeze(kind, kill_meted(1)), **restarted)
+    for kind in bounds():
+        for name in ("lends_many", "fork_storm"):
+            disturbed(f"{name}/meted_{kind}", f"{name} while meted {'has a hundredth of a processor' if kind.startswith('slow') else 'gets no page more'} ({kind[-2:]})",
+                      bind_meted(kind), slow_s=RESTART_S)
+    for name in ("take-linear", "moves_taken", "tenants_storm"):
+        disturbed(name + "/clock_jumps", f"{name} while meted's time of day jumps", jump_clock, daemon="clock")
+
+    # Lenders and others on parts of a GPU that MIG made.
+    for name in ("lends_forked", "lends_killed", "devices_all", "moves_taken"):
+        movable(name + "/parts", f"{name} on parts that MIG made of a GPU, while it is suspended and resumed", suspend, daemon="parts", devices=2)
+
+    # Doors that are flooded while meted is told to end.
+    for name in ("doors_half_open", "doors_dripped", "doors_verbs"):
+        disturbed(name + "/meted_ended", f"{name} while meted is told to end three times", end_meted(3, 0.8), daemon="users_doors", **restarted)
 
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))

@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from apart import apart  # noqa: E402
 from rows import rows  # noqa: E402
 from spent import judged, others  # noqa: E402
 from world import ADMITTED, ESCAPED, HELD, LIMIT, PATIENCE, Attack, Reader, World, readme, run, wait_for  # noqa: E402
+from runner import Skipped  # noqa: E402  (world.py says where it is)
 
 BUILD = os.path.abspath(sys.argv[1])
 HOST = 2048  # of `unmovable`
@@ -94,9 +96,17 @@ def test_no_room_is_waited_for_where_a_program_lacks_addresses():
         assert wait_for(lambda: running.lines, PATIENCE), world.said()
 
 
+def test_an_attacker_cannot_signal_who_is_outside():
+    """To root kill(-1) is everybody who has a number: here that is us, and who descends from us."""
+    if os.geteuid():
+        raise Skipped("without root, an attacker's user is not everybody's; run it as root")
+    assert (os.getpid(), os.getppid(), os.readlink("/proc/self")) == (1, 0, "1"), (os.getpid(), os.getppid(), os.readlink("/proc/self"))
+
+
 def test_enough_is_attacked_and_each_by_a_name_of_its_own():
     names = [attack.name for attack in rows(BUILD)]
     assert len(names) >= 60 and len(names) == len(set(names))
 
 
+apart()
 run(globals())

@@ -31,8 +31,13 @@ def begin(limit):
 
 def of_two_users(attacks):
     """Those that need no daemon of their own. What only one user's own programs can do must be held there."""
-    found = [attack for attack in attacks if not attack.daemon]
+    found = [attack for attack in attacks if not attack.daemon or attack.daemon == "users_doors"]
     for attack in found:
-        attack.daemon = "users"
-        attack.admitted = None if attack.name in ("joins_neighbour", "raises_its_limit") else attack.admitted
+        attack.daemon = attack.daemon or "users"
+        attack.admitted = None if attack.name in ("joins_neighbour", "raises_its_limit", "meted_fetched") else attack.admitted
     return found
+
+
+def of_one_user(attacks):
+    """Those that need no system's meted."""
+    return [attack for attack in attacks if attack.daemon != "users_doors"]

@@ -7,7 +7,6 @@ driver's (witness.c), the neighbour's (neighbour.c) and meted's (its admin socke
 import contextlib
 import ctypes
 import glob
-import http.client
 import math
 import os
 import re
@@ -15,7 +14,6 @@ import select
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -25,6 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
+from scraper import Scraper, free_port, wait_for  # noqa: E402
 from spent import LONGER, Spent  # noqa: E402
 import users  # noqa: E402
 from meted import MIB, PATIENCE, Admin, Gone, Refused, become, run  # noqa: E402,F401
@@ -34,7 +33,6 @@ GRACE_S = 2.0  # what only measuring can tell is in the book after that
 END_S = 2.0  # meted ends within that, whatever others do
 SLOW_S = 2.0   # the neighbour's longest round: three allocations, two of them beyond its credit
 BOOKED = LIMIT - MIB  # so much in meted's book: nothing more is granted
-SCRAPE_S, SCRAPE_PATIENCE_S = 1.0, 10  # a reader at a door; Prometheus's usual patience
 PERSON_S = 10  # a person at a terminal
 BOOK_S = 15.0  # until what an attacker held is in nobody's name
 
@@ -59,15 +57,6 @@ class Reader(threading.Thread):
         self.ended = True
 
 
-def wait_for(condition, seconds):
-    end = time.monotonic() + seconds
-    while True:
-        answer = condition()
-        if answer or time.monotonic() > end:
-            return answer
-        time.sleep(0.01)
-
-
 def parents():
     """pid -> (parent, name) of all processes."""
     found = {}
@@ -82,61 +71,16 @@ def parents():
     return found
 
 
-def free_port():
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return made.getsockname()[1]
-
-
-class Scraper(threading.Thread):
-    """Asks at a door that speaks TLS, as an allowed client, from an address of its own: `asked` has when, how long it took, and what was wrong (None:
-    nothing)."""
-
-    def __init__(self, port, path, certificate, headers):
-        super().__init__(daemon=True)
-        self.port, self.path, self.headers, self.asked, self.over = port, path, headers, [], False
-        self.context = ssl.create_default_context(cafile=certificate)
-        self.start()
-
-    def ask(self):
-        client = http.client.HTTPSConnection("localhost", self.port, timeout=PATIENCE, context=self.context)
-        try:
-            client.request("GET", self.path, headers=self.headers)
-            answer = client.getresponse()
-            text = answer.read()
-            return None if answer.status == 200 and text else f"status {answer.status}"
-        except (OSError, http.client.HTTPException) as error:
-            return repr(error)
-        finally:
-            client.close()
-
-    def run(self):
-        while not self.over:
-            began = time.monotonic()
-            wrong = self.ask()
-            self.asked.append((began, time.monotonic() - began, wrong))
-            time.sleep(SCRAPE_S)
-
-    def harmed(self, since, judge_time):
-        """Of what was asked since then."""
-        asked = [one for one in self.asked if one[0] >= since]
-        missed = [wrong or "late" for _, took, wrong in asked if wrong or judge_time and took > SCRAPE_PATIENCE_S]
-        if not judge_time:
-            missed = missed if wait_for(lambda: self.asked[-1][0] >= since and not self.asked[-1][2], PATIENCE) is False else []
-        if len(missed) * 100 > len(asked):
-            return f"{len(missed)} of {len(asked)} of a reader's requests at {self.path} were not answered: {missed[0]}"
-        return None
-
-
 class World:
-    """`daemon`: "doors": meted has a page and metrics that speak TLS; "no_room": what the store is made of can be refused it; "users": it is the
-    system's, in a /run of our own (users.py), the neighbour is one user's, and the attacker another one's."""
+    """`daemon`: "doors": meted has a page and metrics that speak TLS; "no_room": what the store is made of can be refused it; "clock": its time of day
+    jumps; "parts": each of two devices is a part that MIG made of one; "users": it is the system's, in a /run of our own (users.py), the neighbour is one
+    user's, and the attacker another one's; "users_doors": both."""
 
     def __init__(self, build, devices=1, daemon=None):
         # A process that outlives its parents becomes our child: none gets away.
         ctypes.CDLL(None).prctl(36, 1)
         self.build, self.devices, self.daemon, self.scrapers, self.doors, self.ends = build, devices, daemon, [], "", []
-        self.users = daemon == "users"
+        self.users = bool(daemon) and daemon.startswith("users")
         self.folder = tempfile.mkdtemp(prefix="mete-", dir="/tmp")
         self.place = users.PLACE if self.users else self.folder + "/mete"
         self.python = users.python() if self.users else sys.executable
@@ -149,6 +93,8 @@ class World:
                                 METE_SIM_MEMORY="1GiB", METE_SIM_RATE="1000", METE_SIM_PATTERN="0", METE_SIM_CONTEXT_COST="0",
                                 METE_SIM_CREATE_COST="0", METE_SIM_MAP_COST="0", METE_SIM_UNMAP_COST="0",
                                 LD_LIBRARY_PATH=build + "/sim/lib", HOSTILE_ATTACK=self.program("attack"))
+        if daemon == "parts":
+            self.environment |= dict(METE_SIM_DEVICES="1xH100", METE_SIM_PARTS="0:2x3g.40gb", METE_SIM_MEMORY="2400MiB")
         if self.users:
             self.environment.pop("XDG_RUNTIME_DIR")
             self.environment["TMPDIR"] = self.folder + "/sim"  # theirs, to write in
@@ -167,7 +113,7 @@ class World:
                                 stderr=self.errors, start_new_session=True, preexec_fn=(lambda: become(whose)) if self.users else None)
 
     def start_meted(self, *options, **more):
-        place = self.place
+        place, self.options = self.place, (options, more)
         self.meted = subprocess.Popen([self.build + "/node/meted", "--system" if self.users else "--user", "--dir", place, "--driver", self.build + "/sim/lib", "--grace", f"{PATIENCE}s", *options],
                                       env=dict(self.environment, **more), stdin=subprocess.DEVNULL, stderr=self.errors)
         assert wait_for(self.connected, PATIENCE), "meted does not start: " + self.said()
@@ -184,7 +130,8 @@ class World:
         """After meted has ended: a user's is started by whoever uses it; the system's by systemd, which is us."""
         if self.users:
             self.meted.wait()
-            self.start_meted()
+            options, more = self.options
+            self.start_meted(*options, **more)
 
     def open_doors(self):
         page, metrics = free_port(), free_port()
@@ -207,23 +154,30 @@ class World:
         self.ends.append(time.monotonic() - began if ended else math.inf)
         self.again()
 
-    def refuse_room(self, error):
-        """From now on, until `error` is None."""
-        path = self.folder + "/no_room"
-        if error is None:
+    def put_number(self, name, number):
+        """For a library in meted's process (number_file.h). None: no number."""
+        path = f"{self.folder}/{name}"
+        if number is None:
             os.remove(path)
             return
         with open(path + ".new", "w") as file:
-            file.write(str(error))
+            file.write(str(number))
         os.rename(path + ".new", path)
 
+    def refuse_room(self, error):
+        """From now on, until `error` is None."""
+        self.put_number("no_room", error)
+
     def __enter__(self):
-        if self.daemon == "doors":
+        if self.users:
+            os.makedirs(self.place, mode=0o711, exist_ok=True)
+        if self.daemon in ("doors", "users_doors"):
             self.open_doors()
+        elif self.daemon == "clock":
+            self.start_meted(LD_PRELOAD=self.program("clock_jumps.so"), HOSTILE_CLOCK=self.folder + "/clock")
         elif self.daemon == "no_room":
             self.start_meted(LD_PRELOAD=self.program("no_room.so"), HOSTILE_NO_ROOM=self.folder + "/no_room")
         elif self.users:
-            os.makedirs(self.place, mode=0o711, exist_ok=True)
             self.start_meted()
         self.neighbour = Reader(self.mete_run("neighbour", NEIGHBOUR, self.program("neighbour")))
         assert wait_for(lambda: self.neighbour.lines, PATIENCE), "the neighbour does not start: " + self.said()
@@ -487,7 +441,8 @@ class Attack:
         unmet = world.sought and not world.met
         if unmet:
             why += ", no tenant of the attacker's was found to act on"
-        if running.process.poll() in (126, 127):  # as `mete run` ends if it cannot execute the program
+        # As `mete run` ends if it cannot execute the program; so does a program for whose symbols there is no memory, in the midst of its work.
+        if running.process.poll() in (126, 127) and not most:
             unmet, why = True, why + ", its program did not start"
         if any("protocol" in word for word in self.command):
             why, harmed = f"{why}, METE_SEED={seed}", harmed and f"{harmed}, METE_SEED={seed}"

@@ -281,5 +281,37 @@ def test_a_context_of_before_a_restart_is_measured_though_the_driver_failed_once
         os.unlink(driver.file.name + ".failed")
 
 
+def comes_back_restless(driver, guest, made, contexts):
+    """It is never measured exactly: a call of it is under way. It has just freed all of its memory when the driver is asked, and its page does not say so
+    yet. When all attempts to measure it are over, this is what its tenant is shown to have been granted."""
+    guest.hang_up()
+    driver.says(guest, 100 * MIB)
+    again = Guest(made.socket, seat=guest.seat, hello=False)
+    again.ask("hello", major=1, pid=guest.seat.pid, driver_version=12090, program="test", copy=0)
+    again.tenant = mmap.mmap(again.fds[1], PAGE, prot=mmap.PROT_READ)
+    again.own = mmap.mmap(again.fds[0], PAGE)
+    again.allocated(200 * MIB)
+    again.contexts(contexts)
+    again.changing()
+    again.state(200 * MIB, contexts=contexts)
+    again.ask("residual_check", device=0)
+    return again.shown()["granted"]
+
+
+def test_a_context_costs_after_a_restart_what_it_was_measured_to_cost():
+    """Of a guest that never rests only bounds are known, and a guess would be lowered to nothing: its tenant could have that much more."""
+    with a_node("1GiB") as (driver, meted, admin, (guest,), (made,)):
+        has_context(driver, guest, 100 * MIB)
+        measured(admin, made, 100 * MIB)
+        assert guest.credit(200 * MIB) == 200 * MIB
+        for _ in range(2):  # the next meted records it as well
+            meted.kill()
+            meted.start()
+            assert comes_back_restless(driver, guest, made, 1) == 300 * MIB
+        meted.kill()
+        meted.start()
+        assert comes_back_restless(driver, guest, made, 0) == 200 * MIB, "it has none any more"
+
+
 if __name__ == "__main__":
     run(globals())

@@ -391,6 +391,15 @@ TEST(one_attempt_of_several_does_not_make_a_guess_too_small)
 	expect_eq(residual_charge(&r), 4);
 }
 
+TEST(what_was_measured_before_a_restart_is_not_lowered_as_a_guess_is)
+{
+	given(28, 28);
+	page.contexts = 1;
+	expect_eq(step(RESIDUAL_RECALLED, 6), RESIDUAL_REPORT | RESIDUAL_MEASURE);
+	measured_in_vain(8);
+	expect_eq(residual_charge(&r), 6);
+}
+
 TEST(a_guess_remains_one_on_the_next_connection_until_it_was_measured)
 {
 	given(28, 28);
