@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Turns as guests see them: which gates are open when, and what becomes of tenants that do not drain."""
+import re
 import select
 import struct
 
@@ -312,6 +313,60 @@ def test_turns_go_on_after_a_restart_in_the_middle_of_one():
         again = [Player(one.socket, seat=player.seat) for one, player in zip(made, players)]
         play(again, lambda: all(player.opened >= 2 for player in again))
         assert all(row.governed == 1 for row in admin.list() if row.kind == "tenant_row")
+
+
+def owed_s(meted):
+    """Of its cap, by the journal's last record; 0: there is none."""
+    found = re.findall(r"owed tenant=.* cap=([0-9]+)", open(meted.place + "/journal").read())
+    return int(found[-1]) / 1e12 if found else 0
+
+
+def owing(meted, admin):
+    """A tenant whose cap takes 100 s to pay for a drain of a second."""
+    made = admin.tenant(cap="1%")
+    player = Player(made.socket, stubborn=True)
+    until(lambda: admin.tenant_row(made.tenant).turn == HANGS)
+    player.drain()
+    until(lambda: owed_s(meted) > 0.5)
+    return made, player
+
+
+def again(meted, made, player):
+    """Another meted with the tenant's process, whose gate that one has closed."""
+    meted.start()
+    admin = Admin(meted.place)
+    admin.ask("tenant_keep", tenant=made.tenant)
+    player = Player(made.socket, seat=player.seat)
+    play([player], lambda: player.shown()["gate"] == CLOSED)
+    player.waits(1)
+    return admin, player
+
+
+def test_what_a_tenant_owes_for_its_cap_it_owes_to_the_next_meted():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, player = owing(meted, admin)
+        for _ in range(2):
+            meted.process.terminate()
+            meted.wait()
+            admin, player = again(meted, made, player)
+            assert admin.tenant_row(made.tenant).turn == CAPPED
+        meted.process.terminate()
+        meted.wait()
+        assert owed_s(meted) > 0.5
+        admin, player = again(meted, made, player)
+        admin.set(made.tenant, "cap", "100%")
+        play([player], player.runs)
+
+
+def test_what_a_tenant_owes_for_its_cap_it_owes_after_a_kill():
+    with Daemon() as meted:
+        made, player = owing(meted, Admin(meted.place))
+        meted.kill()
+        again(meted, made, player)
+        meted.process.terminate()
+        meted.wait()
+        assert owed_s(meted) > 0.5
 
 
 def test_several_devices_are_had_together():
