@@ -252,6 +252,7 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 	t->smooth = 0;
 	t->stuck += t->stuck < UINT32_MAX;
 	turns_tenant_let_owe(t, now_ns);
+	turns_last_queued(t, now_ns);
 	t->lasting_ns = 0;
 	t->holds = false; /* it waits for its own threads, or for others */
 	s->asks = t->wants = true;
@@ -336,6 +337,7 @@ static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
 		return;
 	}
 	couple(s, TURNS_STAYED);
+	turns_last_queued(t, now_ns);
 	t->escalated = false;
 	s->asks = t->wants = true;
 	turns_tenant_enter(t, now_ns);
