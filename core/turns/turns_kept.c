@@ -134,3 +134,27 @@ void turns_kept_join(struct turns_seat *s, const struct turns_seat *before, uint
 	t->watched_until_ns = most(t->watched_until_ns, before->kept_watched_ns);
 	turns_timer_set(&t->turns->timers, &t->timer, t->watched_until_ns);
 }
+
+uint64_t turns_cap_owed(struct turns_seat *s, uint64_t now_ns)
+{
+	if (is_there(s)) {
+		turns_seat_allow(s, now_ns);
+		return below_zero(s->allowance);
+	}
+	if (!s->left_ns || !s->tenant)
+		return below_zero(s->left_allowance);
+	return beyond(below_zero(s->left_allowance), (now_ns - s->left_ns) * turns_cap_milli(s));
+}
+
+void turns_owe_cap(struct turns_seat *s, int64_t more, uint64_t now_ns)
+{
+	int64_t owed = (int64_t)turns_cap_owed(s, now_ns) + more;
+
+	if (is_there(s)) {
+		s->allowance -= more;
+		turns_tenant_timer(s->tenant, now_ns);
+		return;
+	}
+	s->left_ns = now_ns;
+	s->left_allowance = -owed;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a seat owes, for whoever takes the caller's place: decisions/0216. Pure.
+ * What a seat owes, for whoever takes the caller's place (decisions/0216), and for tenants within
+ * tenants. Pure.
  */
 #pragma once
 
@@ -23,3 +24,9 @@ void turns_keep(struct turns_seat *seat, struct turns_kept *ret_kept, uint64_t n
 void turns_kept(struct turns_seat *seat, struct turns_tenant *tenant, const struct turns_kept *kept,
 		uint64_t now_ns);
 void turns_kept_weight(struct turns_seat *seat, const struct turns_kept *kept, uint64_t now_ns);
+
+/* What its cap owes, in thousandths of ns, whether it is on a device or was. / It owes more, or
+ * less.
+ */
+uint64_t turns_cap_owed(struct turns_seat *seat, uint64_t now_ns);
+void turns_owe_cap(struct turns_seat *seat, int64_t more, uint64_t now_ns);

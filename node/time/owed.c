@@ -51,3 +51,15 @@ void owed_return_weight(struct tenant_device *at)
 	turns_kept_weight(&at->seat, &at->time_owed, schedule_now(at->tenant->daemon));
 	schedule_pump(at->tenant->daemon);
 }
+
+void owed_pass_on(struct tenant_device *from, struct tenant_device *to, uint32_t parts)
+{
+	uint64_t now = schedule_now(from->tenant->daemon);
+	int64_t part = (int64_t)(turns_cap_owed(&from->seat, now) / parts);
+
+	if (!part)
+		return;
+	turns_owe_cap(&from->seat, -part, now);
+	turns_owe_cap(&to->seat, part, now);
+	schedule_pump(from->tenant->daemon);
+}

@@ -10,3 +10,5 @@
 void owed_note(struct tenant_device *at);
 /* We end: all is recorded, as from now on nobody closes a gate. */
 void owed_end(struct daemon *d);
+/* Of what its cap owes there another one owes a part from now on: 1/`parts`. */
+void owed_pass_on(struct tenant_device *from, struct tenant_device *to, uint32_t parts);

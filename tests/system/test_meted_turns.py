@@ -315,20 +315,24 @@ def test_turns_go_on_after_a_restart_in_the_middle_of_one():
         assert all(row.governed == 1 for row in admin.list() if row.kind == "tenant_row")
 
 
-def owed_s(meted):
+def owed_s(meted, tenant):
     """Of its cap, by the journal's last record; 0: there is none."""
-    found = re.findall(r"owed tenant=.* cap=([0-9]+)", open(meted.place + "/journal").read())
+    found = re.findall(rf"owed tenant={tenant} .* cap=([0-9]+)", open(meted.place + "/journal").read())
     return int(found[-1]) / 1e12 if found else 0
 
 
-def owing(meted, admin):
-    """A tenant whose cap takes 100 s to pay for a drain of a second."""
-    made = admin.tenant(cap="1%")
+def owe(meted, admin, made):
+    """A player of a tenant whose cap takes 100 s to pay for a drain of a second."""
     player = Player(made.socket, stubborn=True)
     until(lambda: admin.tenant_row(made.tenant).turn == HANGS)
     player.drain()
-    until(lambda: owed_s(meted) > 0.5)
-    return made, player
+    until(lambda: owed_s(meted, made.tenant) > 0.5)
+    return player
+
+
+def owing(meted, admin):
+    made = admin.tenant(cap="1%")
+    return made, owe(meted, admin, made)
 
 
 def again(meted, made, player):
@@ -353,7 +357,7 @@ def test_what_a_tenant_owes_for_its_cap_it_owes_to_the_next_meted():
             assert admin.tenant_row(made.tenant).turn == CAPPED
         meted.process.terminate()
         meted.wait()
-        assert owed_s(meted) > 0.5
+        assert owed_s(meted, made.tenant) > 0.5
         admin, player = again(meted, made, player)
         admin.set(made.tenant, "cap", "100%")
         play([player], player.runs)
@@ -366,7 +370,26 @@ def test_what_a_tenant_owes_for_its_cap_it_owes_after_a_kill():
         again(meted, made, player)
         meted.process.terminate()
         meted.wait()
-        assert owed_s(meted) > 0.5
+        assert owed_s(meted, made.tenant) > 0.5
+
+
+def test_what_a_tenant_owes_at_its_end_is_owed_by_the_one_that_it_is_within_and_by_the_next():
+    with Daemon() as meted:
+        admin, keeper = Admin(meted.place), Admin(meted.place)
+        outer = admin.tenant(name="outer", cap="2%")
+
+        def part(of):
+            return of.ask("tenant_new", name="part", memory="100MiB", outer=outer.socket)
+
+        first = part(keeper)
+        player = owe(meted, admin, first)
+        player.close()
+        keeper.close()
+        until(lambda: first.tenant not in [row.tenant for row in admin.list() if row.kind == "tenant_row"])
+        second = part(admin)
+        meted.process.terminate()
+        meted.wait()
+        assert owed_s(meted, outer.tenant) > 0.2 and owed_s(meted, second.tenant) > 0.2
 
 
 def test_several_devices_are_had_together():
