@@ -71,6 +71,18 @@ def test_a_tenant_is_told_that_a_cap_applies():
         until(lambda: guest.turns()["contended"] == 0, guest.turns)
 
 
+def test_how_much_may_be_under_way_stays_as_meted_ends():
+    """What is queued while there is none is had before anybody has paid for it."""
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        guest = Player(admin.tenant(cap="50%").socket)
+        until(lambda: guest.turns()["flight_ns"] and guest.turns()["contended"] == 4, guest.turns)
+        told = guest.turns()
+        meted.process.terminate()
+        meted.wait()
+        assert guest.turns() == told
+
+
 def test_tenants_of_different_weights_run_one_at_a_time():
     with Daemon() as meted:
         admin = Admin(meted.place)
