@@ -252,7 +252,6 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 	t->smooth = 0;
 	t->stuck += t->stuck < UINT32_MAX;
 	turns_tenant_let_owe(t, now_ns);
-	turns_last_queued(t, now_ns);
 	t->lasting_ns = 0;
 	t->holds = false; /* it waits for its own threads, or for others */
 	s->asks = t->wants = true;

@@ -111,11 +111,11 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	list_for_each(link, &t->seats) turns_seat_deactivate(SEAT_OF_TENANT(link), false, now_ns);
 }
 
-/* No thread of it stood at a gate. With a cap it is watched nevertheless: what was queued would
- * never be charged. */
+/* It was reported, as no thread of it stood at a gate, and now one does. With a cap it is watched
+ * nevertheless: what was queued would never be charged. */
 void turns_last_queued(struct turns_tenant *t, uint64_t now_ns)
 {
-	if (has_cap(t) && t->left_ns != now_ns)
+	if (has_cap(t))
 		turns_last_given_up(t, now_ns);
 }
 

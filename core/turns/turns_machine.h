@@ -165,7 +165,7 @@ uint64_t turns_last_ns(const struct turns_tenant *t);
 void turns_last_learn(struct turns_tenant *t, uint64_t took_ns);
 /* Its drain is given up. */
 void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns);
-/* Likewise, or it was reported and now a thread stands at a gate: if it has a cap. */
+/* It was reported, and now a thread stands at a gate. */
 void turns_last_queued(struct turns_tenant *t, uint64_t now_ns);
 /* It is not in line, to see whether what it has on the device ends by itself. */
 bool turns_last_is_watched(const struct turns_tenant *t);

@@ -66,15 +66,15 @@ TEST(a_cap_holds_beside_a_neighbour_that_only_copies)
 	expect_cap_kept(2000 * MS, 1, 200, COPIES);
 }
 
-/* Its threads wait for their own work, so none stands at the gate as its drain is given up: what it
- * had then was charged never, as its next turn added to it. 40 to 80 % with caps of 30 and 50. */
+/* Its threads wait for their own work, so it was reported before one of them stood at the gate.
+ * What it had then was never charged, as its next turn added to it: 61 % with caps of 30 and 50. */
 TEST(a_cap_holds_for_work_in_many_streams)
 {
 	static const struct {
 		uint32_t cap_milli;
 		uint64_t kernel_ns;
 		unsigned streams;
-	} row[] = {{300, 900 * MS, 4}, {300, 900 * MS, 8}, {500, 900 * MS, 4}, {300, 2700 * MS, 2}};
+	} row[] = {{300, 2700 * MS, 2}, {500, 2700 * MS, 2}, {500, 2700 * MS, 4}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		struct program *p;
@@ -83,7 +83,7 @@ TEST(a_cap_holds_for_work_in_many_streams)
 		p = add(GREEDY, 100, row[i].kernel_ns);
 		p->ahead = row[i].streams;
 		p->cap_milli = row[i].cap_milli;
-		add(MEETS, 100, 1 * MS);
+		add(GREEDY, 100, 1 * MS);
 		begin();
 		run(FIRST_MS * MS);
 		forget_what_they_had();
