@@ -30,6 +30,7 @@
 #include "node/tenants/tenant.h"
 #include "node/time/gate.h"
 #include "node/time/lost.h"
+#include "node/time/owed.h"
 #include "node/time/schedule.h"
 #include "node/users/user.h"
 #include "node/waits.h"
@@ -65,6 +66,7 @@ static void stop_serving(struct daemon *d)
 	shown_close(d->shown); /* it asks Kubernetes' part who may see what */
 	kubernetes_close(d->kubernetes);
 	admin_close_all(d);
+	owed_end(d);
 	list_for_each(link, &d->tenants.all) tenant_end(list_entry(link, struct tenant, link));
 	stores_close(&d->move.stores);
 	close_admins(d);

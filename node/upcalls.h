@@ -55,6 +55,16 @@ void admin_measured(struct daemon *d);
 void admin_events_happened(struct daemon *d);
 void events_file_add(struct daemon *d, const struct event *event);
 
+/* state/recorder.c */
+/* What it owes for its time: `time_owed`. */
+void recorder_owed(const struct tenant_device *at);
+
+/* time/owed.c */
+/* A former meted recorded `time_owed`: before any guest is there; and once all that were are
+ * expected. */
+void owed_return(struct tenant_device *at);
+void owed_return_weight(struct tenant_device *at);
+
 /* tenants/tenant.c */
 /* Ends the tenant if nothing keeps it. */
 void tenant_maybe_end(struct tenant *t);

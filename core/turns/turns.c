@@ -146,6 +146,8 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 	};
 	list_init(&s->along);
 	come_back(s, &before, now_ns);
+	if (is_open)
+		turns_kept_join(s, &before, now_ns);
 	settle_equal(d, now_ns);
 	turns_device_floors(d, now_ns);
 	insert_in_order(t, s);
@@ -154,6 +156,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 	turns_device_add_share(s, 1);
 	turns_device_reckon(d, now_ns);
 	if (!d->governed && s->gate != TURNS_OPENED) {
+		turns_seat_owes_no_more(s);
 		s->gate = TURNS_OPENED;
 		turns_seat_todo(s, 0);
 	} else if (d->governed && (governed || !is_open)) {

@@ -22,6 +22,7 @@
  *	turns_moment.c        turns of a moment, for work beside others
  *	turns_device.c        whether a device is open
  *	turns_account.c       charges
+ *	turns_kept.c          what outlives the caller
  *	turns_flight.c        how much work may be under way
  *	alike.c               whether alike tenants need turns
  *
@@ -126,6 +127,10 @@
  * 17. nobody's look changes anything: what is decided does not depend on how often
  *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late
  *     for its deadline decides later.)
+ * 18. what a seat owes by its weight, its guarantee and its cap is owed after a restart of the
+ *     caller, if turns_kept() is told what turns_keep() said. Work whose drain was given up is
+ *     charged once it has drained as if nothing had been, and a tenant that was watched is watched
+ *     still. A cap pays for the time of the restart, if the tenant wanted to run as it began.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, a turn of one
@@ -383,6 +388,9 @@ struct turns_seat {
 	uint64_t left_ns;	/* 0: it was never there */
 	uint64_t owed_ns;	/* what it had beyond its part, */
 	int64_t left_allowance; /* and what it had left of its cap (`unpaid` and `floor` stay) */
+	/* As turns_kept() was told: since when its work goes on beside others' (0: it does not),
+	 * and how long that is watched. */
+	uint64_t kept_owing_ns, kept_watched_ns;
 };
 
 void turns_init(struct turns *turns, const struct turns_tuning *tuning);

@@ -336,6 +336,7 @@ static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
 		return;
 	}
 	couple(s, TURNS_STAYED);
+	turns_last_queued(t, now_ns);
 	t->escalated = false;
 	s->asks = t->wants = true;
 	turns_tenant_enter(t, now_ns);

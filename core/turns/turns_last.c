@@ -111,6 +111,14 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	list_for_each(link, &t->seats) turns_seat_deactivate(SEAT_OF_TENANT(link), false, now_ns);
 }
 
+/* It was reported, as no thread of it stood at a gate, and now one does. With a cap it is watched
+ * nevertheless: what was queued would never be charged. */
+void turns_last_queued(struct turns_tenant *t, uint64_t now_ns)
+{
+	if (has_cap(t))
+		turns_last_given_up(t, now_ns);
+}
+
 /* With a cap, another process of it has no turn before this one goes on, or what was queued has
  * ended: what that has beside others would never be charged, as in watch_ns(). It is not known how
  * long work lasts that nobody can tell the end of. */

@@ -167,6 +167,8 @@ void turns_last_learn(struct turns_tenant *t, uint64_t took_ns);
 bool turns_last_may_wait(const struct turns_tenant *t);
 /* Its drain is given up. */
 void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns);
+/* It was reported, and now a thread stands at a gate. */
+void turns_last_queued(struct turns_tenant *t, uint64_t now_ns);
 /* It is not in line, to see whether what it has on the device ends by itself. */
 bool turns_last_is_watched(const struct turns_tenant *t);
 void turns_last_unwatch(struct turns_tenant *t);
@@ -265,6 +267,11 @@ bool turns_moment_begin(struct turns_device *d, uint64_t now_ns);
 uint64_t turns_moment_ns(const struct turns_tenant *t); /* how long */
 /* It is closed, and has drained or is not waited for. */
 void turns_moment_end(struct turns_tenant *t, uint64_t now_ns);
+
+/* ---- turns_kept.c: what outlives the caller -------------------------------------------------- */
+
+/* It joins with an open gate: if its drain was given up before, its work goes on. */
+void turns_kept_join(struct turns_seat *s, const struct turns_seat *before, uint64_t now_ns);
 
 /* ---- turns_device.c: open or governed -------------------------------------------------------- */
 

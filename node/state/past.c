@@ -25,6 +25,7 @@ static const struct kind {
 	{"context", "context", {"tenant", "pid", "device"}, 0},
 	{"held", "held", {"tenant", "device"}, 0},
 	{"told", "told", {"tenant", "device"}, 0},
+	{"owed", "owed", {"tenant", "device"}, 0},
 	{"over", "told", {"tenant", "device"}, 1},
 	{"reserved", "device", {"device"}, 0},
 	{"free", "device", {"device"}, 1},

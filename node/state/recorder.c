@@ -7,6 +7,7 @@
  *	end id=3
  *	held tenant=3 device=0 most=134217728 highest=1073741824
  *	told tenant=3 device=0 kind=1 since=8140123456789 last=8140987654321
+ *	owed tenant=3 device=0 at=8140987654321 weight=0 cap=90000000000 unpaid=0 floor=0 ran=1
  *	guest tenant=3 pid=4711 started=123456 image=987 copy=140001234567
  *	left tenant=3 pid=4711 started=123456
  *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
@@ -16,7 +17,8 @@
  *
  * A tenant's record has observes=1 if the tenant observes, and pods=1 if the Kubernetes part made
  * it. Its held bytes change too often to be
- * recorded: `held` is an upper bound that only rises, in large steps. A guest or picker is
+ * recorded: `held` is an upper bound that only rises, in large steps. Nor is each change of what it
+ * owes for its time. A guest or picker is
  * identified by its pid and its process's start.
  */
 #include "node/state/recorder.h"
@@ -28,6 +30,7 @@
 #include "node/daemon.h"
 #include "node/state/absent.h"
 #include "node/tenants/share_text.h"
+#include "node/upcalls.h"
 
 static const uint64_t held_step = 32 << 20;
 
@@ -111,6 +114,29 @@ static void told_record(struct record *record, const struct tenant_device *at)
 	record_number(record, "last", at->wait.last_ns);
 }
 
+static void owed_record(struct record *record, const struct tenant_device *at)
+{
+	const struct turns_kept *owed = &at->time_owed;
+
+	record_text(record, "owed");
+	record_number(record, "tenant", at->tenant->id);
+	record_number(record, "device", tenant_index(at));
+	record_number(record, "at", owed->at_ns);
+	record_number(record, "weight", owed->owed_ns);
+	record_number(record, "cap", owed->cap_owed);
+	record_number(record, "unpaid", owed->unpaid);
+	record_number(record, "floor", owed->floor_owed);
+	record_number(record, "ran", owed->ran);
+	if (owed->left) {
+		record_number(record, "left", owed->left);
+		record_number(record, "computes", owed->computes);
+	}
+	if (owed->owing_ns) {
+		record_number(record, "owing", owed->owing_ns);
+		record_number(record, "watched", owed->watched_until_ns);
+	}
+}
+
 static void reserved_record(struct record *record, const struct daemon *d, uint32_t device)
 {
 	const struct reservation *it = &d->reserve.device[device];
@@ -142,6 +168,18 @@ static void contexts_records(struct record *all, const struct guest *g)
 	}
 }
 
+static void of_device(struct record *all, const struct tenant_device *at)
+{
+	if (at->time_owed.at_ns) {
+		owed_record(all, at);
+		record_text(all, "\n");
+	}
+	if (is_wait_recorded(at)) {
+		told_record(all, at);
+		record_text(all, "\n");
+	}
+}
+
 int recorder_rewrite(struct daemon *d)
 {
 	struct record all = {0};
@@ -159,10 +197,7 @@ int recorder_rewrite(struct daemon *d)
 		for (uint32_t i = 0; i < t->devices; i++) {
 			held_record(&all, t, i);
 			record_text(&all, "\n");
-			if (!is_wait_recorded(&t->device[i]))
-				continue;
-			told_record(&all, &t->device[i]);
-			record_text(&all, "\n");
+			of_device(&all, &t->device[i]);
 		}
 		list_for_each(one, &t->guests)
 		{
@@ -245,6 +280,14 @@ void recorder_told(const struct tenant_device *at)
 	struct record record = {0};
 
 	told_record(&record, at);
+	write_record(at->tenant->daemon, &record);
+}
+
+void recorder_owed(const struct tenant_device *at)
+{
+	struct record record = {0};
+
+	owed_record(&record, at);
 	write_record(at->tenant->daemon, &record);
 }
 

@@ -117,30 +117,58 @@ static void bring_context_back(struct daemon *d, const char *record)
 		g->device[device].context_bytes = record_get_number(record, "bytes");
 }
 
-static void bring_held_back(struct daemon *d, const char *record)
+/* Its tenant and its index of the device. NULL: it is not there. */
+static struct tenant_device *device_of(struct daemon *d, const char *record)
 {
 	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(record, "tenant"));
 	uint64_t device = record_get_number(record, "device");
 
-	if (!t || device >= t->devices)
+	return t && device < t->devices ? &t->device[device] : NULL;
+}
+
+static void bring_held_back(struct daemon *d, const char *record)
+{
+	struct tenant_device *at = device_of(d, record);
+
+	if (!at)
 		return;
-	t->device[device].most_bytes = record_get_number(record, "most");
-	t->device[device].highest_limit = record_get_number(record, "highest");
-	ledger_had_limit(t->device[device].account, t->device[device].highest_limit);
-	remains_left(&t->device[device], record_get_number(record, "behind"));
+	at->most_bytes = record_get_number(record, "most");
+	at->highest_limit = record_get_number(record, "highest");
+	ledger_had_limit(at->account, at->highest_limit);
+	remains_left(at, record_get_number(record, "behind"));
 }
 
 static void bring_told_back(struct daemon *d, const char *record)
 {
-	struct tenant *t = tenant_find(d, (uint32_t)record_get_number(record, "tenant"));
-	uint64_t device = record_get_number(record, "device");
+	struct tenant_device *at = device_of(d, record);
 
 	const struct waits_past past = {.kind = (uint32_t)record_get_number(record, "kind"),
 					.since_ns = record_get_number(record, "since"),
 					.last_ns = record_get_number(record, "last")};
 
-	if (t && device < t->devices)
-		waits_were_told(&t->device[device], &past);
+	if (at)
+		waits_were_told(at, &past);
+}
+
+static void bring_owed_back(struct daemon *d, const char *record)
+{
+	struct tenant_device *at = device_of(d, record);
+
+	if (!at)
+		return;
+	at->time_owed = (struct turns_kept){
+		.at_ns = record_get_number(record, "at"),
+		.owed_ns = record_get_number(record, "weight"),
+		.cap_owed = record_get_number(record, "cap"),
+		.unpaid = record_get_number(record, "unpaid"),
+		.floor_owed = record_get_number(record, "floor"),
+		.owing_ns = record_get_number(record, "owing"),
+		.watched_until_ns = record_get_number(record, "watched"),
+		.left = (uint32_t)record_get_number(record, "left"),
+		.computes = record_get_number(record, "computes") != 0,
+		.ran = record_get_number(record, "ran") != 0,
+	};
+	owed_return(at);
 }
 
 static void bring_reservation_back(struct daemon *d, const char *record)
@@ -206,6 +234,8 @@ static void bring_back(struct daemon *d, const char *record)
 		absent_add(d, tenant, record);
 		return;
 	}
+	if (record_is(record, "owed"))
+		bring_owed_back(d, record);
 	if (record_is(record, "guest"))
 		bring_guest_back(d, record);
 	if (record_is(record, "context"))
@@ -218,6 +248,17 @@ static void bring_back(struct daemon *d, const char *record)
 		bring_reservation_back(d, record);
 	if (record_is(record, "cordoned"))
 		bring_cordon_back(d, record);
+}
+
+static void bring_weights_back(struct daemon *d)
+{
+	list_for_each(link, &d->tenants.all)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		for (uint32_t i = 0; i < t->devices; i++)
+			owed_return_weight(&t->device[i]);
+	}
 }
 
 int restore_open(struct daemon *d, struct fault *why)
@@ -241,10 +282,15 @@ int restore_open(struct daemon *d, struct fault *why)
 			bring_tenant_back(d, past.records[i].text);
 	}
 	for (size_t i = 0; i < past.count; i++) {
-		if (past.records[i].text)
+		if (past.records[i].text && record_is(past.records[i].text, "owed"))
+			bring_back(d, past.records[i].text);
+	}
+	for (size_t i = 0; i < past.count; i++) {
+		if (past.records[i].text && !record_is(past.records[i].text, "owed"))
 			bring_back(d, past.records[i].text);
 	}
 	past_done(&past);
+	bring_weights_back(d);
 	leftover_remove(d);
 	list_for_each(link, &d->tenants.all) book_hold(list_entry(link, struct tenant, link));
 	/* Armed once, after a start. If nothing can come back, the first connection disarms it. */

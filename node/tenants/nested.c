@@ -14,6 +14,7 @@
 #include "node/process.h"
 #include "node/tenants/keeper.h"
 #include "node/tenants/share_text.h"
+#include "node/time/owed.h"
 #include "node/time/schedule.h"
 #include "node/upcalls.h"
 
@@ -311,22 +312,47 @@ void nested_changed(struct tenant *outer)
 	}
 }
 
-static struct ledger_account *account_on(const struct tenant *t, uint32_t index)
+static struct tenant_device *find_device(const struct tenant *t, uint32_t index)
 {
 	for (uint32_t i = 0; i < t->devices; i++)
 		if (t->device[i].index == index)
-			return t->device[i].account;
+			return (struct tenant_device *)&t->device[i];
 	return NULL;
 }
 
 struct ledger_account *nested_account(const struct tenant *outer, uint32_t index)
 {
-	return account_on(outer, index);
+	const struct tenant_device *at = find_device(outer, index);
+
+	return at ? at->account : NULL;
+}
+
+/* Each of its parts pays by a part of its cap: so they owe together what it owed. */
+static void share_debts(struct tenant *t)
+{
+	for (uint32_t i = 0; i < t->devices; i++) {
+		struct tenant_device *at = find_device(t->outer, t->device[i].index);
+
+		if (at)
+			owed_pass_on(at, &t->device[i], t->outer->nested + 1);
+	}
+}
+
+/* Otherwise a tenant could have others within it, one after the other, that owe and end. */
+static void leave_debts(struct tenant *t, struct tenant *outer)
+{
+	for (uint32_t i = 0; i < t->devices; i++) {
+		struct tenant_device *at = find_device(outer, t->device[i].index);
+
+		if (at)
+			owed_pass_on(&t->device[i], at, 1);
+	}
 }
 
 void nested_join(struct tenant *t)
 {
 	t->outer->nested++;
+	share_debts(t);
 	nested_changed(t->outer);
 }
 
@@ -363,6 +389,7 @@ void nested_leave(struct tenant *t)
 
 	if (!outer)
 		return;
+	leave_debts(t, outer);
 	outer->nested--;
 	nested_changed(outer);
 	tenant_maybe_end(outer);

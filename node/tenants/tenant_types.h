@@ -11,6 +11,7 @@
 #include "core/share/share.h"
 #include "core/turns/alike.h"
 #include "core/turns/turns.h"
+#include "core/turns/turns_kept.h"
 #include "node/memory/memory_types.h"
 #include "node/move/move_types.h"
 #include "node/peers/flow.h"
@@ -62,6 +63,7 @@ struct tenant_device {
 	bool seated;	    /* it takes part in turns: it has guests */
 	bool joined;	    /* it has a place among memory that moves: `member` */
 	struct turns_seat seat;
+	struct turns_kept time_owed; /* as the journal has it */
 	struct alike_seat alike;
 	struct residency_member member;
 	struct list move_due; /* of the daemon: its guests may have to be told something */

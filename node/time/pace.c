@@ -75,6 +75,9 @@ void pace_show(struct tenant_device *at, bool tell)
 	const struct turns_seat *seat = &at->seat;
 	struct wire_tenant_turns now = {0};
 
+	/* At our end tenants are taken apart, and guests go on by what they were last told. */
+	if (at->tenant->daemon->stopping)
+		return;
 	if (at->seated && !seat->device->governed && pace_listens(at)) {
 		now.reports = 1;
 		now.grace_ns = GRACE_US * us;

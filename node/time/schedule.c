@@ -20,6 +20,7 @@
 #include "node/time/gate.h"
 #include "node/time/hang.h"
 #include "node/time/late.h"
+#include "node/time/owed.h"
 #include "node/time/pace.h"
 #include "node/time/samples.h"
 #include "node/time/schedule_now.h"
@@ -191,6 +192,7 @@ static void judge_late(struct tenant_device *at, uint64_t now)
 		turns_stopped(&at->seat, stands(at), now);
 	else
 		turns_late(&at->seat, stands(at), now);
+	owed_note(at);
 }
 
 static void act(const struct turns_action *action, uint64_t now)
@@ -481,6 +483,7 @@ void schedule_drained(struct tenant_device *at)
 	if (!at->seated)
 		return;
 	turns_drained(&at->seat, schedule_is_busy(at), now);
+	owed_note(at);
 	tell_wants(at, schedule_is_busy(at), now);
 	pump(d, now);
 }

@@ -16,9 +16,10 @@ from world import HERE, SLOW_S, Attack
 ENVIRONMENT = "those that clear the environment (`env -i`, `sudo`, setuid)"
 ABSOLUTE = "those that open the driver by an absolute path"
 AUDITED = "those in which an auditor of the loader (`LD_AUDIT`) leads to the driver"
+LAUNCHED = "Work that was launched cannot be taken back"
 SAME_USER = "Between tenants of one user limits stop accidents, not attacks"
 ADMITTED = {"clears_preload": ENVIRONMENT, "empty_env": ENVIRONMENT, "absolute_path": ABSOLUTE, "audited": AUDITED, "joins_neighbour": SAME_USER,
-            "raises_its_limit": SAME_USER, "meted_fetched": SAME_USER}
+            "raises_its_limit": SAME_USER, "meted_fetched": SAME_USER, "turns_long_threads": LAUNCHED, "turns_long_children": LAUNCHED, "turns_leaning": LAUNCHED}
 # Memory that only measuring can tell: contexts, modules, heaps (docs/FAILURE.md).
 MEASURED = {"contexts_many", "contexts_churn", "primary_race", "modules", "modules_threads", "libraries", "heaps", "page_claims_none",
             "page_claims_all", "nested_lenders", "memory_written"}
@@ -35,7 +36,7 @@ CAP = 20
 CAPPED = ("--cap", f"{CAP}%", "--weight", "1000")
 # Judged by it, but for those in which a kernel never ends (docs/time.md, "What it does not promise"), and those whose cap is set meanwhile.
 ENDLESS = {"turns_spinning", "turns_decided"}
-NESTED_CAPPED = {"nested_capped", "nested_come_and_go"}
+NESTED_CAPPED = {"nested_capped", "nested_come_and_go", "nested_once"}
 NO_KERNELS = {"turns_capture_execs"}  # their copies are not in that ledger
 CAP_SET = ("shares_set", "suspended_set", "set_flooded", "set_flooded_killed")
 # Their forgeries are believed only of a tenant that takes part in turns.
@@ -66,6 +67,7 @@ NESTED = {"nested": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB
           "nested_capped": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 100MiB --cap 100% --weight 10000 -- {attack} turns_children <&3 & done; wait",
           "nested_handed": "exec 3<&0; for n in 1 2; do {mete} run -q --memory 250MiB -- {attack} handed_over <&3 & done; wait",
           "nested_come_and_go": "exec 3<&0; for n in 1 2 3 4 5 6; do timeout -s KILL 2 {mete} run -q --memory 100MiB -- {attack} turns_died <&3; done; {attack} take-linear <&3",
+          "nested_once": "exec 3<&0; for n in 1 2 3 4 5 6 7 8 9 10; do timeout -s KILL 4 {mete} run -q --memory 100MiB -- {attack} turns_once <&3; done; {attack} take-linear <&3",
           "nested_lenders": "exec 3<&0; for n in 1 2 3; do {mete} run -q --memory 400MiB --swap auto -- {attack} lends_killed <&3 & done; wait"}
 
 
@@ -117,6 +119,7 @@ def rows(build):
                         ("nested_capped", "three within it, each with a cap of 100 % and a weight of 10,000, that compute under its cap"),
                         ("nested_come_and_go", "tenants within it that compute and are killed, each with a cap that has nothing to pay yet"),
                         ("nested_handed", "two within it, one of which gets the other's connection and pages"),
+                        ("nested_once", "tenants within it that have one call of a second each, and end"),
                         ("nested_lenders", "likewise, whose lenders are killed with what they lent open")):
         one[name] = Attack(name, tries, ["sh", "-c", NESTED[name].format(mete=f"{build}/cli/mete", attack=attack)], exact=is_exact(name),
                            quick=name in QUICK, options=options_of(name))
@@ -304,6 +307,19 @@ def rows(build):
     # Doors that are flooded while meted is told to end.
     for name in ("doors_half_open", "doors_dripped", "doors_verbs"):
         disturbed(name + "/meted_ended", f"{name} while meted is told to end three times", end_meted(3, 0.8), daemon="users_doors", **restarted)
+
+    # A cap, and whoever is told what is owed: a meted that ends, a share that is set, a process that is frozen.
+    for name in ("turns_graphs", "turns_children", "turns_captured", "turns_green", "turns_stopped", "turns_wait_values", "turns_relayed", "turns_pulsing"):
+        disturbed(name + "/meted_ended", f"{name} while meted is told to end three times", end_meted(3), **restarted)
+    for name in ("turns_graphs", "turns_coupled", "turns_pulsing"):
+        disturbed(name + "/ended_often", f"{name} while meted is told to end every second", end_meted(9, 1.0), **restarted)
+        disturbed(name + "/weight_set", f"{name} while its weight and class are set, and its cap to what it is",
+                  set_shares(("weight", "1"), ("cap", f"{CAP}%"), ("class", "interactive"), ("weight", "10000"), ("cap", f"{CAP}%"), ("class", "batch")))
+    for name in ("turns_graphs", "turns_pulsing"):
+        movable(name + "/suspended_ended", f"{name} while it is suspended, and meted is told to end", suspend_and_end, **restarted)
+    for kind in freezers():
+        disturbed(f"turns_pulsing/frozen_ended_{kind}", f"turns_pulsing while its processes are frozen ({kind}) and meted is told to end",
+                  freeze(kind, end_meted(1, 0)), **restarted)
 
     def several(names, between, tries, command, **more):
         exact = all(map(is_exact, names))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Turns as guests see them: which gates are open when, and what becomes of tenants that do not drain."""
+import re
 import select
 import struct
 
@@ -68,6 +69,18 @@ def test_a_tenant_is_told_that_a_cap_applies():
         until(lambda: guest.turns()["contended"] == 4, guest.turns)
         admin.set(made.tenant, "cap", "100%")
         until(lambda: guest.turns()["contended"] == 0, guest.turns)
+
+
+def test_how_much_may_be_under_way_stays_as_meted_ends():
+    """What is queued while there is none is had before anybody has paid for it."""
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        guest = Player(admin.tenant(cap="50%").socket)
+        until(lambda: guest.turns()["flight_ns"] and guest.turns()["contended"] == 4, guest.turns)
+        told = guest.turns()
+        meted.process.terminate()
+        meted.wait()
+        assert guest.turns() == told
 
 
 def test_tenants_of_different_weights_run_one_at_a_time():
@@ -312,6 +325,83 @@ def test_turns_go_on_after_a_restart_in_the_middle_of_one():
         again = [Player(one.socket, seat=player.seat) for one, player in zip(made, players)]
         play(again, lambda: all(player.opened >= 2 for player in again))
         assert all(row.governed == 1 for row in admin.list() if row.kind == "tenant_row")
+
+
+def owed_s(meted, tenant):
+    """Of its cap, by the journal's last record; 0: there is none."""
+    found = re.findall(rf"owed tenant={tenant} .* cap=([0-9]+)", open(meted.place + "/journal").read())
+    return int(found[-1]) / 1e12 if found else 0
+
+
+def owe(meted, admin, made):
+    """A player of a tenant whose cap takes 100 s to pay for a drain of a second."""
+    player = Player(made.socket, stubborn=True)
+    until(lambda: admin.tenant_row(made.tenant).turn == HANGS)
+    player.drain()
+    until(lambda: owed_s(meted, made.tenant) > 0.5)
+    return player
+
+
+def owing(meted, admin):
+    made = admin.tenant(cap="1%")
+    return made, owe(meted, admin, made)
+
+
+def again(meted, made, player):
+    """Another meted with the tenant's process, whose gate that one has closed."""
+    meted.start()
+    admin = Admin(meted.place)
+    admin.ask("tenant_keep", tenant=made.tenant)
+    player = Player(made.socket, seat=player.seat)
+    play([player], lambda: player.shown()["gate"] == CLOSED)
+    player.waits(1)
+    return admin, player
+
+
+def test_what_a_tenant_owes_for_its_cap_it_owes_to_the_next_meted():
+    with Daemon() as meted:
+        admin = Admin(meted.place)
+        made, player = owing(meted, admin)
+        for _ in range(2):
+            meted.process.terminate()
+            meted.wait()
+            admin, player = again(meted, made, player)
+            assert admin.tenant_row(made.tenant).turn == CAPPED
+        meted.process.terminate()
+        meted.wait()
+        assert owed_s(meted, made.tenant) > 0.5
+        admin, player = again(meted, made, player)
+        admin.set(made.tenant, "cap", "100%")
+        play([player], player.runs)
+
+
+def test_what_a_tenant_owes_for_its_cap_it_owes_after_a_kill():
+    with Daemon() as meted:
+        made, player = owing(meted, Admin(meted.place))
+        meted.kill()
+        again(meted, made, player)
+        meted.process.terminate()
+        meted.wait()
+        assert owed_s(meted, made.tenant) > 0.5
+
+
+def test_what_a_tenant_owes_at_its_end_is_owed_by_the_one_that_it_is_within_and_by_the_next():
+    with Daemon() as meted:
+        admin, keeper = Admin(meted.place), Admin(meted.place)
+        outer = admin.tenant(name="outer", cap="2%")
+
+        def part(of):
+            return of.ask("tenant_new", name="part", memory="100MiB", outer=outer.socket)
+
+        first = part(keeper)
+        player = owe(meted, admin, first)
+        player.close()
+        keeper.close()
+        until(lambda: first.tenant not in [row.tenant for row in admin.list() if row.kind == "tenant_row"])
+        second = part(admin)
+        meted.process.terminate()
+        meted.wait()
+        assert owed_s(meted, outer.tenant) > 0.2 and owed_s(meted, second.tenant) > 0.2
 
 
 def test_several_devices_are_had_together():

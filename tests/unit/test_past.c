@@ -61,9 +61,13 @@ TEST(the_end_of_a_tenant_takes_its_guests_and_bounds_along)
 	given((const char *const[]){"tenant id=4 name=a", "guest tenant=4 pid=1 started=1",
 				    "held tenant=4 device=0 most=1", "tenant id=40 name=b",
 				    "guest tenant=40 pid=1 started=1",
-				    "told tenant=4 device=0 kind=1", "end id=4", NULL});
+				    "told tenant=4 device=0 kind=1", "owed tenant=4 device=0 cap=7",
+				    "owed tenant=40 device=0 cap=1",
+				    "owed tenant=40 device=0 cap=2", "end id=4", NULL});
 	expect(has("tenant id=40 name=b") && has("guest tenant=40 pid=1 started=1"));
 	expect(!has("tenant id=4 name=a") && !has("guest tenant=4 pid=1 started=1"));
+	expect(has("owed tenant=40 device=0 cap=2"));
+	expect(!has("owed tenant=40 device=0 cap=1") && !has("owed tenant=4 device=0 cap=7"));
 	expect(!has("held tenant=4 device=0 most=1") && !has("told tenant=4 device=0 kind=1"));
 }
 

@@ -66,6 +66,32 @@ TEST(a_cap_holds_beside_a_neighbour_that_only_copies)
 	expect_cap_kept(2000 * MS, 1, 200, COPIES);
 }
 
+/* Its threads wait for their own work, so it was reported before one of them stood at the gate.
+ * What it had then was never charged, as its next turn added to it: 61 % with caps of 30 and 50. */
+TEST(a_cap_holds_for_work_in_many_streams)
+{
+	static const struct {
+		uint32_t cap_milli;
+		uint64_t kernel_ns;
+		unsigned streams;
+	} row[] = {{300, 2700 * MS, 2}, {500, 2700 * MS, 2}, {500, 2700 * MS, 4}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct program *p;
+
+		given(false);
+		p = add(GREEDY, 100, row[i].kernel_ns);
+		p->ahead = row[i].streams;
+		p->cap_milli = row[i].cap_milli;
+		add(GREEDY, 100, 1 * MS);
+		begin();
+		run(FIRST_MS * MS);
+		forget_what_they_had();
+		run(THEN_MS * MS);
+		expect(had(p, THEN_MS * MS) <= row[i].cap_milli / 10.0 + POINTS);
+	}
+}
+
 /* It is watched for long, but less and less often. (4,300 rounds within 20 s if it is not.) */
 TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_has_turns)
 {

@@ -146,8 +146,12 @@ PLANTED = [
     ("drain", "\t\tturns_company_reopen(s, now_ns);\n", "", "a tenant that came along is not let in again with the other one"),
     ("heap", "\tset_first(heap, meld(heap->first, children));\n", "\t(void)children;\n",
      "the heap loses nodes"),
+    ("kept", "\tkept->cap_owed = below_zero(s->allowance);\n", "", "each meted forgives what is owed for a cap"),
+    ("kept", "\tt->left = (uint32_t)most(t->left, kept->left);\n", "", "each meted watches a tenant anew that waits for its thread"),
+    ("kept", "\ts->virtual_ns += turns_seat_virtual(s, kept->owed_ns);\n", "", "each meted forgives what is owed for a weight"),
+    ("drain", "\tcouple(s, TURNS_STAYED);\n\tturns_last_queued(t, now_ns);\n", "\tcouple(s, TURNS_STAYED);\n", "a tenant that was reported adds to its queue, and pays for none of it"),
 ]
 
 planted.check("turns", PLANTED,
-              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_stopped", "test_turns_breath", "test_turns_late", "test_turns_moment", "test_turns_ring"), seeds=("1", "2"),
+              tests=("test_turns_always", "test_turns_open", "test_turns_rate", "test_turns", "test_turns_await", "test_turns_company", "test_turns_last", "test_turns_fed", "test_turns_held", "test_turns_stopped", "test_turns_breath", "test_turns_late", "test_turns_moment", "test_turns_ring", "test_turns_kept", "test_turns_beside"), seeds=("1", "2"),
               world=["replay/draw.c", "replay/load_words.c", "base/words.c"] + ["replay/time_%s.c" % name for name in ("engine", "guest", "load", "measure", "outcome", "world")])

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/time/owed.h"
+
+#include "node/time/schedule_now.h"
+#include "node/upcalls.h"
+
+/* Of a device's time. If meted is killed, no more than that is forgotten of each tenant's cap. */
+static const uint64_t step_ns = 50000000;
+
+static void record(struct tenant_device *at, bool ends)
+{
+	turns_keep(&at->seat, &at->time_owed, schedule_now(at->tenant->daemon));
+	/* If meted is killed, nobody knows since when no gate was closed. */
+	at->time_owed.ran &= ends;
+	recorder_owed(at);
+}
+
+static bool differs(const struct tenant_device *at)
+{
+	uint64_t owed = at->seat.allowance < 0 ? (uint64_t)-at->seat.allowance / 1000 : 0;
+	uint64_t known = at->time_owed.cap_owed / 1000;
+
+	return owed > known + step_ns || owed + step_ns < known ||
+	       (at->time_owed.owing_ns && at->seat.gate != TURNS_OWING);
+}
+
+void owed_note(struct tenant_device *at)
+{
+	if (at->seated && turns_cap_milli(&at->seat) < 1000 && differs(at))
+		record(at, false);
+}
+
+void owed_end(struct daemon *d)
+{
+	list_for_each(link, &d->tenants.all)
+	{
+		struct tenant *t = list_entry(link, struct tenant, link);
+
+		for (uint32_t i = 0; i < t->devices; i++)
+			record(&t->device[i], true);
+	}
+}
+
+void owed_return(struct tenant_device *at)
+{
+	turns_kept(&at->seat, &at->tenant->turns, &at->time_owed, schedule_now(at->tenant->daemon));
+}
+
+void owed_return_weight(struct tenant_device *at)
+{
+	turns_kept_weight(&at->seat, &at->time_owed, schedule_now(at->tenant->daemon));
+	schedule_pump(at->tenant->daemon);
+}
+
+void owed_pass_on(struct tenant_device *from, struct tenant_device *to, uint32_t parts)
+{
+	uint64_t now = schedule_now(from->tenant->daemon);
+	int64_t part = (int64_t)(turns_cap_owed(&from->seat, now) / parts);
+
+	if (!part)
+		return;
+	turns_owe_cap(&from->seat, -part, now);
+	turns_owe_cap(&to->seat, part, now);
+	schedule_pump(from->tenant->daemon);
+}

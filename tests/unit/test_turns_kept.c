@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs with a cap or a small weight whose meted is told to end again and again: what they owe
+ * outlives it. See decisions/0216.
+ */
+#include "core/turns/turns_kept.h"
+#include "tests/unit/turns_sliced.h"
+
+enum { POINTS = 5, LENGTH_MS = 60000 };
+
+static struct program *given_one(enum kind kind, uint64_t kernel_ns, unsigned ahead,
+				 uint32_t cap_milli)
+{
+	struct program *p;
+
+	given(false);
+	p = add(kind, 100, kernel_ns);
+	p->ahead = ahead;
+	p->cap_milli = cap_milli;
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	return p;
+}
+
+/* ---- another meted --------------------------------------------------------------------------- */
+
+/* The former one's objects are gone. All gates are open as the next one begins, and it closes them.
+ */
+static void take_over(struct program *p, const struct turns_kept *kept)
+{
+	struct turns_share share = p->tenant.share;
+
+	p->seat = (struct turns_seat){0};
+	turns_tenant_init(&m.turns, &p->tenant, &share);
+	turns_kept(&p->seat, &p->tenant, kept, m.now);
+	turns_join(&p->seat, &p->tenant, &m.device, p, true, m.now);
+	pump();
+	turns_wants(&p->seat, m.now);
+	pump();
+}
+
+static void open_gate(struct program *p)
+{
+	p->open = true;
+	p->stands = p->drained = false;
+	p->opened_at = m.now;
+}
+
+/* Until then nobody closes a gate. */
+static void restart(uint64_t away_ns)
+{
+	struct turns_kept kept[PROGRAMS];
+
+	for (unsigned i = 0; i < m.programs; i++) {
+		turns_keep(&m.program[i].seat, &kept[i], m.now);
+		open_gate(&m.program[i]);
+	}
+	m.bare = true;
+	run(away_ns);
+	m.bare = false;
+	turns_init(&m.turns, &turns_usual);
+	turns_device_init(&m.turns, &m.device, 0);
+	for (unsigned i = 0; i < m.programs; i++)
+		take_over(&m.program[i], &kept[i]);
+	for (unsigned i = 0; i < m.programs; i++)
+		turns_kept_weight(&m.program[i].seat, &kept[i], m.now);
+	pump();
+}
+
+static void run_restarted(uint64_t length_ns, uint64_t every_ns, uint64_t away_ns)
+{
+	for (uint64_t end = m.now + length_ns; m.now < end;) {
+		run(every_ns / 2 + test_random_below(every_ns));
+		restart(away_ns);
+	}
+}
+
+/* In hundredths of the device. */
+static double part_of_restarted(struct program *p, uint64_t every_ns, uint64_t away_ns)
+{
+	uint64_t from;
+
+	run_restarted(20000 * MS, every_ns, away_ns);
+	forget_what_they_had();
+	from = m.now;
+	run_restarted(LENGTH_MS * MS, every_ns, away_ns);
+	return had(p, m.now - from);
+}
+
+/* ---- caps ------------------------------------------------------------------------------------ */
+
+static void expect_cap_kept(uint64_t kernel_ns, unsigned ahead, uint64_t every_ns)
+{
+	struct program *p = given_one(AHEAD, kernel_ns, ahead, 200);
+
+	expect(part_of_restarted(p, every_ns, 0) <= 20 + POINTS);
+	expect_eq(m.hung, 0);
+}
+
+/* Each meted began with no debts: 64 to 76 % where one ended every 0.3 s, and 22 to 55 % where one
+ * did every 1.5 s. */
+TEST(a_cap_is_paid_for_though_meted_ends_meanwhile)
+{
+	for (uint64_t every_ns = 300 * MS; every_ns <= 1500 * MS; every_ns += 1200 * MS) {
+		expect_cap_kept(300 * MS, 1, every_ns);
+		expect_cap_kept(1000 * MS, 1, every_ns);
+		expect_cap_kept(1000 * MS, 4, every_ns);
+	}
+}
+
+/* 24 %, with 0.2 s without a meted every 0.3 s. */
+TEST(a_cap_pays_for_the_time_without_a_meted)
+{
+	struct program *p = given_one(GREEDY, 1 * MS, 4, 200);
+
+	expect(part_of_restarted(p, 300 * MS, 200 * MS) <= 20 + 2);
+	p = given_one(EVEN, 1 * MS, 1, 200);
+	expect(part_of_restarted(p, 1500 * MS, 200 * MS) >= 10);
+}
+
+TEST(nobody_pays_for_a_time_without_a_meted_in_which_it_was_idle)
+{
+	struct program *p = given_one(EVEN, 1 * MS, 1, 200);
+	struct turns_kept kept;
+
+	run(1000 * MS);
+	while (!p->open || !p->queued)
+		run(STEP_NS);
+	while (p->queued)
+		run(STEP_NS);
+	p->free_at = UINT64_MAX;
+	run(500 * MS);
+	turns_keep(&p->seat, &kept, m.now);
+	expect(!kept.ran);
+	restart(800 * MS);
+	p->free_at = m.now;
+	forget_what_they_had();
+	run(1000 * MS);
+	expect(had(p, 1000 * MS) >= 20 - 2);
+}
+
+/* Even of a meted that was away for a day no more than 5 s are paid for. */
+TEST(a_long_time_without_a_meted_is_not_paid_for_without_end)
+{
+	struct program *p = given_one(GREEDY, 1 * MS, 4, 200);
+	struct turns_kept kept;
+
+	run(1000 * MS);
+	turns_keep(&p->seat, &kept, m.now);
+	expect(kept.ran);
+	m.now += 86400000 * MS;
+	p->seat = (struct turns_seat){0};
+	turns_kept(&p->seat, &p->tenant, &kept, m.now);
+	expect(p->seat.left_allowance >= -(int64_t)(6000 * MS * 1000));
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static double part_by_weight(uint64_t kernel_ns, uint64_t every_ns)
+{
+	struct program *p;
+
+	given(false);
+	p = add(AHEAD, 10, kernel_ns);
+	add(GREEDY, 100, 1 * MS);
+	begin();
+	return part_of_restarted(p, every_ns, 0);
+}
+
+/* It had a turn after each restart, as if it had had none: 15 to 54 %. */
+TEST(a_weight_holds_though_meted_ends_meanwhile)
+{
+	for (uint64_t every_ns = 300 * MS; every_ns <= 1200 * MS; every_ns *= 2) {
+		expect(part_by_weight(100 * MS, every_ns) <= 100.0 * 10 / 110 + POINTS);
+		expect(part_by_weight(200 * MS, every_ns) <= 100.0 * 10 / 110 + POINTS);
+	}
+}
+
+/* ---- what it must not cost ------------------------------------------------------------------- */
+
+/* It is watched as long as it would be by one meted, and not by each anew: 160 rounds in 5 s. */
+TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_is_not_watched_by_each_meted_anew)
+{
+	struct program *p = given_one(LEANS, 1 * MS, 4, 200);
+	uint64_t done;
+
+	run_restarted(40000 * MS, 3000 * MS, 0);
+	done = p->done;
+	run_restarted(20000 * MS, 3000 * MS, 0);
+	expect(p->done - done >= 4 * 400);
+	expect_eq(m.hung, 0);
+}
+
+/* ---- any history ----------------------------------------------------------------------------- */
+
+static void any_history(void)
+{
+	static const enum kind kinds[] = {AHEAD, AHEAD, LONG, GREEDY, EVEN};
+	enum kind kind = kinds[test_random_below(ARRAY_SIZE(kinds))];
+	uint64_t kernel_ns = (1 + test_random_below(kind == AHEAD ? 1000 : 100)) * MS;
+	unsigned ahead = kind == EVEN || kind == LONG ? 1 : 1 + (unsigned)test_random_below(4);
+	uint32_t cap_milli = 100 + 100 * (uint32_t)test_random_below(5);
+	struct program *p = given_one(kind, kernel_ns, ahead, cap_milli);
+	uint64_t every_ns = (200 + test_random_below(4000)) * MS;
+	double part = part_of_restarted(p, every_ns, 0);
+
+	if (part > cap_milli / 10.0 + POINTS)
+		test_fail(__FILE__, __LINE__,
+			  "kind %d, kernels of %llu ms, %u ahead, a cap of %u, restarts every "
+			  "%llu ms: %.1f %%",
+			  (int)kind, (unsigned long long)(kernel_ns / MS), ahead, cap_milli,
+			  (unsigned long long)(every_ns / MS), part);
+}
+
+TEST(a_cap_holds_in_any_history_of_restarts)
+{
+	for (unsigned round = 0; round < test_rounds(10); round++)
+		any_history();
+}
