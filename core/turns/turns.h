@@ -18,6 +18,7 @@
  *	turns_held.c          work that waits for something outside of the device
  *	turns_await.c         which tenants a tenant waits for
  *	turns_company.c       gates that are open in another's turn
+ *	turns_ring.c          tenants whose drains hardly ever end, and that wait for each other
  *	turns_moment.c        turns of a moment, for work beside others
  *	turns_device.c        whether a device is open
  *	turns_account.c       charges
@@ -119,7 +120,12 @@
  *     thread at a gate, is reported, and so on, as law 8 says;
  * 17. nobody's look changes anything: what is decided does not depend on how often
  *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late
- *     for its deadline decides later.)
+ *     for its deadline decides later.);
+ * 18. tenants on one device that wait for each other (law 13), and whose drains are given up with
+ *     one another let in, are in a ring. All of them that may run have open gates in the turn of
+ *     each, also those that have not drained. That turn has 12 turns' lengths at most. For its
+ *     drain all that have not drained are let in together, for `drain_ns` at most. The turn's
+ *     tenant pays for all of it.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, a turn of one
@@ -297,6 +303,8 @@ struct turns_tenant {
 	struct turns_tenant *let_in; /* the last that was let in during this drain; NULL: none */
 	uint32_t trials;	     /* of others than those it awaits, in this drain */
 	uint32_t vain_drains;	     /* in a row, see law 8 */
+	uint32_t vain;		     /* weighed: drains that were given up with its mates, see law
+					18; 0: it is in no ring */
 	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
 					was found; 0: none */
 	uint64_t looked_ns;	     /* when it was last seen to wait still; 0: never */

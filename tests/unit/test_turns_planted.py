@@ -58,8 +58,10 @@ PLANTED = [
     ("tenant", "\t\tt->wants = t->idle = t->paused = t->forced = t->stepping = false;\n"
      "\t\tturns_tenant_unhang(t);\n\t\tturns_timer_set(&t->turns->timers, &t->timer, UINT64_MAX);\n", "",
      "an open device waits for a time"),
-    ("company", "!turns_company_awaits(leader, s) || !turns_company_may_come(s)", "true",
+    ("company", "return turns_company_awaits(leader, s) &&", "return false &&",
      "a tenant that waits for another tenant has its turns alone"),
+    ("company", " || turns_ring_may_come(leader, s, now_ns)", "", "of a ring only those come along that have drained"),
+    ("ring", "turns_ring_is_open(t) ? RING_TURNS * t->turns->tuning.turn_ns : 0", "0", "turns of a ring are as short as others'"),
     ("company", "return s->lined && s->gate == TURNS_CLOSED && !s->device->strays &&", "return s->lined && s->gate == TURNS_CLOSED &&",
      "somebody is let in before what ran on the open device has drained"),
     ("company", "\t\t} else if (!next) {\n", "\t\t} else if (false) {\n",
