@@ -33,21 +33,19 @@ bool turns_ring_is_mate(const struct turns_seat *leader, const struct turns_seat
 	return leader->tenant->vain > 0 && is_mate(leader, s);
 }
 
+/* Of a larger group not all are known that each one waits for. */
 bool turns_ring_is_known(const struct turns_tenant *t)
 {
 	const struct turns_seat *leader = turns_tenant_seat(t);
+	unsigned mates = 0;
 
 	if (!leader || !t->vain || t->alone || !turns_tenant_awaits(t))
 		return false;
-	list_for_each(link, (struct list *)&leader->device->seats)
-	{
-		if (is_mate(leader, SEAT_OF_DEVICE(link)))
-			return true;
-	}
-	return false;
+	list_for_each(link, (struct list *)&leader->device->seats) mates +=
+		is_mate(leader, SEAT_OF_DEVICE(link));
+	return mates > 0 && mates <= TURNS_AWAITED;
 }
 
-/* Of a larger group not all are known that each one waits for. */
 bool turns_ring_is_open(const struct turns_tenant *t)
 {
 	unsigned mates = 0;
