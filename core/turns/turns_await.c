@@ -292,7 +292,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		turns_tenant_give_up(leader, now_ns);
 		return true;
 	}
-	if (turns_ring_is_open(t) && !leader->device->strays) {
+	if (turns_ring_is_open(t) && !leader->device->strays && !t->barred && !t->suspended) {
 		turns_tenant_reopen(t, now_ns);
 		return true;
 	}

@@ -30,7 +30,8 @@ static bool is_mate(const struct turns_seat *leader, const struct turns_seat *s)
 
 bool turns_ring_is_mate(const struct turns_seat *leader, const struct turns_seat *s)
 {
-	return leader->tenant->vain > 0 && is_mate(leader, s);
+	return leader->tenant->vain > 0 && !s->tenant->barred && !s->tenant->suspended &&
+	       is_mate(leader, s);
 }
 
 /* Of a larger group not all are known that each one waits for. */
