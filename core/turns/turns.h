@@ -19,6 +19,7 @@
  *	turns_breath.c        moments of others in a long drain
  *	turns_await.c         which tenants a tenant waits for
  *	turns_company.c       gates that are open in another's turn
+ *	turns_ring.c          tenants whose drains hardly ever end, and that wait for each other
  *	turns_moment.c        turns of a moment, for work beside others
  *	turns_device.c        whether a device is open
  *	turns_account.c       charges
@@ -126,8 +127,13 @@
  *     thread at a gate, is reported, and so on, as law 8 says;
  * 17. nobody's look changes anything: what is decided does not depend on how often
  *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late
- *     for its deadline decides later.)
- * 18. what a seat owes by its weight, its guarantee and its cap is owed after a restart of the
+ *     for its deadline decides later.);
+ * 18. tenants on one device that wait for each other (law 13), and whose drains are given up with
+ *     one another let in, are in a ring. All of them that may run have open gates in the turn of
+ *     each, also those that have not drained. That turn has 12 turns' lengths at most. For its
+ *     drain all that have not drained are let in together, for `drain_ns` at most. The turn's
+ *     tenant pays for all of it;
+ * 19. what a seat owes by its weight, its guarantee and its cap is owed after a restart of the
  *     caller, if turns_kept() is told what turns_keep() said. Work whose drain was given up is
  *     charged once it has drained as if nothing had been, and a tenant that was watched is watched
  *     still. A cap pays for the time of the restart, if the tenant wanted to run as it began.
@@ -309,6 +315,8 @@ struct turns_tenant {
 	struct turns_tenant *let_in; /* the last that was let in during this drain; NULL: none */
 	uint32_t trials;	     /* of others than those it awaits, in this drain */
 	uint32_t vain_drains;	     /* in a row, see law 8 */
+	uint32_t vain;		     /* weighed: drains that were given up with its mates, see law
+					18; 0: it is in no ring */
 	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
 					was found; 0: none */
 	uint64_t looked_ns;	     /* when it was last seen to wait still; 0: never */

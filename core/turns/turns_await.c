@@ -28,14 +28,14 @@ enum {
 
 /* Those that it was found to await were let in for one drain after the other, and none of its work
  * has left. They may only have drained too late for one of its drains, twice. */
-static bool is_disproved(const struct turns_tenant *t)
+bool turns_await_is_disproved(const struct turns_tenant *t)
 {
 	return t->stuck >= DISPROOFS;
 }
 
 bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other)
 {
-	if (is_disproved(t))
+	if (turns_await_is_disproved(t))
 		return false;
 	for (size_t i = 0; i < TURNS_AWAITED; i++) {
 		if (t->awaits[i] == other)
@@ -46,7 +46,7 @@ bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other
 
 bool turns_tenant_awaits(const struct turns_tenant *t)
 {
-	return t->awaits[0] && !is_disproved(t);
+	return t->awaits[0] && !turns_await_is_disproved(t);
 }
 
 struct turns_seat *turns_tenant_seat(const struct turns_tenant *t)
@@ -133,6 +133,8 @@ static unsigned rank(const struct turns_seat *leader, struct turns_seat *s, bool
 		return 0;
 	if (known)
 		return tries(t, s) ? 3 * TRIES + 1 : 1;
+	if (turns_ring_is_known(t))
+		return 0; /* but for the turns that are had alone */
 	if (tries(t, s) == (turns_tenant_is_stuck(t) ? 1 : TRIES) || t->trials == TRIALS ||
 	    (stands ? !was_in_vain(t, now_ns) : now_ns < trials_from_ns(t)))
 		return 0;
@@ -222,6 +224,8 @@ static uint64_t longest_ns(const struct turns_tenant *t, bool stands)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
 
+	if (turns_ring_is_known(t))
+		return tuning->drain_ns;
 	if (turns_tenant_awaits(t))
 		return alone_for_ns(t) + tuning->beside_ns;
 	return stands ? STANDS * tuning->beside_ns : tuning->hang_ns;
@@ -268,6 +272,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	bool known = turns_tenant_awaits(t);
 	uint64_t alone_ns = alone_for_ns(t), took_ns = now_ns - t->ending_ns;
 	uint64_t longest = longest_ns(t, stands);
+	bool inherited; /* its drain is as old as the turn that it has inherited */
 	struct turns_seat *s;
 
 	if (leader->leader) {
@@ -281,9 +286,14 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	if (turns_tenant_governed(t) != 1)
 		return false;
 	/* A tenant that has inherited the turn can let in others only for the rest of it. */
-	if (known && (took_ns >= longest || (!stands && now_ns - t->company_ns >= longest))) {
-		turns_await_stuck(t);
+	inherited = !stands || turns_ring_is_known(t);
+	if (known && (took_ns >= longest || (inherited && now_ns - t->company_ns >= longest))) {
+		turns_await_stuck(t, now_ns);
 		turns_tenant_give_up(leader, now_ns);
+		return true;
+	}
+	if (turns_ring_is_open(t) && !leader->device->strays && !t->barred && !t->suspended) {
+		turns_tenant_reopen(t, now_ns);
 		return true;
 	}
 	if (took_ns < alone_ns) {
@@ -300,7 +310,7 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 	}
 	if (!is_hopeless(t, stands, now_ns))
 		return false;
-	turns_await_stuck(t);
+	turns_await_stuck(t, now_ns);
 	t->vain_drains++;
 	turns_tenant_give_up(leader, now_ns);
 	return true;
@@ -326,7 +336,7 @@ static void prove_one(struct turns_tenant *t, struct turns_tenant *other)
 {
 	struct turns_suspect *it;
 
-	if (turns_awaits(t, other) || is_disproved(t))
+	if (turns_awaits(t, other) || turns_await_is_disproved(t))
 		return;
 	it = suspect_of(t, other);
 	if (++it->proofs < PROOFS)
@@ -364,11 +374,21 @@ static void prove(struct turns_tenant *t, uint64_t now_ns)
 	}
 }
 
+/* It is not had alone again soon. */
+static void wait_on(struct turns_tenant *t, uint64_t now_ns)
+{
+	t->looked_ns = now_ns;
+	t->confirmed += t->confirmed < ALONE_QUADRUPLED;
+	t->lone = t->together = 0;
+}
+
 /* Its drain is given up, and some that were let in for it have not drained either: they wait for
  * each other. Where several launch ahead hardly a drain ends in time: none would be found by ends.
  */
-void turns_await_stuck(struct turns_tenant *t)
+void turns_await_stuck(struct turns_tenant *t, uint64_t now_ns)
 {
+	if (t->alone && t->vain)
+		wait_on(t, now_ns);
 	if (t->alone)
 		return;
 	list_for_each(link, &turns_tenant_seat(t)->along)
@@ -424,9 +444,7 @@ static void doubt(struct turns_tenant *t)
 static void still_awaits(struct turns_tenant *t, uint64_t now_ns)
 {
 	doubt(t);
-	t->looked_ns = now_ns;
-	t->confirmed += t->confirmed < ALONE_QUADRUPLED;
-	t->lone = t->together = 0;
+	wait_on(t, now_ns);
 }
 
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
@@ -447,6 +465,7 @@ void turns_await_learn(struct turns_tenant *t, uint64_t now_ns)
 	}
 	if (!t->let_in)
 		turns_last_learn(t, took_ns);
+	turns_ring_drained(t);
 	t->alone = false;
 	t->let_in = NULL;
 }

@@ -47,13 +47,19 @@ void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_
 	turns_seat_open(s, now_ns);
 }
 
+static bool comes(const struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns)
+{
+	return turns_company_awaits(leader, s) &&
+	       (turns_company_may_come(s) || turns_ring_may_come(leader, s, now_ns));
+}
+
 static bool take_one(struct turns_seat *leader, uint64_t now_ns)
 {
 	list_for_each(link, &leader->device->seats)
 	{
 		struct turns_seat *s = SEAT_OF_DEVICE(link);
 
-		if (!turns_company_awaits(leader, s) || !turns_company_may_come(s))
+		if (!comes(leader, s, now_ns))
 			continue;
 		turns_company_take(leader, s, now_ns);
 		return true;
@@ -106,7 +112,7 @@ void turns_company_reopen(struct turns_seat *leader, uint64_t now_ns)
 	{
 		struct turns_seat *s = SEAT_ALONG(link);
 
-		if (s->gate != TURNS_CLOSING || !stays(s))
+		if (s->gate != TURNS_CLOSING || !(stays(s) || turns_ring_is_mate(leader, s)))
 			continue;
 		turns_settle(s, now_ns);
 		turns_timer_set(&s->device->turns->drains, &s->timer, UINT64_MAX);
@@ -139,9 +145,10 @@ void turns_company_begin(struct turns_tenant *t, uint64_t now_ns)
 void turns_company_count(struct turns_tenant *t, uint64_t now_ns)
 {
 	const struct turns_seat *leader = turns_tenant_seat(t);
+	uint64_t usual_ns = most(t->turns->tuning.turn_ns, turns_ring_turn_ns(t));
 
 	if (leader && !list_empty(&leader->along))
-		t->together += (uint32_t)((now_ns - t->along_ns) / t->turns->tuning.turn_ns);
+		t->together += (uint32_t)((now_ns - t->along_ns) / usual_ns);
 }
 
 bool turns_company_arrive(struct turns_seat *s, uint64_t now_ns)

@@ -183,7 +183,7 @@ static void couple(struct turns_seat *s, enum turns_bond bond)
 
 /* It still holds its devices: none is passed on before all have drained. The exception is a
  * device on which turns ended and began again meanwhile; it must claim that one again. */
-static void reopen(struct turns_tenant *t, uint64_t now_ns)
+void turns_tenant_reopen(struct turns_tenant *t, uint64_t now_ns)
 {
 	list_for_each(link, &t->seats)
 	{
@@ -250,7 +250,7 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_todo(s, TODO_BESIDE);
 	t->bond = TURNS_STAYED;
 	t->smooth = 0;
-	t->stuck += t->stuck < UINT32_MAX;
+	turns_ring_given_up(t);
 	turns_tenant_let_owe(t, now_ns);
 	t->lasting_ns = 0;
 	t->holds = false; /* it waits for its own threads, or for others */
@@ -366,12 +366,12 @@ static void late_standing(struct turns_seat *s, uint64_t now_ns)
 		turns_timer_set(&t->turns->drains, &s->timer, t->ending_ns + turns_last_ns(t));
 	} else if (now_ns - t->ending_ns >= t->turns->tuning.beside_ns) {
 		couple(s, TURNS_STAYED);
-		turns_await_stuck(t);
+		turns_await_stuck(t, now_ns);
 		turns_last_given_up(t, now_ns);
 		turns_tenant_give_up(s, now_ns);
 	} else {
 		couple(s, TURNS_STEPPED);
-		reopen(t, now_ns);
+		turns_tenant_reopen(t, now_ns);
 	}
 }
 

@@ -39,7 +39,10 @@ static bool has_company(const struct turns_tenant *t)
 /* The minimum over its devices. */
 static uint64_t slice(const struct turns_tenant *t)
 {
-	uint64_t shortest = UINT64_MAX;
+	uint64_t shortest = UINT64_MAX, ring = turns_ring_turn_ns(t);
+
+	if (ring)
+		return ring;
 
 	list_for_each(link, (struct list *)&t->seats)
 	{
@@ -56,6 +59,8 @@ static uint64_t planned(const struct turns_tenant *t)
 {
 	uint64_t whole = slice(t), shortest = t->turns->tuning.shortest_ns;
 
+	if (turns_ring_is_open(t))
+		return whole;
 	return whole > t->overrun_ns + shortest ? whole - t->overrun_ns : shortest;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a seat owes outlives its caller: law 18, see decisions/0216. Work that went on beside
+ * What a seat owes outlives its caller: law 19, see decisions/0216. Work that went on beside
  * others' still does, and more may have come meanwhile, as nobody closed a gate.
  */
 #include "core/turns/turns_kept.h"

@@ -136,6 +136,8 @@ bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns)
 bool turns_tenant_owes(const struct turns_tenant *t);
 /* It has drained, or is about to be opened. */
 void turns_seat_owes_no_more(struct turns_seat *s);
+/* It is let in for a step in order to drain, and so is its company of which that is to be. */
+void turns_tenant_reopen(struct turns_tenant *t, uint64_t now_ns);
 /* Closed, and nobody waits for it any more. */
 void turns_seat_let_owe(struct turns_seat *s, uint64_t now_ns);
 /* All its closing gates, and those of its company. */
@@ -204,14 +206,16 @@ bool turns_breath_goes_on(struct turns_seat *leader, bool stands, uint64_t now_n
 /* ---- turns_await.c: for whose work a tenant's waits ------------------------------------------ */
 
 bool turns_awaits(const struct turns_tenant *t, const struct turns_tenant *other);
-bool turns_tenant_awaits(const struct turns_tenant *t);		    /* anybody */
+bool turns_tenant_awaits(const struct turns_tenant *t); /* anybody */
+/* Those that it was found to await were let in, and that did not help. */
+bool turns_await_is_disproved(const struct turns_tenant *t);
 struct turns_seat *turns_tenant_seat(const struct turns_tenant *t); /* the first governed one */
 /* When the caps of those it awaits let them run: 0 or now_ns: at once. */
 uint64_t turns_await_released(const struct turns_tenant *t, uint64_t now_ns);
 /* The seat has not drained. Returns true if that is dealt with. */
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns);
 /* Its drain is given up. */
-void turns_await_stuck(struct turns_tenant *t);
+void turns_await_stuck(struct turns_tenant *t, uint64_t now_ns);
 /* It has drained. */
 void turns_await_learn(struct turns_tenant *t, uint64_t now_ns);
 /* The tenant leaves the device, or the device becomes open. */
@@ -250,6 +254,23 @@ void turns_company_let_owe(struct turns_seat *leader, uint64_t now_ns);
 void turns_company_pass_on(struct turns_seat *leader, uint64_t now_ns);
 /* The seat is on no governed device any more. */
 void turns_company_detach(struct turns_seat *s, uint64_t now_ns);
+
+/* ---- turns_ring.c: tenants whose drains hardly ever end, as each waits for another's thread ----
+ */
+
+/* The tenant waits for another one that waits for it, and the drains of both are in vain. */
+bool turns_ring_is_known(const struct turns_tenant *t);
+/* Likewise, and the others have come along. */
+bool turns_ring_is_open(const struct turns_tenant *t);
+/* The leader and it are in one ring, and it may be let in. */
+bool turns_ring_is_mate(const struct turns_seat *leader, const struct turns_seat *s);
+/* How long its turn is; 0: like others'. */
+uint64_t turns_ring_turn_ns(const struct turns_tenant *t);
+/* It comes along though it has not drained. */
+bool turns_ring_may_come(const struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns);
+/* Its drain is given up. / It has ended. */
+void turns_ring_given_up(struct turns_tenant *t);
+void turns_ring_drained(struct turns_tenant *t);
 
 /* ---- turns_moment.c: turns of a moment ------------------------------------------------------ */
 

@@ -211,6 +211,8 @@ static inline void on_late(struct seat *s)
 	/* Or another tenant was, for which it may wait; or it is seen whether it waits for any; or
 	 * its work usually lasts longer. */
 	s->let_in &= !company && !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
+	/* Or its drains are short, as it is in a ring (law 18). */
+	s->let_in &= !t->at.vain;
 	/* Or it was only looked at so early as it may be held or stopped. */
 	s->let_in &= t->at.bond != TURNS_FREE ||
 		     (!t->at.holds && !t->at.stops && m.now - closing >= tuning.drain_ns);
