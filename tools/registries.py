@@ -5,10 +5,8 @@ Many networks have an authority of their own, whose certificate is in a bundle. 
 that: what one of them was told, all get. A virtual environment does not have the pip.conf of the Python that made it: it is
 given a copy. A bundle that NODE_EXTRA_CA_CERTS names is in addition to what npm knows anyway, and serves no other client.
 """
-import configparser
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -46,6 +44,7 @@ def pip_files():
 
 def configured_for_pip():
     """The bundle that pip's configuration names, or None."""
+    import configparser  # here: every test program has this module, and few come to this
     settings = configparser.RawConfigParser(strict=False)
     try:
         settings.read(pip_files())
@@ -159,6 +158,7 @@ def kept_environment(name, packages, fetch, python=sys.executable):
     yet, `fetch(action)` has it made."""
     cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "mete")
     of = subprocess.run([python, "-V"], text=True, capture_output=True, check=True).stdout + " ".join(packages)
+    import hashlib  # here: it loads libcrypto
     folder = os.path.join(cache, f"venv-{name}-{hashlib.sha256(of.encode()).hexdigest()[:16]}")
     with made_once(folder):
         if not is_ready(folder):

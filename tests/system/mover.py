@@ -7,9 +7,14 @@ import select
 
 from meted import *
 
-CHUNK = 64 * MIB
-DEVICE = GIB
+CHUNK = 32 * MIB  # the largest block of this meted, of two pieces (STORE_PIECE): half of the usual one costs the kernel half as many pages
+DEVICE = 16 * CHUNK
 SET = 9 * CHUNK  # 56 %
+
+
+def mib(bytes):
+    """As meted is told it, and says it."""
+    return f"{bytes // MIB}MiB" if bytes else "0"
 
 
 class Block:
@@ -320,10 +325,11 @@ def others_spin():
 
 
 class Node(Daemon):
-    """A meted whose device has 1 GiB for tenants that move."""
+    """A meted whose device has DEVICE bytes for tenants that move: the stub's has 4 GiB."""
 
-    def __init__(self, *options, store="1GiB", **more):
-        super().__init__("--reserve", "3GiB", "--context", "1M", "--store", store, "--movement", "50%", *options, **more)
+    def __init__(self, *options, store=16 * CHUNK, **more):
+        sizes = ["--reserve", mib(4 * GIB - DEVICE), "--context", "1M", "--store", mib(store), "--block", mib(CHUNK)]
+        super().__init__(*sizes, "--movement", "50%", *options, **more)
         self.admin = Admin(self.place)
         self.moves, self.movers = [], []
 

@@ -12,8 +12,8 @@ def suspend(meted, mover, suspends=1):
 
 def replace(meted, store=None):
     meted.kill()
-    if store:
-        meted.options = [store if before == "--store" else option for before, option in zip(["", *meted.options], meted.options)]
+    if store is not None:
+        meted.options = [mib(store) if before == "--store" else option for before, option in zip(["", *meted.options], meted.options)]
     meted.start()
     meted.admin = Admin(meted.place)
 
@@ -73,7 +73,7 @@ def test_a_guest_that_is_back_is_told_nothing_before_it_has_stated_what_it_has()
 
 
 def test_segments_that_a_former_connection_waits_for_are_nobodys():
-    with Node(store="512MiB") as meted:
+    with Node(store=8 * CHUNK) as meted:
         keeper, a = meted.mover("keeper", 8 * CHUNK), meted.mover("a", 4 * CHUNK)
         for block in keeper.blocks:
             answer = keeper.ask("segment_ask", device=0, bytes=CHUNK)
@@ -91,7 +91,7 @@ def test_segments_that_a_former_connection_waits_for_are_nobodys():
 
 
 def test_a_part_of_the_store_whose_answer_was_not_read_is_returned_by_one_who_knows_what_it_holds():
-    with Node(store="512MiB") as meted:
+    with Node(store=8 * CHUNK) as meted:
         a = meted.mover("a", 4 * CHUNK)
         for block in (a.blocks[0], a.blocks[2]):
             block.segment = (*segment(a, CHUNK), a.store_fd)
@@ -118,12 +118,12 @@ def test_who_was_suspended_is_so_still_where_the_next_meteds_store_has_no_room()
         a = meted.mover("a", SET)
         a.obeys = False
         suspend(meted, a)
-        for store in ("128MiB", "0"):
+        for store in (2 * CHUNK, 0):
             replace(meted, store)
             a.again(a.made.socket, state=False).state_all()
             until(lambda: "tenant.suspended_here" in meted.log().split("daemon.ready")[-1], meted.log)
             assert meted.row(a).suspended and not a.runs() and a.here() == SET, (meted.row(a), a.shown())
-        replace(meted, "1GiB")
+        replace(meted, 16 * CHUNK)
         a.obeys = True
         a.again(a.made.socket)
         meted.play(lambda: not a.here())
@@ -153,7 +153,7 @@ def test_memory_freed_in_the_store_while_it_was_to_come_is_not_waited_for():
 
 def test_memory_that_has_come_counts_once():
     """By the page it is there before it is reported."""
-    with Node(store="896MiB") as meted:
+    with Node(store=14 * CHUNK) as meted:
         a = meted.mover("a", SET)
         suspend(meted, a)
         meted.play(lambda: not a.here())
@@ -176,7 +176,7 @@ def test_memory_that_has_come_counts_once():
 
 
 def test_memory_whose_credit_was_returned_does_not_count_any_more():
-    with Node(store="576MiB") as meted:
+    with Node(store=9 * CHUNK) as meted:
         a = meted.mover("a", SET)
         for block in a.blocks[5:]:
             a.free(block)
@@ -197,7 +197,7 @@ def with_unused_credit(meted):
 
 
 def test_unused_credit_needs_no_room_in_the_store():
-    with Node(store="576MiB") as meted:
+    with Node(store=9 * CHUNK) as meted:
         a = with_unused_credit(meted)
         suspend(meted, a)
         meted.play(lambda: not a.here() and not a.unused)
@@ -219,7 +219,7 @@ def unused_credit_of_others(meted, before, chunks=3):
 
 
 def test_unused_credit_of_others_that_are_suspended_needs_no_room_in_the_store():
-    with Node(store="576MiB") as meted:
+    with Node(store=9 * CHUNK) as meted:
         unused_credit_of_others(meted, lambda a: None)
 
 
@@ -236,9 +236,9 @@ def leaves_unsaid(mover):
 
 
 def test_what_has_left_unsaid_is_no_unused_credit():
-    with Node(store="576MiB") as meted:
+    with Node(store=9 * CHUNK) as meted:
         unused_credit_of_others(meted, leaves_unsaid)
-    with Node(store="576MiB") as meted:
+    with Node(store=9 * CHUNK) as meted:
         try:
             unused_credit_of_others(meted, leaves_unsaid, 4)
             assert False, "it is suspended"
@@ -248,7 +248,7 @@ def test_what_has_left_unsaid_is_no_unused_credit():
 
 def test_credit_that_an_allocation_is_about_to_use_needs_room_in_the_store():
     """Otherwise a suspended tenant's memory could not leave, and others would wait for it."""
-    with Node(store="576MiB") as meted:
+    with Node(store=9 * CHUNK) as meted:
         a = with_unused_credit(meted)
         a.changing()
         try:
@@ -282,7 +282,7 @@ def copies_leave_that_were_to_be_dropped(meted):
 
 
 def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
-    with Node(store="832MiB") as meted:
+    with Node(store=13 * CHUNK) as meted:
         a, _ = copies_leave_that_were_to_be_dropped(meted)
         end = time.monotonic() + LONGER_THAN_PATIENCE_S
         meted.play(lambda: time.monotonic() > end)
@@ -294,7 +294,7 @@ def test_copies_that_leave_while_they_were_to_be_dropped_are_not_waited_for():
 
 def test_copies_that_have_become_the_only_place_of_their_memory_are_no_room_in_the_store():
     """Nobody waits for them. They were to be dropped before."""
-    with Node(store="832MiB") as meted:
+    with Node(store=13 * CHUNK) as meted:
         a, c = copies_leave_that_were_to_be_dropped(meted)
         assert a.done["dropped"] < a.order["drop"] and a.out() == SET, (a.order, a.done)
         for _ in range(4):
@@ -310,7 +310,7 @@ def test_copies_that_have_become_the_only_place_of_their_memory_are_no_room_in_t
 
 
 def test_parts_of_a_former_store_that_were_freed_make_room():
-    with Node("--grace", "60s", store="832MiB") as meted:
+    with Node("--grace", "60s", store=13 * CHUNK) as meted:
         a, b = meted.mover("a", SET), meted.mover("b", 7 * CHUNK)
         suspend(meted, a)
         meted.play(lambda: not a.here())

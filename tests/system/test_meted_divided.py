@@ -8,8 +8,8 @@ import subprocess
 from mover import *
 
 BUILD = sys.argv.pop(3)
-HELD = 12 * CHUNK  # of a store of 2 GiB: nothing moves with a seventh of the rest, and something does with a seventh of all
-SMALL = 16 * MIB  # a part that has come has room for that, when it has all that it may have
+HELD = 12 * CHUNK  # of a store of 32: nothing moves with a seventh of the rest, and something does with a seventh of all
+SMALL = CHUNK // 4  # a part that has come has room for that, when it has all that it may have
 
 
 @contextlib.contextmanager
@@ -18,7 +18,7 @@ def parts():
         raise Skipped("only the system's meted looks for divisions, and root starts it; run it as root")
     with tempfile.TemporaryDirectory(prefix="mete-sim-") as sim:
         settings = {"METE_SIM_DIR": sim, "METE_SIM_DEVICES": "1xH100", "METE_SIM_PARTS": "0:2x3g.40gb", "LD_LIBRARY_PATH": sys.argv[2]}
-        with Node(store="2GiB", environment=settings, role="--system") as meted:
+        with Node(store=32 * CHUNK, environment=settings, role="--system") as meted:
             meted.sim = sim
             yield meted
 
@@ -69,7 +69,7 @@ def test_memory_that_is_out_of_a_part_that_a_division_takes_comes_back_and_then_
         suspended(meted, a)
         seven(meted)
         told = note(meted)
-        assert "nothing moves for now: the store has 182MiB for each device, and needs more than 256MiB" in told, told
+        assert f"nothing moves for now: the store has {mib(20 * CHUNK // 7)} for each device, and needs more than {mib(4 * CHUNK)}" in told, told
         b = meted.mover("b", SMALL, device="2")
         assert "the store has no room for the memory of tenant" in refusal(meted, b), "it was promised what the part that is gone has"
         meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=0)
@@ -128,7 +128,7 @@ def test_a_part_that_a_division_brings_back_has_its_tenants_memory_as_it_was():
         seven(meted)
         divide(meted, **{"3g.40gb": 2})
         until(lambda: meted.log().count("device.back") == 2, meted.log)
-        assert note(meted, "0") == "", "two devices have 1 GiB each"
+        assert note(meted, "0") == "", "each of two devices has half of the store"
         meted.admin.ask("tenant_suspend", tenant=a.made.tenant, name="", suspends=0)
         a.wants()
         meted.play(lambda: a.out() == 0 and a.is_whole())

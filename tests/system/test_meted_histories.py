@@ -16,8 +16,8 @@ HISTORIES, STEPS, MOST = 4, 40, 4
 
 
 class History:
-    def __init__(self, node, seed, store_mib):
-        self.store_mib = store_mib
+    def __init__(self, node, seed, store):
+        self.store = store
         self.node, self.chance, self.count, self.told = node, random.Random(seed), 0, []
         self.suspended, self.off, self.has_been_off = set(), set(), False
 
@@ -184,7 +184,7 @@ class History:
         """One more is granted all that device and store have room for, beside what is promised to nobody. What was allocated under swap=off is
         not counted here."""
         has = sum(mover.here() + mover.out() for mover in self.node.movers)
-        room = min(DEVICE, DEVICE + self.store_mib * MIB - 4 * CHUNK - has) // CHUNK * CHUNK
+        room = min(DEVICE, DEVICE + self.store - 4 * CHUNK - has) // CHUNK * CHUNK
         if room > 0 and not self.has_been_off:
             last = self.node.mover("last")
             last.allocate(room)
@@ -202,9 +202,9 @@ class History:
 
 def history(seed):
     print(f"seed {seed}", flush=True)
-    store_mib = random.Random(seed).choice((832, 1024, 2048))
-    with Node("--grace", "60s", store=f"{store_mib}MiB") as node:
-        History(node, seed, store_mib).run()
+    store = random.Random(seed).choice((13, 16, 32)) * CHUNK
+    with Node("--grace", "60s", store=store) as node:
+        History(node, seed, store).run()
 
 
 def test_in_random_histories_sums_hold_and_everybody_has_what_is_there():

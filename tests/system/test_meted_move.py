@@ -38,11 +38,11 @@ def test_nothing_moves_where_the_share_says_so():
             raise AssertionError("there is a store")
         except Refused as refusal:
             assert refusal.code == BAD and "swap=off" in str(refusal), refusal
-        assert guest.credit(64 * MIB) == 64 * MIB
+        assert guest.credit(CHUNK) == CHUNK
 
 
 def test_without_a_store_nothing_moves():
-    with Node(store="0") as meted:
+    with Node(store=0) as meted:
         try:
             meted.mover("a")
             raise AssertionError("there is a store")
@@ -209,14 +209,14 @@ def test_a_tenant_suspended_without_movable_memory_and_resumed_has_turns_again()
             made = meted.admin.tenant(name="a", memory="50%")
             other = Mover(meted.admin.tenant(name="other", memory="25%", weight="200").socket, "other")
             a = Mover(made.socket)
-            assert a.credit(64 * MIB) == 64 * MIB
-            a.plain = 64 * MIB
+            assert a.credit(CHUNK) == CHUNK
+            a.plain = CHUNK
             a.show()
             movers = [a, other]
             play(movers, lambda: a.runs() != waits and other.runs() == waits)
             meted.admin.set(made.tenant, "swap", "auto")
             done = meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", suspends=1)
-            assert done.value == 64 * MIB, "what stays is said"
+            assert done.value == CHUNK, "what stays is said"
             play(movers, lambda: meted.admin.tenant_row(made.tenant).swapped and a.shown()["gate"] == CLOSED)
             play(movers, other.runs)
             meted.admin.ask("tenant_suspend", tenant=made.tenant, name="", suspends=0)
@@ -244,7 +244,7 @@ def test_idle_memory_is_parked_after_its_time():
 
 
 def test_full_stores_and_too_large_tenants_are_refused_with_a_sentence():
-    with Node(store="512MiB") as meted:
+    with Node(store=8 * CHUNK) as meted:
         a = meted.mover("a", SET)
         b = meted.mover("b")
         b.allocate(17 * CHUNK)
@@ -263,7 +263,7 @@ def test_full_stores_and_too_large_tenants_are_refused_with_a_sentence():
         b.refusal = None
         b.allocate(SET)
         meted.play(lambda: not b.asked)
-        assert not b.refusal and meted.store_bytes() <= 512 * MIB
+        assert not b.refusal and meted.store_bytes() <= 8 * CHUNK
         meted.ends()
 
 
@@ -291,28 +291,28 @@ def test_unused_credit_is_recalled_for_an_evicted_tenant_that_lacks_the_room():
         with Node(environment={"METE_STUB_PROCESSES": processes.name}) as meted:
             made = meted.admin.tenant("200MiB")
             other = Guest(made.socket)
-            assert other.credit(60 * MIB) == 60 * MIB
-            other.allocated(10 * MIB, 50 * MIB)
-            assert other.ask("residual_ask", device=0, bytes=10 * MIB).kind == "done"
+            assert other.credit(30 * MIB) == 30 * MIB
+            other.allocated(6 * MIB, 24 * MIB)
+            assert other.ask("residual_ask", device=0, bytes=6 * MIB).kind == "done"
             a, b = meted.mover("a", 14 * CHUNK), meted.mover("b")
             b.allocate(4 * CHUNK)
             meted.play(lambda: not b.asked)
             assert b.refusal is None and a.out()
             # a's memory fits no more: another tenant's context turns out to be larger.
             other.contexts(1)
-            for bytes in 110 * MIB, 111 * MIB:
+            for bytes in 56 * MIB, 57 * MIB:
                 processes.seek(0)
                 processes.write(f"0 {other.seat.pid} {bytes}\n")
                 processes.flush()
-                other.send("residual_settle", device=0, contexts=1, bytes=10 * MIB)
-                until(lambda: meted.admin.tenant_row(made.tenant).residual == bytes - 10 * MIB)
+                other.send("residual_settle", device=0, contexts=1, bytes=6 * MIB)
+                until(lambda: meted.admin.tenant_row(made.tenant).residual == bytes - 6 * MIB)
             recall = other.hear("credit_recall")
-            assert recall.bytes == 50 * MIB, recall
+            assert recall.bytes == 24 * MIB, recall
             # Before it answers it is told no second time, whatever changes.
             other.answer(other.send("store_ask", device=0))
             assert not any(message.kind == "credit_recall" for message in other.heard)
-            other.allocated(10 * MIB)
-            other.give_back(50 * MIB, recall=recall.id)
+            other.allocated(6 * MIB)
+            other.give_back(24 * MIB, recall=recall.id)
             a.wants()
             meted.play(a.is_whole)
             other.close()

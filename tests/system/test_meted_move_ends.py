@@ -317,12 +317,12 @@ def test_an_ask_for_unmovable_memory_that_may_wait_for_long_does_not_wait_for_wh
 def test_credit_that_nobody_uses_refuses_nobody():
     """To an ask that its own tenant's credit is in the way of, and to one that a rival's is, on the device and in the store."""
     for asker in "a", "b":
-        with Node(store="512MiB") as meted:
+        with Node(store=8 * CHUNK) as meted:
             a, b = meted.mover("a", 15 * CHUNK), meted.mover("b")
             for _ in range(6 if asker == "b" else 1):
                 a.unused += a.blocks.pop().bytes
                 a.show()
-            mover, bytes = (a, CHUNK + 40 * MIB) if asker == "a" else (b, SET)
+            mover, bytes = (a, CHUNK + CHUNK // 2) if asker == "a" else (b, SET)
             held = mover.here()
             mover.allocate(bytes)
             meted.play(lambda: not mover.asked)
@@ -363,9 +363,9 @@ def test_an_ask_that_a_guess_kept_from_its_limit_makes_others_move():
             for other in others:
                 other.idle()
             b = meted.mover("b")
-            meted.admin.set(b.made.tenant, "memory", "700MiB")
-            b.ask("residual_ask", device=0, bytes=250 * MIB)
-            b.send("residual_settle", device=0, contexts=1, bytes=250 * MIB)
+            meted.admin.set(b.made.tenant, "memory", mib(11 * CHUNK))
+            b.ask("residual_ask", device=0, bytes=4 * CHUNK)
+            b.send("residual_settle", device=0, contexts=1, bytes=4 * CHUNK)
             b.allocate(8 * CHUNK, movable=movable)
             meted.play(lambda: not b.asked)
             assert b.refusal is None and b.here() == 8 * CHUNK and any(other.out() for other in others), (movable, b.refusal)
@@ -377,11 +377,11 @@ def test_a_context_that_fits_once_others_are_measured_waits_for_that():
     with Node() as meted:
         *first, last = [meted.mover(name) for name in "abc"]
         for guest in first:
-            guest.ask("residual_ask", device=0, bytes=400 * MIB)
-        id = last.send("residual_ask", device=0, bytes=400 * MIB)
+            guest.ask("residual_ask", device=0, bytes=6 * CHUNK)
+        id = last.send("residual_ask", device=0, bytes=6 * CHUNK)
         until(lambda: meted.row(last).wanting or select.select([last.socket], [], [], 0)[0])
         for guest in first:
-            guest.send("residual_settle", device=0, contexts=1, bytes=400 * MIB)
+            guest.send("residual_settle", device=0, contexts=1, bytes=6 * CHUNK)
         answer = last.answer(id)
         assert answer.kind != "refused", answer
         meted.ends()

@@ -53,7 +53,7 @@ def test_a_tenant_that_holds_its_own_files_lock_is_refused_with_a_sentence_and_c
 
 def test_a_tenant_that_has_left_while_its_files_lock_is_held_counts_until_it_is_released_and_is_in_nobodys_way():
     require_hold()
-    with Node(store="512MiB") as meted:
+    with Node(store=8 * CHUNK) as meted:
         a, b = meted.mover("a", 9 * CHUNK), meted.mover("b")
         segment(a, CHUNK)
         with Child(write_what_never_comes, a.store_fd):  # a process of nobody's
@@ -98,7 +98,7 @@ def test_a_meted_that_is_killed_while_a_worker_hangs_is_followed_by_another():
 
 
 def test_memory_in_a_former_meteds_file_takes_no_more_than_its_devices_part():
-    with Node("--grace", "60s", store="1GiB", environment={"METE_STUB_DEVICES": "2"}) as meted:
+    with Node("--grace", "60s", store=16 * CHUNK, environment={"METE_STUB_DEVICES": "2"}) as meted:
         a = meted.mover("a", 15 * CHUNK, device="0")
         b = meted.mover("b", 8 * CHUNK, device="1")
         meted.kill()

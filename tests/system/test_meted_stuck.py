@@ -10,18 +10,18 @@ LONGER_THAN_PATIENCE_S = 12
 
 
 def test_no_request_exceeds_the_budget_or_the_quota():
-    with Node("--quota", "128MiB", store="256MiB") as meted:
+    with Node("--quota", mib(2 * CHUNK), store=4 * CHUNK) as meted:
         movers = [meted.mover(name, 4 * CHUNK) for name in "abc"]
         had = {mover.name: 0 for mover in movers}
-        for bytes in (0, 1, 64 * MIB, 65 * MIB, 1 << 40, (1 << 64) - 1):
+        for bytes in (0, 1, CHUNK, CHUNK + MIB, 1 << 40, (1 << 64) - 1):
             for mover in movers:
                 try:
                     had[mover.name] += mover.ask("segment_ask", device=0, bytes=bytes).bytes
                     assert bytes and bytes <= CHUNK
                 except Refused:
                     pass
-                assert had[mover.name] <= 128 * MIB and sum(had.values()) <= 256 * MIB
-                assert meted.store_bytes() <= 256 * MIB
+                assert had[mover.name] <= 2 * CHUNK and sum(had.values()) <= 4 * CHUNK
+                assert meted.store_bytes() <= 4 * CHUNK
         for mover in movers[1:]:
             try:
                 mover.ask("segment_return", device=0, offset=4 << 30, bytes=2 * MIB)
@@ -32,7 +32,7 @@ def test_no_request_exceeds_the_budget_or_the_quota():
 
 
 def test_a_tenant_with_little_movable_memory_gets_little_of_the_store():
-    with Node(store="256MiB") as meted:
+    with Node(store=4 * CHUNK) as meted:
         a = meted.mover("a", 3 * MIB)
         for bytes, comes in ((CHUNK, False), (2 * MIB, True), (2 * MIB, True), (1, False)):
             try:
@@ -48,7 +48,7 @@ def test_a_tenant_with_little_movable_memory_gets_little_of_the_store():
 
 
 def test_a_guest_that_was_refused_a_segment_goes_on_when_others_gave_some_back():
-    with Node(store="256MiB") as meted:
+    with Node(store=4 * CHUNK) as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
         segments = [a.ask("segment_ask", device=0, bytes=CHUNK) for _ in range(4)]
         a.obeys = False
@@ -76,7 +76,7 @@ def keeper_beside_idle(meted):
 
 
 def test_a_guest_that_does_not_give_back_segments_is_not_counted_on():
-    with Node(store="512MiB") as meted:
+    with Node(store=8 * CHUNK) as meted:
         keeper, a = keeper_beside_idle(meted)
         # The neighbour's segments would not fit.
         b = meted.mover("b")
@@ -95,13 +95,13 @@ def test_a_guest_that_does_not_give_back_segments_is_not_counted_on():
 
 
 def test_a_tenant_that_finds_the_store_full_is_not_stuck_and_its_filler_is_named():
-    with Node(store="640MiB") as meted:
+    with Node(store=10 * CHUNK) as meted:
         keeper, a = keeper_beside_idle(meted)
         # Of six chunks that are to leave, the store has room for four.
         b = meted.mover("b")
         b.allocate(7 * CHUNK)
         meted.play(lambda: not b.asked)
-        assert "tenant 1 (keeper) keeps 384MiB of the store" in b.refusal.reason, b.refusal
+        assert f"tenant 1 (keeper) keeps {mib(6 * CHUNK)} of the store" in b.refusal.reason, b.refusal
         assert a.log_sum("left") == 4 * CHUNK and "tenant.stuck" not in meted.log() and not meted.row(a).stuck, (a.log, meted.log())
         assert "store.kept tenant=1" in meted.log() and meted.row(keeper).kept == 6 * CHUNK and not meted.row(a).kept
         # It comes back, and leaves again when there is room.
@@ -129,7 +129,7 @@ def hoards(keeper):
 
 
 def test_a_tenant_that_keeps_the_store_full_is_in_nobodys_way_on_another_device():
-    with Node(store="1GiB", environment={"METE_STUB_DEVICES": "2"}) as meted:
+    with Node(store=16 * CHUNK, environment={"METE_STUB_DEVICES": "2"}) as meted:
         keeper = meted.mover("keeper", 15 * CHUNK, device="0")
         a = meted.mover("a", SET, device="1")
         refused = hoards(keeper)
@@ -140,7 +140,7 @@ def test_a_tenant_that_keeps_the_store_full_is_in_nobodys_way_on_another_device(
         b.allocate(SET)
         meted.play(lambda: not b.asked)
         assert not b.refusal and a.out(), (b.refusal, a.out())
-        assert "of 512MiB for this device, 512MiB are in use" in refused, refused
+        assert f"of {mib(8 * CHUNK)} for this device, {mib(8 * CHUNK)} are in use" in refused, refused
         a.wants()
         b.idle()
         meted.play(lambda: a.is_whole())
@@ -149,7 +149,7 @@ def test_a_tenant_that_keeps_the_store_full_is_in_nobodys_way_on_another_device(
 
 
 def test_a_guest_that_claims_to_have_given_back_segments_it_keeps_is_a_liar():
-    with Node(store="256MiB") as meted:
+    with Node(store=4 * CHUNK) as meted:
         a, b = meted.mover("a", 4 * CHUNK), meted.mover("b", 4 * CHUNK)
         for _ in range(4):
             a.ask("segment_ask", device=0, bytes=CHUNK)
@@ -170,7 +170,7 @@ def test_a_guest_that_claims_to_have_given_back_segments_it_keeps_is_a_liar():
 
 def test_segments_that_a_new_guest_claims_to_hold_are_nobodys():
     for said in (dict(allocated=GIB, movable=GIB), dict(out=1 << 40), dict(credit=GIB), dict(contexts=1000), dict(allocated=1 << 63, credit=1 << 63, out=1 << 63)):
-        with Node(store="512MiB") as meted:
+        with Node(store=8 * CHUNK) as meted:
             made = meted.tenant("liar")
             liar = Mover(made.socket, "liar", state=False)
             try:
@@ -189,7 +189,7 @@ def test_segments_that_a_new_guest_claims_to_hold_are_nobodys():
 
 
 def test_memory_that_is_stated_again_and_again_counts_once():
-    with Node("--grace", "60s", store="512MiB") as meted:
+    with Node("--grace", "60s", store=8 * CHUNK) as meted:
         a, b = meted.mover("a", SET), meted.mover("b", SET)
         assert a.out()
         meted.kill()
@@ -299,7 +299,7 @@ def test_a_tenant_that_waits_for_its_memory_is_told_which_one_makes_no_room():
         b.obeys = False
         a.wants()
         meted.play(lambda: a.hindered)
-        assert a.hindered == "tenant 2 (b), which has 576MiB of the device, is stuck: its memory does not leave as it was told", a.hindered
+        assert a.hindered == f"tenant 2 (b), which has {mib(SET)} of the device, is stuck: its memory does not leave as it was told", a.hindered
         row = meted.row(a)
         assert row.behind == b.made.tenant and DOING[row.doing] == "waits-for-memory" and not meted.row(b).behind
         c.allocate(3 * CHUNK)
@@ -383,7 +383,7 @@ def test_a_meted_that_did_not_run_blames_and_refuses_nobody():
 
 
 def test_segments_are_not_called_kept_for_the_time_in_which_meted_did_not_run():
-    with Node(store="512MiB") as meted:
+    with Node(store=8 * CHUNK) as meted:
         keeper, a = keeper_beside_idle(meted)
         meted.mover("b")
         for _ in range(3):
