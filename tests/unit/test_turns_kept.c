@@ -39,13 +39,6 @@ static void take_over(struct program *p, const struct turns_kept *kept)
 	pump();
 }
 
-static void open_gate(struct program *p)
-{
-	p->open = true;
-	p->stands = p->drained = false;
-	p->opened_at = m.now;
-}
-
 /* Until then nobody closes a gate. */
 static void restart(uint64_t away_ns)
 {
@@ -53,6 +46,7 @@ static void restart(uint64_t away_ns)
 
 	for (unsigned i = 0; i < m.programs; i++) {
 		turns_keep(&m.program[i].seat, &kept[i], m.now);
+		m.program[i].stands = false;
 		open_gate(&m.program[i]);
 	}
 	m.bare = true;
