@@ -266,13 +266,21 @@ static bool is_hopeless(const struct turns_tenant *t, bool stands, uint64_t now_
 	       (seen || helps || is_one_of_several(turns_tenant_seat(t)));
 }
 
+/* All that it waits for have been let in for long enough. A tenant that has inherited the turn can
+ * let in others only for the rest of it: its drain is as old as that turn. */
+static bool is_in_vain(const struct turns_tenant *t, bool stands, uint64_t now_ns)
+{
+	uint64_t longest = longest_ns(t, stands);
+	bool inherited = !stands || turns_ring_is_known(t);
+
+	return turns_tenant_awaits(t) && (now_ns - t->ending_ns >= longest ||
+					  (inherited && now_ns - t->company_ns >= longest));
+}
+
 bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
-	bool known = turns_tenant_awaits(t);
-	uint64_t alone_ns = alone_for_ns(t), took_ns = now_ns - t->ending_ns;
-	uint64_t longest = longest_ns(t, stands);
-	bool inherited; /* its drain is as old as the turn that it has inherited */
+	uint64_t alone_ns = alone_for_ns(t);
 	struct turns_seat *s;
 
 	if (leader->leader) {
@@ -285,24 +293,23 @@ bool turns_await_late(struct turns_seat *leader, bool stands, uint64_t now_ns)
 		return true;
 	if (turns_tenant_governed(t) != 1)
 		return false;
-	/* A tenant that has inherited the turn can let in others only for the rest of it. */
-	inherited = !stands || turns_ring_is_known(t);
-	if (known && (took_ns >= longest || (inherited && now_ns - t->company_ns >= longest))) {
+	if (is_in_vain(t, stands, now_ns)) {
 		turns_await_stuck(t, now_ns);
 		turns_tenant_give_up(leader, now_ns);
 		return true;
 	}
-	if (turns_ring_is_open(t) && !leader->device->strays && !t->barred && !t->suspended) {
+	if (turns_ring_may_reopen(leader)) {
 		turns_tenant_reopen(t, now_ns);
 		return true;
 	}
-	if (took_ns < alone_ns) {
+	if (now_ns - t->ending_ns < alone_ns) {
 		turns_timer_set(&t->turns->drains, &leader->timer, t->ending_ns + alone_ns);
 		return true;
 	}
 	/* A tenant that was let in may let in others when it has to drain itself, but not for
 	 * ever. */
-	s = now_ns - t->company_ns < longest ? candidate(leader, stands, now_ns) : NULL;
+	s = now_ns - t->company_ns < longest_ns(t, stands) ? candidate(leader, stands, now_ns)
+							   : NULL;
 	t->let_in = NULL; /* its drain did not end by that */
 	if (s) {
 		let_in(leader, s, now_ns);

@@ -385,24 +385,14 @@ static void end_moment(struct turns_seat *s, uint64_t now_ns)
 	turns_tenant_ended(t, now_ns);
 }
 
-void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
+static void late_closing(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
 	/* A wish to run meanwhile does not make the drain younger. */
 	uint64_t until = (s->stray ? s->closing_ns : t->ending_ns) + t->turns->tuning.hang_ns;
 
-	if (is_free(s) || turns_node_linked(&s->timer))
-		return;
-	if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
-		late_hung(s, stands, now_ns);
-	else if (s->gate == TURNS_OWING && s->held)
-		turns_held_late(s, stands, now_ns);
-	if (s->gate == TURNS_CLOSING && t->moment) {
-		end_moment(s, now_ns);
-		return;
-	}
-	if (s->gate != TURNS_CLOSING || turns_held_not_yet(s, stands, now_ns) ||
-	    turns_breath_goes_on(s, stands, now_ns) || turns_await_late(s, stands, now_ns))
+	if (turns_held_not_yet(s, stands, now_ns) || turns_breath_goes_on(s, stands, now_ns) ||
+	    turns_await_late(s, stands, now_ns))
 		return;
 	if (stands)
 		late_standing(s, now_ns);
@@ -411,6 +401,22 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 	else if (!turns_breath_begin(s, now_ns))
 		turns_timer_set(&t->turns->drains, &s->timer,
 				least(now_ns + turns_tenant_check_ns(t), until));
+}
+
+void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	if (is_free(s) || turns_node_linked(&s->timer))
+		return;
+	if (s->gate == TURNS_OWING && t->bond == TURNS_HUNG)
+		late_hung(s, stands, now_ns);
+	else if (s->gate == TURNS_OWING && s->held)
+		turns_held_late(s, stands, now_ns);
+	if (s->gate == TURNS_CLOSING && t->moment)
+		end_moment(s, now_ns);
+	else if (s->gate == TURNS_CLOSING)
+		late_closing(s, stands, now_ns);
 }
 
 void turns_lost(struct turns_device *d, uint64_t ns, uint64_t now_ns)

@@ -262,6 +262,8 @@ void turns_company_detach(struct turns_seat *s, uint64_t now_ns);
 bool turns_ring_is_known(const struct turns_tenant *t);
 /* Likewise, and the others have come along. */
 bool turns_ring_is_open(const struct turns_tenant *t);
+/* Likewise, and nothing keeps them from being let in for the drain of the tenant's turn. */
+bool turns_ring_may_reopen(const struct turns_seat *leader);
 /* The leader and it are in one ring, and it may be let in. */
 bool turns_ring_is_mate(const struct turns_seat *leader, const struct turns_seat *s);
 /* How long its turn is; 0: like others'. */

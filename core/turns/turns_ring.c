@@ -58,6 +58,13 @@ bool turns_ring_is_open(const struct turns_tenant *t)
 	return mates > 0 && mates <= TURNS_AWAITED;
 }
 
+bool turns_ring_may_reopen(const struct turns_seat *leader)
+{
+	const struct turns_tenant *t = leader->tenant;
+
+	return turns_ring_is_open(t) && !leader->device->strays && !t->barred && !t->suspended;
+}
+
 uint64_t turns_ring_turn_ns(const struct turns_tenant *t)
 {
 	return turns_ring_is_open(t) ? RING_TURNS * t->turns->tuning.turn_ns : 0;

@@ -234,8 +234,6 @@ static void bring_back(struct daemon *d, const char *record)
 		absent_add(d, tenant, record);
 		return;
 	}
-	if (record_is(record, "owed"))
-		bring_owed_back(d, record);
 	if (record_is(record, "guest"))
 		bring_guest_back(d, record);
 	if (record_is(record, "context"))
@@ -261,6 +259,24 @@ static void bring_weights_back(struct daemon *d)
 	}
 }
 
+/* What was owed is known before a guest joins. */
+static void bring_all_back(struct daemon *d, const struct past *past)
+{
+	for (size_t i = 0; i < past->count; i++) {
+		if (past->records[i].text && record_is(past->records[i].text, "tenant"))
+			bring_tenant_back(d, past->records[i].text);
+	}
+	for (size_t i = 0; i < past->count; i++) {
+		if (past->records[i].text && record_is(past->records[i].text, "owed"))
+			bring_owed_back(d, past->records[i].text);
+	}
+	for (size_t i = 0; i < past->count; i++) {
+		if (past->records[i].text)
+			bring_back(d, past->records[i].text);
+	}
+	bring_weights_back(d);
+}
+
 int restore_open(struct daemon *d, struct fault *why)
 {
 	struct past past = {0};
@@ -277,20 +293,8 @@ int restore_open(struct daemon *d, struct fault *why)
 	if (past.last_tenant > d->tenants.last_id) /* of which events tell */
 		d->tenants.last_id = (uint32_t)past.last_tenant;
 	past_settle(&past);
-	for (size_t i = 0; i < past.count; i++) {
-		if (past.records[i].text && record_is(past.records[i].text, "tenant"))
-			bring_tenant_back(d, past.records[i].text);
-	}
-	for (size_t i = 0; i < past.count; i++) {
-		if (past.records[i].text && record_is(past.records[i].text, "owed"))
-			bring_back(d, past.records[i].text);
-	}
-	for (size_t i = 0; i < past.count; i++) {
-		if (past.records[i].text && !record_is(past.records[i].text, "owed"))
-			bring_back(d, past.records[i].text);
-	}
+	bring_all_back(d, &past);
 	past_done(&past);
-	bring_weights_back(d);
 	leftover_remove(d);
 	list_for_each(link, &d->tenants.all) book_hold(list_entry(link, struct tenant, link));
 	/* Armed once, after a start. If nothing can come back, the first connection disarms it. */

@@ -104,6 +104,15 @@ static int take_limits(struct config_read *read)
 	return r == 0 ? config_keep(read, memory, &read->config->share.texts[PORTION_memory]) : r;
 }
 
+static int take_settings(struct config_read *read)
+{
+	int r = take_daemons(read);
+
+	if (r == 0)
+		r = take_protocol(read);
+	return r == 0 ? take_limits(read) : r;
+}
+
 int config_take_mps(struct config_read *read)
 {
 	struct config_as_nvidia *alone = &read->config->as_nvidia;
@@ -128,11 +137,7 @@ int config_take_mps(struct config_read *read)
 	}
 	r = take_root(read, list->line);
 	if (r == 0 && alone->mps)
-		r = take_daemons(read);
-	if (r == 0 && alone->mps)
-		r = take_protocol(read);
-	if (r == 0 && alone->mps)
-		r = take_limits(read);
+		r = take_settings(read);
 	if (r == 0)
 		r = config_setting(read, "sharing.timeSlicing.resources", &slicing);
 	if (r < 0 || !slicing || !slicing->first)

@@ -175,6 +175,16 @@ static void be_apart(struct mps_gpu *gpu, bool apart)
 	gpu->apart = apart;
 }
 
+/* Its daemon is another way's, or below another root. */
+static bool is_to_move(const struct mps_gpu *gpu, bool shares)
+{
+	const struct mps_daemon *daemon = &gpu->daemon;
+	const char *root = daemon->hub->plugin->config->as_nvidia.mps_root;
+
+	return !shares || (gpu->lags && !mps_gpu_has_others(gpu)) ||
+	       (*daemon->root && strncmp(daemon->root, root, MPS_PATH - 1) != 0);
+}
+
 /* A former meted's daemon below another root ends first, where its record says that it is. */
 void mps_gpu_want(struct mps_gpu *gpu)
 {
@@ -190,9 +200,7 @@ void mps_gpu_want(struct mps_gpu *gpu)
 		return;
 	}
 	gpu->lags = shares && daemon->machine.marked && gpu->named != mps_can_name(p);
-	gpu->moves = asked && daemon->machine.marked &&
-		     (!shares || (gpu->lags && !mps_gpu_has_others(gpu)) ||
-		      (*daemon->root && strncmp(daemon->root, alone->mps_root, MPS_PATH - 1) != 0));
+	gpu->moves = asked && daemon->machine.marked && is_to_move(gpu, shares);
 	be_apart(gpu, asked && !shares && !gpu->moves);
 	shares &= !gpu->moves;
 	if (shares) {

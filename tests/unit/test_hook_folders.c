@@ -199,7 +199,7 @@ TEST(musl_has_names_in_its_first_folder_that_is_there)
 TEST(usual_folders_are_covered_in_any_image)
 {
 	static const char *const some[] = {
-		"cover /lib64",		  "cover /usr/lib/" MULTIARCH,
+		"cover /lib64",		  ("cover /usr/lib/" MULTIARCH),
 		"cover /usr/lib",	  "cover /usr/local/lib64",
 		"cover /usr/lib/wsl/lib", "cover /run/opengl-driver/lib"};
 
@@ -304,7 +304,7 @@ TEST(whatever_cannot_be_covered_is_a_failure)
 					      "/path",
 					      "/opt/x/libcuda.so.1",
 					      "/usr/lib64/nvidia",
-					      "/usr/lib/" MULTIARCH};
+					      ("/usr/lib/" MULTIARCH)};
 	static const char cache[] = "\0/opt/x/libcuda.so.1";
 
 	begin();
