@@ -305,7 +305,7 @@ void mps_serve(int fd)
 		for (int i = 0; i < count; i++)
 			watched[sockets + i] =
 				(struct pollfd){.fd = daemon_.peer[i].fd, .events = POLLIN};
-		if (poll(watched, (nfds_t)(sockets + count), -1) < 0)
+		if (poll(watched, (nfds_t)sockets + (nfds_t)count, -1) < 0)
 			continue;
 		/* First, as a command may remove a namespace. */
 		for (int i = 0; i < sockets; i++)
