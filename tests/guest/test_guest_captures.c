@@ -231,6 +231,8 @@ static void many_one_after_the_other(void)
 
 TEST(a_capture_that_is_over_or_did_not_begin_keeps_no_place)
 {
+	if (GUEST_TSAN)
+		test_skip("TSan takes memory of its own at each call; another build shows it");
 	expect_eq(in_child(many_one_after_the_other, NULL, 0), 0);
 }
 
