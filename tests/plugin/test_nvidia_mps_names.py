@@ -211,6 +211,31 @@ def test_containers_by_protocol_2_keep_it_and_the_gpu_changes_when_they_have_end
             assert allocate(1) == 0
 
 
+def test_what_a_container_leaves_in_its_namespaces_folder_is_gone_before_the_next_one_comes():
+    with named() as node:
+        first = started(node, "a", node.id(0))
+        place = slot(node, first)
+        folder = pipe(node, Name(place, 0))
+        os.symlink(node.place, folder + "/link")
+        os.makedirs(folder + "/deep/deeper")
+        first.delete()
+        node.await_log(f"mps.undone .*daemon={place}")
+        assert not os.path.exists(folder)
+        assert os.path.isdir(node.place + "/bindings"), "a link was followed"
+        second = started(node, "b", node.id(0))
+        assert slot(node, second) == place and os.listdir(folder) == ["control"]
+
+
+def test_a_namespace_that_is_made_again_follows_no_link_of_its_container():
+    with named() as node:
+        place = slot(node, started(node, "a", node.id(0)))
+        link = pipe(node, Name(place, 0)) + "/link"
+        os.symlink(node.folder, link)
+        os.kill(daemon(node), signal.SIGKILL)
+        node.await_log(f"mps.ready .*daemon={place}", times=2)
+        assert not os.path.lexists(link)
+
+
 def test_protocol_2_is_used_where_the_file_says_so_or_the_root_is_long():
     with named(start=False, protocol=2) as node:
         begin(node)
