@@ -236,6 +236,16 @@ def test_a_namespace_that_is_made_again_follows_no_link_of_its_container():
         assert not os.path.lexists(link)
 
 
+def test_a_server_with_a_client_in_its_default_namespace_is_taken_over():
+    """A program of the host may be there: then the limits do not change, and are the right ones."""
+    with named() as node, in_use(node, **NEWER):
+        pod = started(node, "a", node.id(0))
+        with program_in(node, pod, slot=Name("default", 0)):
+            node.meted.kill()
+            node.restart()
+            node.await_log(f"mps.ready uuid={node.uuid[0]} .*daemon={node.uuid[0]}", times=2)
+
+
 def test_protocol_2_is_used_where_the_file_says_so_or_the_root_is_long():
     with named(start=False, protocol=2) as node:
         begin(node)
