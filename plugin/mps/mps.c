@@ -224,6 +224,12 @@ bool mps_names(const struct plugin *p, uint32_t device)
 	return p->mps && p->mps->gpu[device].named && !p->config->as_nvidia.mps_apart;
 }
 
+void mps_answered(const struct plugin *p, uint32_t device)
+{
+	if (p->mps)
+		p->mps->gpu[device].answered_ns = loop_now_ns();
+}
+
 void mps_pipe(const struct plugin *p, uint32_t device, const char *key, char ret_path[MPS_PATH])
 {
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;

@@ -6,7 +6,7 @@ import contextlib
 from node import *
 from kubelet import Refused
 from meted import run
-from mps import OUT_OF_MEMORY, Name, await_ready, command, control, daemon, device_mib, given, in_use, modes, mps, pipe, program_in
+from mps import OUT_OF_MEMORY, Name, await_asked, await_ready, command, control, daemon, device_mib, given, in_use, modes, mps, pipe, program_in
 from test_nvidia_mps_apart import Stepping, again, restart_after_death, slot, started
 
 NEWER = {"METE_SIM_DRIVER": "13.4"}
@@ -244,6 +244,26 @@ def test_a_server_with_a_client_in_its_default_namespace_is_taken_over():
             node.meted.kill()
             node.restart()
             node.await_log(f"mps.ready uuid={node.uuid[0]} .*daemon={node.uuid[0]}", times=2)
+
+
+def test_a_gpu_keeps_its_protocol_while_a_container_that_was_answered_has_not_started():
+    """The kubelet has not written it down yet; a GPU beside it says when meted has looked."""
+    with named(devices="2xSIM", protocol=2) as node, in_use(node, METE_SIM_DEVICES="2xSIM", **NEWER):
+        pids = [daemon(node, device) for device in range(2)]
+        pods = [started(node, f"p{device}", node.id(0, device)) for device in range(2)]
+        given(node, *pods)
+        node.write(node.file_of(protocol="newest"))
+        node.meted.kill()
+        node.restart()
+        await_asked(node, times=2)
+        answered = node.pod("answered").admit(node.id(1))
+        for pod in pods:
+            pod.delete()
+        given(node)
+        until(lambda: command(node, "server", "list", device=1) and daemon(node, 1) != pids[1], lambda: node.log()[-3000:])
+        assert daemon(node) == pids[0]
+        with program_in(node, again(answered)) as allocate:
+            assert allocate(1) == 0
 
 
 def test_protocol_2_is_used_where_the_file_says_so_or_the_root_is_long():
