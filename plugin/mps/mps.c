@@ -83,6 +83,10 @@ static int check_device(const struct plugin *p, uint32_t i, struct fault *why)
 /* What the driver has may be wanted expressly. */
 static int check_newer(const struct plugin *p, const struct config *config, struct fault *why)
 {
+	if (config->as_nvidia.mps_apart)
+		return fault_set(why, -EINVAL,
+				 "sharing.mps.protocol: a container's own control daemon speaks "
+				 "protocol 2; accepted: daemonPer: gpu, or protocol: 2");
 	if (p->host->cuda_version < MPS_CUDA_NAMES)
 		return fault_set(why, -EINVAL,
 				 "sharing.mps.protocol: this driver has no protocol 3; accepted: "

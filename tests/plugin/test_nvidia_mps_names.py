@@ -289,6 +289,9 @@ def test_protocol_3_is_refused_where_it_cannot_be():
         assert "flags.mpsRoot: below a path of more than 34 bytes sockets of MPS's namespaces would be too long; accepted: " in refusal()
         node.environment["METE_SIM_DRIVER"] = "13.3"
         assert "sharing.mps.protocol: this driver has no protocol 3; accepted: driver 615 and newer, or protocol: 2" in refusal()
+        node.environment.update(NEWER)
+        node.write(node.file_of(daemonPer="container"))
+        assert "sharing.mps.protocol: a container's own control daemon speaks protocol 2; accepted: daemonPer: gpu, or protocol: 2" in refusal()
 
 
 if __name__ == "__main__":
