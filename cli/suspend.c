@@ -45,8 +45,7 @@ static void say_resumed(const char *tenant, const struct wire_done *done)
 		       tenant, text_size(done->moves, TEXT_UP).text);
 	else
 		printf("%s goes on; %s of its %s were still moving out: what has left comes back "
-		       "to "
-		       "the device when its programs use it\n",
+		       "to the device when its programs use it\n",
 		       tenant, text_size(done->leaving, TEXT_UP).text,
 		       text_size(done->moves, TEXT_UP).text);
 }

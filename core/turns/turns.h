@@ -126,8 +126,8 @@
  *     gate counts (law 7) once a drain takes longer than a turn. One that stays stopped, with no
  *     thread at a gate, is reported, and so on, as law 8 says;
  * 17. nobody's look changes anything: what is decided does not depend on how often
- *     turns_settle() is called, or turns_tick() before turns_deadline(). (A machine that is late
- *     for its deadline decides later.);
+ *     turns_settle() is called, or turns_tick() before turns_deadline() (a machine that is late
+ *     for its deadline decides later);
  * 18. tenants on one device that wait for each other (law 13), and whose drains are given up with
  *     one another let in, are in a ring. All of them that may run have open gates in the turn of
  *     each, also those that have not drained. That turn has 12 turns' lengths at most. For its

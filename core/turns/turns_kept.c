@@ -91,7 +91,7 @@ void turns_kept(struct turns_seat *s, struct turns_tenant *t, const struct turns
 	s->unpaid = (int64_t)kept->unpaid;
 	s->floor = -(int64_t)kept->floor_owed;
 	s->kept_owing_ns = 0;
-	if (kept->owing_ns)
+	if (kept->owing_ns && kept->at_ns <= now_ns)
 		s->kept_owing_ns = now_ns - had_ns - beyond(kept->at_ns, kept->owing_ns);
 	s->kept_watched_ns = kept->watched_until_ns;
 	t->left = (uint32_t)most(t->left, kept->left);

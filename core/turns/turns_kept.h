@@ -12,7 +12,7 @@ struct turns_kept {
 	uint64_t owed_ns;		       /* what it had beyond its part by its weight */
 	uint64_t cap_owed, unpaid, floor_owed; /* thousandths of ns */
 	uint64_t owing_ns, watched_until_ns;   /* as those of a seat, and of a tenant */
-	uint32_t left;			       /* likewise, as is the next one */
+	uint32_t left;			       /* as those of a tenant: this one and the next */
 	bool computes;
 	bool ran; /* it wanted to run, and from then on no gate was closed */
 };

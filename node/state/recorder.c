@@ -9,6 +9,7 @@
  *	told tenant=3 device=0 kind=1 since=8140123456789 last=8140987654321
  *	owed tenant=3 device=0 at=8140987654321 weight=0 cap=90000000000 unpaid=0 floor=0 ran=1
  *	guest tenant=3 pid=4711 started=123456 image=987 copy=140001234567
+ *	context tenant=3 pid=4711 started=123456 image=987 device=0 bytes=67108864
  *	left tenant=3 pid=4711 started=123456
  *	reserved device=GPU-... pid=4711 owner=1000 started=123456 until=0
  *	free device=GPU-...

@@ -52,11 +52,22 @@ static void set_mark(struct mps_daemon *daemon, bool marked)
 	mps_daemon_did(daemon, r == 0);
 }
 
+/* Its container can write there, and another one may have the place next. */
+static void namespace_folder(const struct mps_daemon *daemon, char ret_path[RUN_TEXT])
+{
+	snprintf(ret_path, RUN_TEXT, "%s/pipe/" MPS_SERVER "/%s", daemon->folder, daemon->name);
+}
+
 /* A GPU goes from its daemon even if a container has left what cannot be removed. */
 static int clear_folder(const struct mps_daemon *daemon)
 {
+	char path[RUN_TEXT];
 	int r;
 
+	if (daemon->uses->in_gpus_folder) {
+		namespace_folder(daemon, path);
+		return mps_folder_remove(path);
+	}
 	mps_unmount(daemon);
 	r = mps_folder_remove(daemon->folder);
 	return daemon->uses->cleans ? r : 0;
@@ -66,7 +77,7 @@ static void on_clean(struct loop_work *work)
 {
 	struct mps_daemon *daemon = container_of(work, struct mps_daemon, work);
 
-	daemon->run.status = daemon->uses->in_gpus_folder ? 0 : clear_folder(daemon);
+	daemon->run.status = clear_folder(daemon);
 }
 
 /* At our end the record stays, and the next meted does the rest. */
@@ -146,11 +157,26 @@ static int make_folder(struct mps_daemon *daemon)
 	return 0;
 }
 
+/* A namespace's is made by the GPU's daemon, or is there: a former daemon's, which the container
+ * has mounted. */
+static int look_over_namespace(const struct mps_daemon *daemon)
+{
+	char path[RUN_TEXT];
+	int r;
+
+	namespace_folder(daemon, path);
+	r = mps_folder_unlink_links(path);
+	return r == -ENOENT ? 0 : r;
+}
+
 static int make_folders(struct mps_daemon *daemon)
 {
 	char path[MPS_PATH + 16];
-	int r = make_folder(daemon);
+	int r;
 
+	if (daemon->uses->in_gpus_folder)
+		return look_over_namespace(daemon);
+	r = make_folder(daemon);
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof(path), "%s/log", daemon->folder);
@@ -224,7 +250,7 @@ static void on_finished(struct loop_work *work)
 static void run_control(struct mps_daemon *daemon)
 {
 	struct mps_hub *hub = daemon->hub;
-	bool starts = daemon->machine.runs == MPS_START && !daemon->uses->in_gpus_folder;
+	bool starts = daemon->machine.runs == MPS_START;
 
 	memset(&daemon->run, 0, sizeof(daemon->run));
 	if (*hub->control)

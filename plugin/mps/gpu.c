@@ -10,6 +10,9 @@
 
 #include "plugin/mps/inside.h"
 
+/* By then the kubelet has written it down, or has asked us to prepare the container. */
+#define ANSWERED_NS (UINT64_C(60) * 1000000000)
+
 static struct mps_gpu *gpu_of(const struct mps_daemon *daemon)
 {
 	return container_of(daemon, struct mps_gpu, daemon);
@@ -175,13 +178,19 @@ static void be_apart(struct mps_gpu *gpu, bool apart)
 	gpu->apart = apart;
 }
 
+/* Between Allocate's answer and the kubelet's record of it nothing names the container. */
+static bool was_answered(const struct mps_gpu *gpu)
+{
+	return gpu->answered_ns && loop_now_ns() - gpu->answered_ns < ANSWERED_NS;
+}
+
 /* Its daemon is another way's, or below another root. */
 static bool is_to_move(const struct mps_gpu *gpu, bool shares)
 {
 	const struct mps_daemon *daemon = &gpu->daemon;
 	const char *root = daemon->hub->plugin->config->as_nvidia.mps_root;
 
-	return !shares || (gpu->lags && !mps_gpu_has_others(gpu)) ||
+	return !shares || (gpu->lags && !mps_gpu_has_others(gpu) && !was_answered(gpu)) ||
 	       (*daemon->root && strncmp(daemon->root, root, MPS_PATH - 1) != 0);
 }
 

@@ -68,8 +68,9 @@ struct mps_gpu {
 	uint32_t device;
 	uint32_t replicas; /* that the daemon was told */
 	bool one_only;
-	bool named; /* each of its containers has a namespace of its daemon */
-	bool lags;  /* it has containers by one protocol, and is to have the other */
+	bool named;	      /* each of its containers has a namespace of its daemon */
+	bool lags;	      /* it has containers by one protocol, and is to have the other */
+	uint64_t answered_ns; /* when the kubelet got its last answer with it; 0: never */
 	bool apart; /* its containers have daemons of their own: it has none, and is not exclusive
 		     */
 	bool moves; /* it will be wanted below another root, or apart, when its daemon has gone */

@@ -83,6 +83,10 @@ static int check_device(const struct plugin *p, uint32_t i, struct fault *why)
 /* What the driver has may be wanted expressly. */
 static int check_newer(const struct plugin *p, const struct config *config, struct fault *why)
 {
+	if (config->as_nvidia.mps_apart)
+		return fault_set(why, -EINVAL,
+				 "sharing.mps.protocol: a container's own control daemon speaks "
+				 "protocol 2; accepted: daemonPer: gpu, or protocol: 2");
 	if (p->host->cuda_version < MPS_CUDA_NAMES)
 		return fault_set(why, -EINVAL,
 				 "sharing.mps.protocol: this driver has no protocol 3; accepted: "
@@ -222,6 +226,12 @@ int mps_check(struct mps_hub *hub, const struct binding *b, struct fault *why)
 bool mps_names(const struct plugin *p, uint32_t device)
 {
 	return p->mps && p->mps->gpu[device].named && !p->config->as_nvidia.mps_apart;
+}
+
+void mps_answered(const struct plugin *p, uint32_t device)
+{
+	if (p->mps)
+		p->mps->gpu[device].answered_ns = loop_now_ns();
 }
 
 void mps_pipe(const struct plugin *p, uint32_t device, const char *key, char ret_path[MPS_PATH])

@@ -65,6 +65,8 @@ enum { MPS_PATH = 256 };
 
 /* Containers of the device have namespaces, which know how much they may have. */
 bool mps_names(const struct plugin *p, uint32_t device);
+/* The kubelet is given an answer with the device, and how it has it: for a while it stays so. */
+void mps_answered(const struct plugin *p, uint32_t device);
 /* The host's folder of the daemon's pipe. `key`: of the container's slot. */
 void mps_pipe(const struct plugin *p, uint32_t device, const char *key, char ret_path[MPS_PATH]);
 

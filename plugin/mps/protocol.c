@@ -130,12 +130,12 @@ static bool has_limits(const struct mps_daemon *daemon, const char *name)
 /* ---- protocol 3 ---------------------------------------------------------------------------- */
 
 /* Clients of all users have one server, which is root's; its own namespace, to which nobody is
- * sent, has no more than one replica. */
+ * sent, has no more than one replica. A program of the host may be there: see namespace_script. */
 static const char server_script[] =
 	"case \"\n$(\"$0\" server list " TABLE ")\" in *\"\n" MPS_SERVER ",\"*) ;; "
 	"*) \"$0\" server create " MPS_SERVER " || exit;; esac\n"
 	"\"$0\" server set " MPS_SERVER " --pinned-memory-limit=\"$1\" "
-	"--active-thread-percentage=\"$2\" || exit\n"
+	"--active-thread-percentage=\"$2\"\n"
 	"exec \"$0\" namespace list default --server=" MPS_SERVER " " TABLE;
 
 static void say_newer(struct mps_daemon *daemon, enum mps_command command)

@@ -310,6 +310,7 @@ static void add_mps(const struct serving *s, struct answer *g,
 	ids_key(p->config->resource, (const char *const *)said->devices_ids, said->n_devices_ids,
 		key);
 	mps_pipe(p, g->device[0], key, g->pipe);
+	mps_answered(p, g->device[0]);
 	v1beta1__mount__init(mount);
 	mount->host_path = g->pipe;
 	mount->container_path = g->pipe_inside;

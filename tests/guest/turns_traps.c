@@ -246,6 +246,26 @@ void traps_map_page(int fd)
 	ok(g.cuMemHostGetDevicePointer_v2(&g.address, (void *)g.word, 0));
 }
 
+CUfunction traps_kernel_of(CUmodule *module, const char *text, const char *name)
+{
+	CUfunction found;
+
+	if (!*module)
+		ok(g.cuModuleLoadData(module, text));
+	ok(g.cuModuleGetFunction(&found, *module, name));
+	return found;
+}
+
+CUdeviceptr traps_new_words(void)
+{
+	CUdeviceptr made;
+
+	ok(g.cuMemAlloc_v2(&made, 4096));
+	ok(g.cuMemsetD8_v2(made, 0, 4096));
+	ok(g.cuCtxSynchronize());
+	return made;
+}
+
 CUevent traps_event(void)
 {
 	CUevent made;

@@ -138,6 +138,10 @@ void traps_launch_at(const struct traps_place *place, CUfunction kernel, uint32_
 void traps_pause(void); /* up to 5 ms */
 void traps_rest_us(uint64_t us);
 CUevent traps_event(void); /* in the current context */
+/* A kernel of a program of one's own; loads that once, into the current context. */
+CUfunction traps_kernel_of(CUmodule *module, const char *text, const char *name);
+/* Of the device's memory, cleared; no other stream waits for that. */
+CUdeviceptr traps_new_words(void);
 void traps_thread(void *(*work)(void *), pthread_t *ret_thread);
 void traps_use_device(void); /* the first, in this thread */
 /* Waits until a thread has done `helper`, which all that is on the device waits for. */

@@ -36,22 +36,8 @@ static const char ptx[] =
 static CUfunction kernel(const char *name)
 {
 	static CUmodule module;
-	CUfunction made;
 
-	if (!module)
-		ok(g.cuModuleLoadData(&module, ptx));
-	ok(g.cuModuleGetFunction(&made, module, name));
-	return made;
-}
-
-static CUdeviceptr new_words(void)
-{
-	CUdeviceptr made;
-
-	ok(g.cuMemAlloc_v2(&made, 4096));
-	ok(g.cuMemsetD8_v2(made, 0, 4096));
-	ok(g.cuCtxSynchronize()); /* no other stream waits for that */
-	return made;
+	return traps_kernel_of(&module, ptx, name);
 }
 
 static void serve(CUdeviceptr from, uint32_t first, uint32_t last)
@@ -92,7 +78,7 @@ void trap_fed(void)
 	CUstream stream = g.device[0].stream[1];
 
 	if (!from) {
-		from = new_words();
+		from = traps_new_words();
 		serve(from, 1, UINT32_MAX);
 	}
 	g.word[2] = g.round;
@@ -109,7 +95,7 @@ void trap_cooperative(void)
 	static uint32_t due;
 
 	if (!at) {
-		at = new_words();
+		at = traps_new_words();
 		barrier = kernel("barrier");
 	}
 	for (int i = 0; i < 4; i++) {

@@ -36,22 +36,8 @@ static const char ptx[] =
 static CUfunction kernel(const char *name)
 {
 	static CUmodule module;
-	CUfunction found;
 
-	if (!module)
-		ok(g.cuModuleLoadData(&module, ptx));
-	ok(g.cuModuleGetFunction(&found, module, name));
-	return found;
-}
-
-static CUdeviceptr new_words(void)
-{
-	CUdeviceptr made;
-
-	ok(g.cuMemAlloc_v2(&made, 4096));
-	ok(g.cuMemsetD8_v2(made, 0, 4096));
-	ok(g.cuCtxSynchronize()); /* no other stream waits for that */
-	return made;
+	return traps_kernel_of(&module, ptx, name);
 }
 
 static void serve(CUdeviceptr from, CUdeviceptr to, uint32_t first, uint32_t last, CUstream stream)
@@ -131,7 +117,7 @@ void trap_spins(void)
 	pthread_t thread[PRODUCERS];
 
 	if (!spinning.lock) {
-		spinning.lock = new_words();
+		spinning.lock = traps_new_words();
 		spinning.kernel = kernel("locked");
 		for (int i = 0; i < PRODUCERS; i++)
 			ok(g.cuStreamCreate(&spinning.stream[i], CU_STREAM_NON_BLOCKING));
@@ -155,7 +141,7 @@ void trap_peeks(void)
 	CUstream stream = g.device[0].stream[1];
 
 	if (!words) {
-		words = new_words();
+		words = traps_new_words();
 		asked = (uint32_t *)(void *)&g.word[2];
 		seen = (uint32_t *)(void *)&g.word[3];
 		serve(words, words + 4, 1, UINT32_MAX, g.device[0].stream[0]);
@@ -230,7 +216,7 @@ static void *launch_other_grid(void *nothing)
 void trap_grids(void)
 {
 	if (!grids.at) {
-		grids.at = new_words();
+		grids.at = traps_new_words();
 		grids.kernel = kernel("meet");
 	}
 	grids.due += 2 * BLOCKS;

@@ -6,7 +6,7 @@ import contextlib
 from node import *
 from kubelet import Refused
 from meted import run
-from mps import OUT_OF_MEMORY, Name, await_ready, command, control, daemon, device_mib, given, in_use, modes, mps, pipe, program_in
+from mps import OUT_OF_MEMORY, Name, await_asked, await_ready, command, control, daemon, device_mib, given, in_use, modes, mps, pipe, program_in
 from test_nvidia_mps_apart import Stepping, again, restart_after_death, slot, started
 
 NEWER = {"METE_SIM_DRIVER": "13.4"}
@@ -211,6 +211,61 @@ def test_containers_by_protocol_2_keep_it_and_the_gpu_changes_when_they_have_end
             assert allocate(1) == 0
 
 
+def test_what_a_container_leaves_in_its_namespaces_folder_is_gone_before_the_next_one_comes():
+    with named() as node:
+        first = started(node, "a", node.id(0))
+        place = slot(node, first)
+        folder = pipe(node, Name(place, 0))
+        os.symlink(node.place, folder + "/link")
+        os.makedirs(folder + "/deep/deeper")
+        first.delete()
+        node.await_log(f"mps.undone .*daemon={place}")
+        assert not os.path.exists(folder)
+        assert os.path.isdir(node.place + "/bindings"), "a link was followed"
+        second = started(node, "b", node.id(0))
+        assert slot(node, second) == place and os.listdir(folder) == ["control"]
+
+
+def test_a_namespace_that_is_made_again_follows_no_link_of_its_container():
+    with named() as node:
+        place = slot(node, started(node, "a", node.id(0)))
+        link = pipe(node, Name(place, 0)) + "/link"
+        os.symlink(node.folder, link)
+        os.kill(daemon(node), signal.SIGKILL)
+        node.await_log(f"mps.ready .*daemon={place}", times=2)
+        assert not os.path.lexists(link)
+
+
+def test_a_server_with_a_client_in_its_default_namespace_is_taken_over():
+    """A program of the host may be there: then the limits do not change, and are the right ones."""
+    with named() as node, in_use(node, **NEWER):
+        pod = started(node, "a", node.id(0))
+        with program_in(node, pod, slot=Name("default", 0)):
+            node.meted.kill()
+            node.restart()
+            node.await_log(f"mps.ready uuid={node.uuid[0]} .*daemon={node.uuid[0]}", times=2)
+
+
+def test_a_gpu_keeps_its_protocol_while_a_container_that_was_answered_has_not_started():
+    """The kubelet has not written it down yet; a GPU beside it says when meted has looked."""
+    with named(devices="2xSIM", protocol=2) as node, in_use(node, METE_SIM_DEVICES="2xSIM", **NEWER):
+        pids = [daemon(node, device) for device in range(2)]
+        pods = [started(node, f"p{device}", node.id(0, device)) for device in range(2)]
+        given(node, *pods)
+        node.write(node.file_of(protocol="newest"))
+        node.meted.kill()
+        node.restart()
+        await_asked(node, times=2)
+        answered = node.pod("answered").admit(node.id(1))
+        for pod in pods:
+            pod.delete()
+        given(node)
+        until(lambda: command(node, "server", "list", device=1) and daemon(node, 1) != pids[1], lambda: node.log()[-3000:])
+        assert daemon(node) == pids[0]
+        with program_in(node, again(answered)) as allocate:
+            assert allocate(1) == 0
+
+
 def test_protocol_2_is_used_where_the_file_says_so_or_the_root_is_long():
     with named(start=False, protocol=2) as node:
         begin(node)
@@ -234,6 +289,9 @@ def test_protocol_3_is_refused_where_it_cannot_be():
         assert "flags.mpsRoot: below a path of more than 34 bytes sockets of MPS's namespaces would be too long; accepted: " in refusal()
         node.environment["METE_SIM_DRIVER"] = "13.3"
         assert "sharing.mps.protocol: this driver has no protocol 3; accepted: driver 615 and newer, or protocol: 2" in refusal()
+        node.environment.update(NEWER)
+        node.write(node.file_of(daemonPer="container"))
+        assert "sharing.mps.protocol: a container's own control daemon speaks protocol 2; accepted: daemonPer: gpu, or protocol: 2" in refusal()
 
 
 if __name__ == "__main__":

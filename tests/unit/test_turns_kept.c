@@ -148,6 +148,22 @@ TEST(a_long_time_without_a_meted_is_not_paid_for_without_end)
 	expect(p->seat.left_allowance >= -(int64_t)(6000 * MS * 1000));
 }
 
+/* Its clock began anew, so what is on record lies in the future. */
+TEST(work_from_before_the_machine_started_anew_goes_on_no_more)
+{
+	struct program *p = given_one(LEANS, 1 * MS, 4, 200);
+	struct turns_kept kept = {.at_ns = 86400000 * MS,
+				  .cap_owed = 100 * MS * 1000,
+				  .owing_ns = 86400000 * MS - 3000 * MS,
+				  .watched_until_ns = 86400000 * MS + 7000 * MS};
+
+	run(1000 * MS);
+	p->seat = (struct turns_seat){0};
+	turns_kept(&p->seat, &p->tenant, &kept, m.now);
+	expect_eq(p->seat.kept_owing_ns, 0);
+	expect_eq(p->seat.left_allowance, -(int64_t)(100 * MS * 1000));
+}
+
 /* ---- weights --------------------------------------------------------------------------------- */
 
 static double part_by_weight(uint64_t kernel_ns, uint64_t every_ns)
