@@ -409,9 +409,13 @@ void turns_device_init(struct turns *turns, struct turns_device *device, uint32_
 void turns_tenant_init(struct turns *turns, struct turns_tenant *tenant,
 		       const struct turns_share *share);
 
+/* A new seat, all zero: until it joins for the first time, its cap pays for what it is told to owe.
+ */
+void turns_place(struct turns_seat *seat, struct turns_tenant *tenant, struct turns_device *device);
+
 /* The tenant joins a device. `is_open` is the state of its gate there; its work may then be in
  * flight (after a restart). A tenant has at most one seat on a device. `owner` is the caller's.
- * The seat is all zero, or has left the same device before. In the latter case it still owes
+ * The seat is all zero or new, or has left the same device before. In the latter case it still owes
  * what it owed, so that a tenant of short processes gets no more than one of long processes. */
 void turns_join(struct turns_seat *seat, struct turns_tenant *tenant, struct turns_device *device,
 		void *owner, bool is_open, uint64_t now_ns);

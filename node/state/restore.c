@@ -255,7 +255,7 @@ static void bring_weights_back(struct daemon *d)
 		struct tenant *t = list_entry(link, struct tenant, link);
 
 		for (uint32_t i = 0; i < t->devices; i++)
-			owed_return_weight(&t->device[i]);
+			owed_return_all(&t->device[i]);
 	}
 }
 

@@ -15,9 +15,9 @@ static void record(struct tenant_device *at, bool ends)
 	recorder_owed(at);
 }
 
-static bool differs(const struct tenant_device *at)
+static bool differs(struct tenant_device *at)
 {
-	uint64_t owed = at->seat.allowance < 0 ? (uint64_t)-at->seat.allowance / 1000 : 0;
+	uint64_t owed = turns_cap_owed(&at->seat, schedule_now(at->tenant->daemon)) / 1000;
 	uint64_t known = at->time_owed.cap_owed / 1000;
 
 	return owed > known + step_ns || owed + step_ns < known ||
@@ -26,7 +26,12 @@ static bool differs(const struct tenant_device *at)
 
 void owed_note(struct tenant_device *at)
 {
-	if (at->seated && turns_cap_milli(&at->seat) < 1000 && differs(at))
+	const struct tenant *t = at->tenant;
+
+	/* As we end, what it owes was written for the last time. */
+	if (t->leaving || t->daemon->stopping || turns_cap_milli(&at->seat) >= 1000)
+		return;
+	if (differs(at))
 		record(at, false);
 }
 
@@ -46,20 +51,21 @@ void owed_return(struct tenant_device *at)
 	turns_kept(&at->seat, &at->tenant->turns, &at->time_owed, schedule_now(at->tenant->daemon));
 }
 
-void owed_return_weight(struct tenant_device *at)
+void owed_return_all(struct tenant_device *at)
 {
-	turns_kept_weight(&at->seat, &at->time_owed, schedule_now(at->tenant->daemon));
+	turns_kept_all(&at->seat, &at->time_owed, schedule_now(at->tenant->daemon));
 	schedule_pump(at->tenant->daemon);
 }
 
 void owed_pass_on(struct tenant_device *from, struct tenant_device *to, uint32_t parts)
 {
-	uint64_t now = schedule_now(from->tenant->daemon);
-	int64_t part = (int64_t)(turns_cap_owed(&from->seat, now) / parts);
+	struct daemon *d = from->tenant->daemon;
 
-	if (!part)
+	/* Each tells the journal what it owes, and our successor passes it on. */
+	if (d->stopping)
 		return;
-	turns_owe_cap(&from->seat, -part, now);
-	turns_owe_cap(&to->seat, part, now);
-	schedule_pump(from->tenant->daemon);
+	turns_pass_cap(&from->seat, &to->seat, parts, schedule_now(d));
+	owed_note(from);
+	owed_note(to);
+	schedule_pump(d);
 }
