@@ -353,6 +353,7 @@ struct turns_seat {
 	struct turns_tenant *tenant;
 	struct turns_device *device;
 	enum turns_gate gate;
+	uint32_t virtual_rest;		  /* of `virtual_ns`: what the division left */
 	uint64_t turns, waits;		  /* turns begun; those that were waited for */
 	uint64_t waited_ns, longest_ns;	  /* from wanting to the opening */
 	uint64_t wanted_ns;		  /* since when, where it waits */
@@ -383,8 +384,7 @@ struct turns_seat {
 	uint64_t owing_used_ns;		      /* the device's `used_ns` at that time */
 	uint64_t owing_ns;		      /* since when its drain is not waited for, or it was
 						 last seen to be held */
-	uint64_t virtual_ns;		      /* by weight: what it was charged, ... */
-	uint32_t virtual_rest;		      /* ... and what the division left */
+	uint64_t virtual_ns;		      /* by weight: what it was charged */
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
 	uint64_t moment_ns;  /* when its cap has paid for its last turn of a moment */

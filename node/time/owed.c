@@ -1,27 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/time/owed.h"
 
+#include <stdlib.h>
+
 #include "node/time/schedule_now.h"
 #include "node/upcalls.h"
 
 /* Of a device's time. If meted is killed, no more than that is forgotten of each tenant's cap. */
 static const uint64_t step_ns = 50000000;
 
+static const struct turns_kept nothing;
+
+static const struct turns_kept *known(const struct tenant_device *at)
+{
+	return at->time_owed ? at->time_owed : &nothing;
+}
+
+/* What the journal is to say. `ends`: from now on no gate is closed. Otherwise, if meted is killed,
+ * nobody knows since when. */
+static bool keep(struct tenant_device *at, bool ends)
+{
+	if (!at->time_owed)
+		at->time_owed = malloc(sizeof(*at->time_owed));
+	if (!at->time_owed)
+		return false; /* as if meted were killed */
+	turns_keep(&at->seat, at->time_owed, schedule_now(at->tenant->daemon));
+	at->time_owed->ran &= ends;
+	return true;
+}
+
 static void record(struct tenant_device *at, bool ends)
 {
-	turns_keep(&at->seat, &at->time_owed, schedule_now(at->tenant->daemon));
-	/* If meted is killed, nobody knows since when no gate was closed. */
-	at->time_owed.ran &= ends;
-	recorder_owed(at);
+	if (keep(at, ends))
+		recorder_owed(at);
 }
 
 static bool differs(struct tenant_device *at)
 {
 	uint64_t owed = turns_cap_owed(&at->seat, schedule_now(at->tenant->daemon)) / 1000;
-	uint64_t known = at->time_owed.cap_owed / 1000;
+	uint64_t was = known(at)->cap_owed / 1000;
 
-	return owed > known + step_ns || owed + step_ns < known ||
-	       (at->time_owed.owing_ns && at->seat.gate != TURNS_OWING);
+	return owed > was + step_ns || owed + step_ns < was ||
+	       (known(at)->owing_ns && at->seat.gate != TURNS_OWING);
 }
 
 void owed_note(struct tenant_device *at)
@@ -42,18 +62,23 @@ void owed_end(struct daemon *d)
 		struct tenant *t = list_entry(link, struct tenant, link);
 
 		for (uint32_t i = 0; i < t->devices; i++)
-			record(&t->device[i], true);
+			if (t->device[i].seat.left_ns || t->device[i].seated)
+				record(&t->device[i], true);
 	}
 }
 
 void owed_return(struct tenant_device *at)
 {
-	turns_kept(&at->seat, &at->tenant->turns, &at->time_owed, schedule_now(at->tenant->daemon));
+	turns_kept(&at->seat, &at->tenant->turns, known(at), schedule_now(at->tenant->daemon));
 }
 
+/* The time without a meted is paid for once. */
 void owed_return_all(struct tenant_device *at)
 {
-	turns_kept_all(&at->seat, &at->time_owed, schedule_now(at->tenant->daemon));
+	if (!at->time_owed)
+		return;
+	turns_kept_all(&at->seat, at->time_owed, schedule_now(at->tenant->daemon));
+	(void)keep(at, false);
 	schedule_pump(at->tenant->daemon);
 }
 
