@@ -136,7 +136,8 @@
  * 19. what a seat owes by its weight, its guarantee and its cap is owed after a restart of the
  *     caller, if turns_kept() is told what turns_keep() said. Work whose drain was given up is
  *     charged once it has drained as if nothing had been, and a tenant that was watched is watched
- *     still. A cap pays for the time of the restart, if the tenant wanted to run as it began.
+ *     still; if none of its processes came back, it has ended and its cap pays until then. A cap
+ *     pays for the time of the restart, if the tenant wanted to run as it began.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, a turn of one
