@@ -63,7 +63,7 @@ void recorder_owed(const struct tenant_device *at);
 /* A former meted recorded `time_owed`: before any guest is there; and once all that were are
  * expected. */
 void owed_return(struct tenant_device *at);
-void owed_return_weight(struct tenant_device *at);
+void owed_return_all(struct tenant_device *at);
 
 /* tenants/tenant.c */
 /* Ends the tenant if nothing keeps it. */

@@ -122,6 +122,12 @@ static void come_back(struct turns_seat *s, const struct turns_seat *before, uin
 	turns_seat_floor(s, false, now_ns);
 }
 
+void turns_place(struct turns_seat *s, struct turns_tenant *t, struct turns_device *d)
+{
+	s->tenant = t;
+	s->device = d;
+}
+
 void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_device *d, void *owner,
 		bool is_open, uint64_t now_ns)
 {

@@ -136,7 +136,8 @@
  * 19. what a seat owes by its weight, its guarantee and its cap is owed after a restart of the
  *     caller, if turns_kept() is told what turns_keep() said. Work whose drain was given up is
  *     charged once it has drained as if nothing had been, and a tenant that was watched is watched
- *     still. A cap pays for the time of the restart, if the tenant wanted to run as it began.
+ *     still; if none of its processes came back, it has ended and its cap pays until then. A cap
+ *     pays for the time of the restart, if the tenant wanted to run as it began.
  *
  * An event costs O(log n) for n tenants on its device. Joining, leaving and a changed share may go
  * through the device's tenants once; so may a check of a tenant that does not drain, a turn of one
@@ -353,6 +354,7 @@ struct turns_seat {
 	struct turns_tenant *tenant;
 	struct turns_device *device;
 	enum turns_gate gate;
+	uint32_t virtual_rest;		  /* of `virtual_ns`: what the division left */
 	uint64_t turns, waits;		  /* turns begun; those that were waited for */
 	uint64_t waited_ns, longest_ns;	  /* from wanting to the opening */
 	uint64_t wanted_ns;		  /* since when, where it waits */
@@ -383,8 +385,7 @@ struct turns_seat {
 	uint64_t owing_used_ns;		      /* the device's `used_ns` at that time */
 	uint64_t owing_ns;		      /* since when its drain is not waited for, or it was
 						 last seen to be held */
-	uint64_t virtual_ns;		      /* by weight: what it was charged, ... */
-	uint32_t virtual_rest;		      /* ... and what the division left */
+	uint64_t virtual_ns;		      /* by weight: what it was charged */
 	int64_t allowance, floor;	      /* thousandths of ns: of the cap, of the guarantee */
 	uint64_t allowance_at_ns, floor_at_ns;
 	uint64_t moment_ns;  /* when its cap has paid for its last turn of a moment */
@@ -409,9 +410,13 @@ void turns_device_init(struct turns *turns, struct turns_device *device, uint32_
 void turns_tenant_init(struct turns *turns, struct turns_tenant *tenant,
 		       const struct turns_share *share);
 
+/* A new seat, all zero: until it joins for the first time, its cap pays for what it is told to owe.
+ */
+void turns_place(struct turns_seat *seat, struct turns_tenant *tenant, struct turns_device *device);
+
 /* The tenant joins a device. `is_open` is the state of its gate there; its work may then be in
  * flight (after a restart). A tenant has at most one seat on a device. `owner` is the caller's.
- * The seat is all zero, or has left the same device before. In the latter case it still owes
+ * The seat is all zero or new, or has left the same device before. In the latter case it still owes
  * what it owed, so that a tenant of short processes gets no more than one of long processes. */
 void turns_join(struct turns_seat *seat, struct turns_tenant *tenant, struct turns_device *device,
 		void *owner, bool is_open, uint64_t now_ns);

@@ -7,6 +7,9 @@
 
 #include "core/turns/turns_machine.h"
 
+/* In thousandths: a week or so. What is read may be another version's. */
+static const uint64_t most_owed = 1000000000000000000;
+
 static bool is_there(const struct turns_seat *s)
 {
 	return list_linked(&s->of_device);
@@ -79,7 +82,7 @@ static uint64_t meanwhile(const struct turns_tenant *t, const struct turns_kept 
 void turns_kept(struct turns_seat *s, struct turns_tenant *t, const struct turns_kept *kept,
 		uint64_t now_ns)
 {
-	uint64_t had_ns = meanwhile(t, kept, now_ns), cap_owed = kept->cap_owed;
+	uint64_t had_ns = meanwhile(t, kept, now_ns), cap_owed = least(kept->cap_owed, most_owed);
 
 	if (is_there(s) || !kept->at_ns)
 		return;
@@ -88,8 +91,8 @@ void turns_kept(struct turns_seat *s, struct turns_tenant *t, const struct turns
 	/* The machine may have started anew since then. */
 	s->left_ns = least(kept->at_ns, now_ns);
 	s->left_allowance = -(int64_t)cap_owed;
-	s->unpaid = (int64_t)kept->unpaid;
-	s->floor = -(int64_t)kept->floor_owed;
+	s->unpaid = (int64_t)least(kept->unpaid, most_owed);
+	s->floor = -(int64_t)least(kept->floor_owed, most_owed);
 	s->kept_owing_ns = 0;
 	if (kept->owing_ns && kept->at_ns <= now_ns)
 		s->kept_owing_ns = now_ns - had_ns - beyond(kept->at_ns, kept->owing_ns);
@@ -98,18 +101,33 @@ void turns_kept(struct turns_seat *s, struct turns_tenant *t, const struct turns
 	t->computes |= kept->computes;
 }
 
+/* Its processes have ended, and their work with them: its cap pays for that, and processes that
+ * come later have nothing to do with it. */
+static void end_with_processes(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->kept_owing_ns)
+		s->left_allowance -= (int64_t)((now_ns - s->kept_owing_ns) * MILLI);
+	s->kept_owing_ns = 0;
+}
+
 /* The clock is the mean of those that want to run: what one of them owes is told when all are
  * there.
  */
-void turns_kept_weight(struct turns_seat *s, const struct turns_kept *kept, uint64_t now_ns)
+void turns_kept_all(struct turns_seat *s, const struct turns_kept *kept, uint64_t now_ns)
 {
 	bool lined = s->lined, active = s->active;
+	uint64_t debt_ns;
 
-	if (!is_there(s) || !kept->owed_ns)
+	if (!is_there(s)) {
+		end_with_processes(s, now_ns);
 		return;
+	}
+	if (!kept->owed_ns)
+		return;
+	debt_ns = s->device->turns->tuning.debt_ns;
 	turns_line_remove(s);
 	turns_seat_deactivate(s, false, now_ns);
-	s->virtual_ns += turns_seat_virtual(s, kept->owed_ns);
+	s->virtual_ns += turns_seat_virtual(s, least(kept->owed_ns, debt_ns));
 	if (active)
 		turns_seat_activate(s, now_ns);
 	if (lined)
@@ -141,12 +159,11 @@ uint64_t turns_cap_owed(struct turns_seat *s, uint64_t now_ns)
 		turns_seat_allow(s, now_ns);
 		return below_zero(s->allowance);
 	}
-	if (!s->left_ns || !s->tenant)
-		return below_zero(s->left_allowance);
 	return beyond(below_zero(s->left_allowance), (now_ns - s->left_ns) * turns_cap_milli(s));
 }
 
-void turns_owe_cap(struct turns_seat *s, int64_t more, uint64_t now_ns)
+/* Its cap owes more, or less. */
+static void owe_cap(struct turns_seat *s, int64_t more, uint64_t now_ns)
 {
 	int64_t owed = (int64_t)turns_cap_owed(s, now_ns) + more;
 
@@ -157,4 +174,16 @@ void turns_owe_cap(struct turns_seat *s, int64_t more, uint64_t now_ns)
 	}
 	s->left_ns = now_ns;
 	s->left_allowance = -owed;
+}
+
+void turns_pass_cap(struct turns_seat *from, struct turns_seat *to, uint32_t parts, uint64_t now_ns)
+{
+	int64_t part = (int64_t)(turns_cap_owed(from, now_ns) / parts);
+
+	if (part)
+		owe_cap(from, -part, now_ns);
+	/* Also if that is nothing: one that is new would otherwise begin with a burst that nobody
+	 * has saved up. */
+	if (part || !to->left_ns)
+		owe_cap(to, part, now_ns);
 }

@@ -19,14 +19,14 @@ struct turns_kept {
 
 /* What it owes now. */
 void turns_keep(struct turns_seat *seat, struct turns_kept *ret_kept, uint64_t now_ns);
-/* A former caller said so: before it joins a device for the first time, and of its weight once all
- * have joined. */
+/* A former caller said so: before it joins a device for the first time, and again once all have
+ * joined whose processes are still there. */
 void turns_kept(struct turns_seat *seat, struct turns_tenant *tenant, const struct turns_kept *kept,
 		uint64_t now_ns);
-void turns_kept_weight(struct turns_seat *seat, const struct turns_kept *kept, uint64_t now_ns);
+void turns_kept_all(struct turns_seat *seat, const struct turns_kept *kept, uint64_t now_ns);
 
-/* What its cap owes, in thousandths of ns, whether it is on a device or was. / It owes more, or
- * less.
- */
+/* What its cap owes, in thousandths of ns, whether it is on a device, was, or will be. / Of that
+ * another one owes a part from now on: 1/`parts`. One that is new has saved up nothing. */
 uint64_t turns_cap_owed(struct turns_seat *seat, uint64_t now_ns);
-void turns_owe_cap(struct turns_seat *seat, int64_t more, uint64_t now_ns);
+void turns_pass_cap(struct turns_seat *from, struct turns_seat *to, uint32_t parts,
+		    uint64_t now_ns);

@@ -102,10 +102,16 @@ void agent_heard(const struct wire_message *message, int *fd)
 			(struct recall){message->id, message->credit_recall.bytes};
 }
 
+static bool is_closed(const struct wire_tenant_page *page, uint32_t wire_device)
+{
+	return __atomic_load_n(&page->device[wire_device].gate, __ATOMIC_SEQ_CST) != WIRE_GATE_OPEN;
+}
+
+/* For the threads, and for the daemon, whose page they may not see yet. */
 static bool still_closed(uint32_t wire_device)
 {
-	return __atomic_load_n(&guest_tenant_page.device[wire_device].gate, __ATOMIC_SEQ_CST) !=
-	       WIRE_GATE_OPEN;
+	return is_closed(&guest_tenant_page, wire_device) &&
+	       is_closed(pages_of_daemon(), wire_device);
 }
 
 struct drained_word {
@@ -293,15 +299,15 @@ static int work(bool *ret_writes)
 
 void agent_up(void)
 {
+	const struct wire_tenant_page *page;
+
+	pages_wait();
+	page = pages_of_daemon();
 	memset(agent.close, 0, sizeof(agent.close));
-	/* Until the new daemon's page is visible, the page has gates and epochs of a daemon that is
-	 * gone. If the new one closes a gate from here on, it sends a message. */
-	if (pages_wait())
-		return;
-	for (uint32_t w = 0; w < WIRE_DEVICES && w < guest_tenant_page.devices; w++)
+	/* If it closes a gate from here on, it sends a message. */
+	for (uint32_t w = 0; w < WIRE_DEVICES && w < page->devices; w++)
 		if (still_closed(w))
-			close_start(w, __atomic_load_n(&guest_tenant_page.device[w].epoch,
-						       __ATOMIC_RELAXED));
+			close_start(w, __atomic_load_n(&page->device[w].epoch, __ATOMIC_RELAXED));
 }
 
 void agent_down(void)

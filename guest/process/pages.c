@@ -77,6 +77,11 @@ bool pages_wait(void)
 	return false;
 }
 
+const struct wire_tenant_page *pages_of_daemon(void)
+{
+	return held ? held : &guest_tenant_page;
+}
+
 static void own_drop(void)
 {
 	if (own.also)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/macros.h"
+#include "wire/page.h"
 
 /* Maps both pages and finds the tenant's devices in them; closes the descriptors. 0; -EINVAL: they
  * are invalid; this was reported and nothing has changed. */
@@ -22,6 +23,10 @@ bool pages_are_forgotten(void);
 /* Called by the agent: maps the new daemon's page as soon as its gates can be trusted. Returns true
  * if it still has to wait. */
 bool pages_wait(void);
+
+/* For the agent: the page of the daemon that is connected, also while it still has to wait. That
+ * daemon waits for its gates to close, although they are not followed. */
+const struct wire_tenant_page *pages_of_daemon(void);
 
 /* The daemon is gone: from now on a private copy of its page has the state that on_daemon_loss
  * requires. */

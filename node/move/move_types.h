@@ -28,7 +28,6 @@ struct move_guest {
 	bool stopping;		 /* it was told of the next generation, and has not answered */
 	bool telling;		 /* it must be told its orders */
 	bool host_hinders;	 /* `host_error` was of an ask for its present order to leave */
-	uint32_t behind;	 /* of its tenant, as it was told */
 	uint64_t here, out;	 /* of its grant: on the device, and in the store */
 	uint64_t recalled_bytes; /* by the latest recall, which it has not answered; 0: it has */
 	struct list asks;	 /* its own, in order; move_ask.c */
@@ -43,6 +42,7 @@ struct move_guest {
 	uint64_t queued_at_ns;	/* ... at this time; 0: it was not to act */
 	struct list in_want;	/* of the daemon: it was refused a segment, and not told since */
 	uint64_t lacks_bytes;	/* the store is full for this ask of it */
+	uint32_t behind;	/* of its tenant, as it was told */
 
 	/* Its orders of this generation, and its reports of them. */
 	uint32_t generation;

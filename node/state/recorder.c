@@ -117,7 +117,7 @@ static void told_record(struct record *record, const struct tenant_device *at)
 
 static void owed_record(struct record *record, const struct tenant_device *at)
 {
-	const struct turns_kept *owed = &at->time_owed;
+	const struct turns_kept *owed = at->time_owed;
 
 	record_text(record, "owed");
 	record_number(record, "tenant", at->tenant->id);
@@ -171,7 +171,7 @@ static void contexts_records(struct record *all, const struct guest *g)
 
 static void of_device(struct record *all, const struct tenant_device *at)
 {
-	if (at->time_owed.at_ns) {
+	if (at->time_owed && at->time_owed->at_ns) {
 		owed_record(all, at);
 		record_text(all, "\n");
 	}

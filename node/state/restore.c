@@ -154,9 +154,11 @@ static void bring_owed_back(struct daemon *d, const char *record)
 {
 	struct tenant_device *at = device_of(d, record);
 
-	if (!at)
+	if (at && !at->time_owed)
+		at->time_owed = malloc(sizeof(*at->time_owed));
+	if (!at || !at->time_owed)
 		return;
-	at->time_owed = (struct turns_kept){
+	*at->time_owed = (struct turns_kept){
 		.at_ns = record_get_number(record, "at"),
 		.owed_ns = record_get_number(record, "weight"),
 		.cap_owed = record_get_number(record, "cap"),
@@ -255,7 +257,7 @@ static void bring_weights_back(struct daemon *d)
 		struct tenant *t = list_entry(link, struct tenant, link);
 
 		for (uint32_t i = 0; i < t->devices; i++)
-			owed_return_weight(&t->device[i]);
+			owed_return_all(&t->device[i]);
 	}
 }
 

@@ -29,13 +29,13 @@ struct guest_device {
 	struct list measure; /* of the daemon: to be measured, or being measured */
 	struct list between, open;
 	struct list answer; /* likewise: RESIDUAL_CHECK `check_id` must be answered */
-	bool excused;	    /* although it could not be measured */
 	uint32_t check_id;
+	uint32_t unsteady;  /* so many looks must find its charge unchanged; node/memory/watch.c */
+	bool excused;	    /* although it could not be measured */
 	bool in_flux, owed; /* counted in its tenant's */
 	bool stated, owes_drain;
 	bool idle; /* it sent IDLE, and no WANTS since; schedule.c */
 	uint64_t seen_peak;
-	uint32_t unsteady; /* so many looks must find its charge unchanged; node/memory/watch.c */
 	uint64_t seen_changes;	/* when it was measured last */
 	uint64_t context_bytes; /* what each of its contexts was measured to take; 0: not yet */
 };

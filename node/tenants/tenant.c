@@ -223,6 +223,8 @@ static void free_tenant(struct tenant *t)
 	free(t->name);
 	free(t->socket);
 	page_done(&t->page);
+	for (uint32_t i = 0; i < t->devices; i++)
+		free(t->device[i].time_owed);
 	free(t);
 }
 

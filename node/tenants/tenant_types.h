@@ -41,7 +41,8 @@ struct long_wait {
 struct tenant_device {
 	struct list link; /* of the device */
 	struct tenant *tenant;
-	uint32_t index; /* of the daemon's devices */
+	uint32_t index;	 /* of the daemon's devices */
+	uint32_t behind; /* the tenant that its memory waits for, by the last check; 0: none */
 	struct ledger_account *account;
 	uint64_t most_bytes;	 /* what the journal says it may hold; never less than it holds */
 	uint64_t highest_limit;	 /* likewise: the highest that it ever had */
@@ -63,15 +64,14 @@ struct tenant_device {
 	bool seated;	    /* it takes part in turns: it has guests */
 	bool joined;	    /* it has a place among memory that moves: `member` */
 	struct turns_seat seat;
-	struct turns_kept time_owed; /* as the journal has it */
+	struct turns_kept *time_owed; /* owned; as the journal has it; NULL: it says nothing */
 	struct alike_seat alike;
 	struct residency_member member;
-	struct list move_due; /* of the daemon: its guests may have to be told something */
-	struct list asks;     /* for movable memory; move_ask.c */
-	uint32_t ask_count;
+	struct list move_due;  /* of the daemon: its guests may have to be told something */
+	struct list asks;      /* for movable memory; move_ask.c */
 	uint64_t move_refused; /* how many of those were refused */
 	uint64_t returned_ns;  /* when an event last told that its memory came back; 0: never */
-	uint32_t behind; /* the tenant that its memory waits for, by the last check; 0: none */
+	uint32_t ask_count;
 	bool busy_known; /* drift.c */
 	uint32_t busy_milli, busy_charged_milli;
 };

@@ -6,7 +6,8 @@
 
 #include "node/daemon.h"
 
-/* A gate of it has closed: it is recorded if it owes much more or less than the journal says. */
+/* A gate of it has closed, or it owes something else now: that is recorded if it owes much more or
+ * less than the journal says. */
 void owed_note(struct tenant_device *at);
 /* We end: all is recorded, as from now on nobody closes a gate. */
 void owed_end(struct daemon *d);

@@ -354,6 +354,9 @@ void schedule_tenant(struct tenant *t)
 	nested_share(t, &own);
 	turns_share_of(&own, &share);
 	turns_tenant_init(&t->daemon->schedule.turns, &t->turns, &share);
+	for (uint32_t i = 0; i < t->devices; i++)
+		turns_place(&t->device[i].seat, &t->turns,
+			    &t->daemon->device[t->device[i].index].turns);
 }
 
 void schedule_set(struct tenant *t)

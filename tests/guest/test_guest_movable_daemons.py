@@ -217,4 +217,27 @@ def test_a_daemon_that_does_not_know_of_evicted_memory_opens_no_gate():
             assert "802" in error and "meted does not know that memory of this program is in the host's memory" in error, error
 
 
+def test_a_daemon_that_does_not_know_of_evicted_memory_still_hears_of_drains():
+    """It has closed the gate before the guest was back, or does so before it has answered the inventory."""
+    for when in "on_hello", "on_inventory_end":
+        with Machine() as machine:
+            fake, load = machine.fake, Load(machine)
+            load.take(10 * MIB)
+            fake.close()
+            assert fake.away(load.guest)
+            fake.kill()
+            fake.forgets = True
+            answer = getattr(fake, when)
+
+            def closing(guest, message, answer=answer):
+                fake.gate(False)
+                answer(guest, message)
+
+            setattr(fake, when, closing)
+            fake.start()
+            fake.wait(lambda: any(g.drained == fake.epoch for g in fake.guests), f"it does not drain: {when}")
+            load.process.kill()
+            load.process.wait()
+
+
 run(globals())

@@ -375,6 +375,20 @@ def test_what_a_tenant_owes_for_its_cap_it_owes_to_the_next_meted():
         play([player], player.runs)
 
 
+def test_the_time_without_a_meted_is_paid_for_once():
+    """A third meted charged it again, with the time of the second one, where that was killed."""
+    def ran(meted):
+        return re.findall(r"owed tenant=.* ran=([01])", open(meted.place + "/journal").read())
+
+    with Daemon() as meted:
+        made, player = owing(meted, Admin(meted.place))
+        meted.process.terminate()
+        meted.wait()
+        assert "1" in ran(meted)
+        again(meted, made, player)
+        assert ran(meted) and "1" not in ran(meted)
+
+
 def test_what_a_tenant_owes_for_its_cap_it_owes_after_a_kill():
     with Daemon() as meted:
         made, player = owing(meted, Admin(meted.place))

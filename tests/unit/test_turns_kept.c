@@ -57,7 +57,7 @@ static void restart(uint64_t away_ns)
 	for (unsigned i = 0; i < m.programs; i++)
 		take_over(&m.program[i], &kept[i]);
 	for (unsigned i = 0; i < m.programs; i++)
-		turns_kept_weight(&m.program[i].seat, &kept[i], m.now);
+		turns_kept_all(&m.program[i].seat, &kept[i], m.now);
 	pump();
 }
 
@@ -199,6 +199,83 @@ TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_is_not_watched_by_each_
 	run_restarted(20000 * MS, 3000 * MS, 0);
 	expect(p->done - done >= 4 * 400);
 	expect_eq(m.hung, 0);
+}
+
+/* ---- who is not there ------------------------------------------------------------------------ */
+
+static struct turns_seat *given_away(uint32_t cap_milli, const struct turns_kept *kept)
+{
+	struct program *p = given_one(GREEDY, 1 * MS, 4, cap_milli);
+
+	run(1000 * MS);
+	turns_leave(&p->seat, m.now);
+	p->seat = (struct turns_seat){0};
+	turns_place(&p->seat, &p->tenant, &m.device);
+	if (!kept)
+		return &p->seat;
+	turns_kept(&p->seat, &p->tenant, kept, m.now);
+	turns_kept_all(&p->seat, kept, m.now);
+	return &p->seat;
+}
+
+/* A process that came an hour later was charged that hour, as if it had been the one whose work
+ * went on as the former meted ended. */
+TEST(what_went_on_beside_others_has_ended_if_its_processes_are_not_there)
+{
+	const struct turns_kept kept = {
+		.at_ns = 900 * MS, .owing_ns = 400 * MS, .cap_owed = 30 * MS * 1000};
+	struct turns_seat *s = given_away(200, &kept);
+
+	expect(turns_cap_owed(s, m.now) >= 500 * MS * 1000);
+	m.now += 3600000 * MS;
+	turns_join(s, &m.program[0].tenant, &m.device, &m.program[0], true, m.now);
+	expect(s->gate != TURNS_OWING);
+	expect_eq(turns_cap_owed(s, m.now), 0);
+}
+
+/* A debt of a tenant whose programs are all in tenants within it was never paid. */
+TEST(a_cap_pays_before_the_first_process_is_there)
+{
+	const struct turns_kept kept = {.at_ns = 1000 * MS, .cap_owed = 1000 * MS * 1000};
+	struct turns_seat *s = given_away(200, &kept), part = {0};
+
+	turns_place(&part, &m.program[0].tenant, &m.device);
+	m.now = 3000 * MS;
+	expect_eq(turns_cap_owed(s, m.now), 600 * MS * 1000);
+	turns_pass_cap(s, &part, 2, m.now);
+	m.now += 500 * MS;
+	expect_eq(turns_cap_owed(s, m.now), 200 * MS * 1000);
+	expect_eq(turns_cap_owed(&part, m.now), 200 * MS * 1000);
+	m.now += 3600000 * MS;
+	expect_eq(turns_cap_owed(s, m.now) + turns_cap_owed(&part, m.now), 0);
+}
+
+/* Tenants within one that come one after the other had a burst each that nobody had saved up. */
+TEST(a_part_of_a_tenant_begins_with_nothing_saved)
+{
+	struct turns_seat *s = given_away(200, NULL), part = {0};
+
+	turns_place(&part, &m.program[0].tenant, &m.device);
+	turns_pass_cap(s, &part, 2, m.now);
+	turns_join(&part, &m.program[0].tenant, &m.device, &m.program[0], true, m.now);
+	expect(part.allowance <= 0);
+}
+
+TEST(no_number_of_a_record_is_too_large)
+{
+	const struct turns_kept kept = {.at_ns = UINT64_MAX,
+					.owed_ns = UINT64_MAX,
+					.cap_owed = UINT64_MAX,
+					.unpaid = UINT64_MAX,
+					.floor_owed = UINT64_MAX,
+					.owing_ns = UINT64_MAX,
+					.left = UINT32_MAX};
+	struct turns_seat *s = given_away(200, &kept);
+
+	expect(s->left_allowance < 0 && s->unpaid > 0 && s->floor < 0);
+	turns_join(s, &m.program[0].tenant, &m.device, &m.program[0], true, m.now);
+	turns_kept_all(s, &kept, m.now);
+	expect((int64_t)(s->virtual_ns - m.device.clock) > 0);
 }
 
 /* ---- any history ----------------------------------------------------------------------------- */
