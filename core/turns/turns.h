@@ -120,7 +120,9 @@
  *     it stands at a gate it stands in line. It is neither reported nor suspended nor killed for
  *     that. The time up to the last check that found it so is not charged; all of what follows is,
  *     until it has drained or its next turn begins, as its work may have the device between
- *     others' turns. A tenant on one device of which a process is stopped is given up likewise.
+ *     others' turns. A tenant with a cap whose drain was given up (law 7), and that is found to
+ *     wait so later, pays for what it had until then as law 12 says, and is watched no more. A
+ *     tenant on one device of which a process is stopped is given up likewise.
  *     It has no turn before that goes on, or another one has a thread at the gate; with a cap, not
  *     even then for ten times `hang_ns`. Law 12 says what it pays. For 16 closes a thread at its
  *     gate counts (law 7) once a drain takes longer than a turn. One that stays stopped, with no
@@ -308,6 +310,7 @@ struct turns_tenant {
 	bool holds;	   /* its last drain to be given up waited for something outside */
 	uint32_t stops;	   /* closes until it is forgotten that it was found stopped */
 	bool computes;	   /* what was watched last ended by itself */
+	bool ends_held;	   /* it was watched until what it had ended, and the rest was held */
 	bool lasts;	   /* the last drain that was given up ended by itself */
 	bool escalated;
 	bool alone; /* its turn is without those it awaits, to see whether it still waits */

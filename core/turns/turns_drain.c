@@ -81,7 +81,7 @@ bool turns_tenant_owes(const struct turns_tenant *t)
 }
 
 /* It stands in line, and its drain has just used up its cap. */
-static void keep_cap(struct turns_tenant *t, uint64_t now_ns)
+void turns_tenant_keep_cap(struct turns_tenant *t, uint64_t now_ns)
 {
 	if (turns_tenant_released(t, now_ns) > now_ns)
 		turns_tenant_withdraw(t, now_ns);
@@ -92,7 +92,7 @@ static void drained_stray(struct turns_seat *s, uint64_t now_ns)
 	s->stray = false;
 	s->device->strays--;
 	s->rested |= !s->tenant->wants;
-	keep_cap(s->tenant, now_ns);
+	turns_tenant_keep_cap(s->tenant, now_ns);
 	turns_tenant_enter(s->tenant, now_ns);
 	turns_device_serve(s->device, now_ns);
 }
@@ -121,7 +121,7 @@ void turns_drained(struct turns_seat *s, bool wants, uint64_t now_ns)
 			turns_tenant_unhang(t);
 			turns_last_drained(t, now_ns);
 		}
-		keep_cap(t, now_ns);
+		turns_tenant_keep_cap(t, now_ns);
 		turns_tenant_enter(t, now_ns);
 		turns_moment_await(s, now_ns);
 	} else if (s->leader) {
@@ -255,6 +255,7 @@ void turns_tenant_give_up(struct turns_seat *s, uint64_t now_ns)
 	t->lasting_ns = 0;
 	t->holds = false; /* it waits for its own threads, or for others */
 	s->asks = t->wants = true;
+	turns_held_await(s, now_ns);
 	turns_tenant_ended(t, now_ns);
 }
 
@@ -339,6 +340,7 @@ static void late_hung(struct turns_seat *s, bool stands, uint64_t now_ns)
 	turns_last_queued(t, now_ns);
 	t->escalated = false;
 	s->asks = t->wants = true;
+	turns_held_await(s, now_ns);
 	turns_tenant_enter(t, now_ns);
 }
 
@@ -413,6 +415,8 @@ void turns_late(struct turns_seat *s, bool stands, uint64_t now_ns)
 		late_hung(s, stands, now_ns);
 	else if (s->gate == TURNS_OWING && s->held)
 		turns_held_late(s, stands, now_ns);
+	else if (s->gate == TURNS_OWING)
+		turns_held_await(s, now_ns);
 	if (s->gate == TURNS_CLOSING && t->moment)
 		end_moment(s, now_ns);
 	else if (s->gate == TURNS_CLOSING)

@@ -58,15 +58,24 @@ bool turns_held_not_yet(struct turns_seat *s, bool stands, uint64_t now_ns)
 	return true;
 }
 
+/* Just before its cap has paid: what it may have had since nobody looked would put its turn off. */
+static uint64_t paid_soon(const struct turns_tenant *t, uint64_t now_ns)
+{
+	uint64_t at = beyond(t->timer.key, t->turns->tuning.step_ns);
+
+	return t->state == TURNS_CAPPED && at > now_ns ? at : UINT64_MAX;
+}
+
 /* A thread may come to the gate without a word of it, and what it waits for may come. */
 static void check_again(struct turns_seat *s, uint64_t now_ns)
 {
 	const struct turns_tuning *tuning = &s->tenant->turns->tuning;
 	uint64_t after_ns =
 		most((now_ns - s->closing_ns) / CHECK_PART, CHECK_STEPS * tuning->step_ns);
+	uint64_t at = now_ns + least(after_ns, tuning->hang_ns / CHECKS_LEAST);
 
 	turns_timer_set(&s->tenant->turns->drains, &s->timer,
-			now_ns + least(after_ns, tuning->hang_ns / CHECKS_LEAST));
+			least(at, paid_soon(s->tenant, now_ns)));
 }
 
 /* Each turn of a capped tenant would be put off for what it may have had since nobody looked. So it
@@ -161,12 +170,37 @@ void turns_stopped(struct turns_seat *s, bool stands, uint64_t now_ns)
 		turns_late(s, stands, now_ns);
 }
 
+/* Its kernels may run beside others' until all of its streams wait for something outside, and never
+ * drain: only who looks then knows what its cap has to pay for. */
+void turns_held_await(struct turns_seat *s, uint64_t now_ns)
+{
+	if (s->gate == TURNS_OWING && is_alone(s) && turns_cap_milli(s) < MILLI)
+		check_again(s, now_ns);
+}
+
+/* What went on since its drain was given up has ended: it is charged as if it had drained. */
+static void held_at_last(struct turns_seat *s, bool stands, uint64_t now_ns)
+{
+	struct turns_tenant *t = s->tenant;
+
+	turns_seat_pay(s, now_ns);
+	turns_last_computed(t);
+	s->held = t->holds = true;
+	check_again(s, now_ns);
+	if (stands)
+		s->asks = t->wants = true;
+	turns_tenant_keep_cap(t, now_ns);
+	turns_tenant_enter(t, now_ns);
+}
+
 void turns_held(struct turns_seat *s, bool stands, uint64_t now_ns)
 {
 	if (is_free(s) || turns_node_linked(&s->timer))
 		return;
 	if (s->gate == TURNS_OWING && (s->held || s->tenant->bond == TURNS_HUNG))
 		still_held(s, stands, now_ns);
+	else if (s->gate == TURNS_OWING && is_alone(s))
+		held_at_last(s, stands, now_ns);
 	else if (s->gate == TURNS_CLOSING && is_alone(s))
 		give_up(s, stands, now_ns);
 	else

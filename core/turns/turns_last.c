@@ -99,7 +99,8 @@ void turns_last_given_up(struct turns_tenant *t, uint64_t now_ns)
 	if (t->lasting_ns)
 		t->overrun_ns = 0;
 	t->lasting_ns = 0;
-	if (turns_last_may_wait(t))
+	/* A neighbour whose drain takes long beside such work is taken for one that awaits it. */
+	if (!t->ends_held && turns_last_may_wait(t))
 		return;
 	t->left += t->left < UINT32_MAX;
 	t->left_ns = now_ns;
@@ -143,7 +144,7 @@ void turns_last_is_over(struct turns_tenant *t)
 {
 	turns_last_unwatch(t);
 	t->seen_ns = 0;
-	t->computes = false;
+	t->computes = t->ends_held = false;
 	t->lasts = false; /* and is charged no more for what it has beside others */
 }
 
@@ -186,6 +187,12 @@ static bool had_moments(const struct turns_tenant *t)
 	return s && s->device->moment_ns > t->left_ns;
 }
 
+void turns_last_computed(struct turns_tenant *t)
+{
+	turns_last_unwatch(t);
+	t->computes = t->ends_held = true;
+}
+
 void turns_last_drained(struct turns_tenant *t, uint64_t now_ns)
 {
 	const struct turns_tuning *tuning = &t->turns->tuning;
@@ -194,6 +201,7 @@ void turns_last_drained(struct turns_tenant *t, uint64_t now_ns)
 
 	turns_last_unwatch(t);
 	t->computes = true;
+	t->ends_held = false;
 	if (!t->left_ns || turns_last_may_wait(t) || had_moments(t))
 		return;
 	alone_ns = t->left_ns - t->ending_ns + (now_ns - t->left_ns) / TURNS_BESIDE_PART;

@@ -134,6 +134,8 @@ void turns_arrive(struct turns_seat *s, uint64_t now_ns);
 bool turns_seat_start_closing(struct turns_seat *s, bool stray, uint64_t now_ns);
 /* A gate of it has not drained and is not waited for. */
 bool turns_tenant_owes(const struct turns_tenant *t);
+/* It stands in line, and has just been charged: it stays there if its cap has not to pay. */
+void turns_tenant_keep_cap(struct turns_tenant *t, uint64_t now_ns);
 /* It has drained, or is about to be opened. */
 void turns_seat_owes_no_more(struct turns_seat *s);
 /* It is let in for a step in order to drain, and so is its company of which that is to be. */
@@ -180,6 +182,8 @@ void turns_last_is_over(struct turns_tenant *t);
 void turns_last_runs(struct turns_tenant *t);
 /* The drain of a process that is stopped was given up. Before `stops` says so. */
 void turns_last_stopped(struct turns_tenant *t, uint64_t now_ns);
+/* What was given up has ended, and the rest is held: it is not watched any more. */
+void turns_last_computed(struct turns_tenant *t);
 /* All that was given up has drained. */
 void turns_last_drained(struct turns_tenant *t, uint64_t now_ns);
 
@@ -192,6 +196,8 @@ bool turns_held_not_yet(struct turns_seat *s, bool stands, uint64_t now_ns);
 /* It pays with its cap, until then. / It was held not long ago. */
 void turns_held_pays(struct turns_seat *s, uint64_t until_ns, uint64_t now_ns);
 bool turns_held_was_seen(const struct turns_seat *s, uint64_t now_ns);
+/* Its drain was given up: with a cap it is looked at until it is held. */
+void turns_held_await(struct turns_seat *s, uint64_t now_ns);
 /* A seat whose held work was given up: a thread has come to the gate, or it is held no more. */
 void turns_held_late(struct turns_seat *s, bool stands, uint64_t now_ns);
 

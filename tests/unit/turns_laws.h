@@ -151,10 +151,13 @@ static inline void on_held(struct seat *s)
 {
 	int was_held = s->at.gate == TURNS_OWING && s->at.held;
 	int closing = s->at.gate == TURNS_CLOSING;
+	int was_hung = tenant_of(s)->at.bond == TURNS_HUNG;
 
 	turns_held(&s->at, stands(tenant_of(s)), m.now);
 	if (was_held) {
-		expect(s->at.gate == TURNS_OWING && s->at.held);
+		/* Or it was reported on another device, wants to run, and this one is free. */
+		expect((s->at.gate == TURNS_OWING && s->at.held) ||
+		       (was_hung && s->at.gate == TURNS_OPENED));
 		m.held_long++;
 	}
 	if (closing && s->at.gate == TURNS_OWING && s->at.held) {

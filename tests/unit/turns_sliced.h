@@ -25,8 +25,10 @@ enum kind {
 	FOLLOWS, /* one that lasts until the second program has ended another one */
 	AHEAD, /* of one length, and its thread always has a next one: it stands at a closed gate */
 	LEANS, /* likewise; each lasts until the next one is launched */
-	HOLDS, /* what it has launched never ends, and takes nothing of the device */
-	FED,   /* one kernel for ever, which works once for each copy that it is sent */
+	TRAILS,	 /* likewise; each begins once the next one is launched: before, its stream waits in
+		    a  host function */
+	HOLDS,	 /* what it has launched never ends, and takes nothing of the device */
+	FED,	 /* one kernel for ever, which works once for each copy that it is sent */
 	OUTSIDE, /* one at a time, behind something that comes from outside after up to `wait_ns` */
 	HALF,	 /* one at a time, while another stream waits for that long */
 	WRITES,	 /* two, of which the first waits for a value that its thread writes as it launches
@@ -110,7 +112,7 @@ static inline uint64_t length_of(const struct program *p)
 
 static inline bool stands_early(const struct program *p)
 {
-	return !p->open && (p->kind == AHEAD || p->kind == LEANS);
+	return !p->open && (p->kind == AHEAD || p->kind == LEANS || p->kind == TRAILS);
 }
 
 static inline bool stands_at_gate(struct program *p)
@@ -275,6 +277,8 @@ static inline bool is_held(const struct program *p)
 {
 	if (p->kind == WRITES)
 		return p->unwritten;
+	if (p->kind == TRAILS)
+		return p->queued == 1;
 	if (m.now >= p->comes_at)
 		return false;
 	return p->kind == OUTSIDE ? p->queued : p->kind == HALF && !p->queued;
