@@ -52,8 +52,8 @@ static inline void on_open(struct seat *s)
 
 	expect(!s->open);
 	if (is_governed(s)) {
-		/* Law 11. */
-		expect(!s->drained || !tenant_of(s)->at.barred || tenant_of(s)->coupled);
+		/* Law 11. Who was coupled, or given up, may not drain without this. */
+		expect(!s->drained || !tenant_of(s)->at.barred || tenant_of(s)->seen);
 		/* Law 8: it could do nothing with a turn. */
 		expect(!tenant_of(s)->suspended);
 		expect_alone(s);
