@@ -295,6 +295,8 @@ void turns_moment_end(struct turns_tenant *t, uint64_t now_ns);
 
 /* It joins with an open gate: if its drain was given up before, its work goes on. */
 void turns_kept_join(struct turns_seat *s, const struct turns_seat *before, uint64_t now_ns);
+/* It has joined: if it was watched, it still is. */
+void turns_kept_joined(struct turns_tenant *t);
 
 /* ---- turns_device.c: open or governed -------------------------------------------------------- */
 
