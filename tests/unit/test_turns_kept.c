@@ -198,8 +198,7 @@ static struct turns_kept kept_of_a_drain(void)
 
 static struct program *given_nobody_yet(uint32_t cap_milli)
 {
-	struct turns_share share = {
-		.weight = 100, .cap_milli = cap_milli, .class = SHARE_STANDARD};
+	struct turns_share share = {.weight = 100, .cap_milli = cap_milli, .class = SHARE_STANDARD};
 	struct program *p = &m.program[0];
 
 	given(false);
