@@ -264,8 +264,10 @@ bool turns_ring_is_known(const struct turns_tenant *t);
 bool turns_ring_is_open(const struct turns_tenant *t);
 /* Likewise, and nothing keeps them from being let in for the drain of the tenant's turn. */
 bool turns_ring_may_reopen(const struct turns_seat *leader);
-/* The leader and it are in one ring, and it may be let in. */
-bool turns_ring_is_mate(const struct turns_seat *leader, const struct turns_seat *s);
+/* It came along in the leader's ring, and may be let in for the drain: its cap has something left.
+ */
+bool turns_ring_may_come_again(const struct turns_seat *leader, struct turns_seat *s,
+			       uint64_t now_ns);
 /* How long its turn is; 0: like others'. */
 uint64_t turns_ring_turn_ns(const struct turns_tenant *t);
 /* It comes along though it has not drained. */
