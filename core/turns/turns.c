@@ -132,7 +132,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 		bool is_open, uint64_t now_ns)
 {
 	struct turns_seat before = *s;
-	bool governed = d->governed;
+	bool governed = d->governed, was_open;
 
 	turns_device_settle(d, now_ns);
 	*s = (struct turns_seat){
@@ -154,6 +154,7 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 	come_back(s, &before, now_ns);
 	if (is_open)
 		turns_kept_join(s, &before, now_ns);
+	was_open = s->gate == TURNS_OPENED;
 	settle_equal(d, now_ns);
 	turns_device_floors(d, now_ns);
 	insert_in_order(t, s);
@@ -165,11 +166,14 @@ void turns_join(struct turns_seat *s, struct turns_tenant *t, struct turns_devic
 		turns_seat_owes_no_more(s);
 		s->gate = TURNS_OPENED;
 		turns_seat_todo(s, 0);
-	} else if (d->governed && (governed || !is_open)) {
+		if (is_open) /* a debt was kept: here it is none */
+			turns_tenant_fix(t, now_ns);
+	} else if (d->governed && (governed || !was_open)) {
 		/* If turns began with its coming, govern_seat() has closed open gates alone. */
 		join_governed(s, now_ns);
 	}
 	s->owed_ns = 0;
+	turns_kept_joined(t);
 	recap_equal(d, now_ns);
 }
 

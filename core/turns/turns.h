@@ -61,7 +61,8 @@
  *     longest turn of each tenant and the time in which its share is worth `shortest_ns`, plus the
  *     drains. Any seat is next after `starve_ns`. After a turn whose drain was late, those that
  *     stood in line then, and whose own drains are not, come before the next one whose drains are:
- *     each once, and unless it has had more than its part and a turn;
+ *     each once, and unless it has had more than its part and a turn. Before the next turn of a
+ *     ring (law 18) so do those that are in none, though their drains be late, too;
  *  7. a tenant whose gates do not drain while one of its threads waits at one is coupled: it is let
  *     in again for a short time, which doubles each time, and closed again. If it has not drained
  *     `beside_ns` after the end of its turn, the drain is given up: others run beside what it has
@@ -133,8 +134,8 @@
  * 18. tenants on one device that wait for each other (law 13), and whose drains are given up with
  *     one another let in, are in a ring. All of them that may run have open gates in the turn of
  *     each, also those that have not drained. That turn has 12 turns' lengths at most. For its
- *     drain all that have not drained are let in together, for `drain_ns` at most. The turn's
- *     tenant pays for all of it;
+ *     drain all that have not drained are let in together, for `drain_ns` at most, but for those
+ *     whose caps are used up. The turn's tenant pays for all of it;
  * 19. what a seat owes by its weight, its guarantee and its cap is owed after a restart of the
  *     caller, if turns_kept() is told what turns_keep() said. Work whose drain was given up is
  *     charged once it has drained as if nothing had been, and a tenant that was watched is watched

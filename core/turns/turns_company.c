@@ -112,7 +112,8 @@ void turns_company_reopen(struct turns_seat *leader, uint64_t now_ns)
 	{
 		struct turns_seat *s = SEAT_ALONG(link);
 
-		if (s->gate != TURNS_CLOSING || !(stays(s) || turns_ring_is_mate(leader, s)))
+		if (s->gate != TURNS_CLOSING ||
+		    !(stays(s) || turns_ring_may_come_again(leader, s, now_ns)))
 			continue;
 		turns_settle(s, now_ns);
 		turns_timer_set(&s->device->turns->drains, &s->timer, UINT64_MAX);

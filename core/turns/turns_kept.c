@@ -147,10 +147,21 @@ void turns_kept_join(struct turns_seat *s, const struct turns_seat *before, uint
 	s->device->beside++;
 	t->bond = TURNS_STAYED;
 	turns_seat_todo(s, 0);
-	if (before->kept_watched_ns <= now_ns)
+	/* A turn that it has elsewhere is about to end. */
+	if (before->kept_watched_ns > now_ns &&
+	    (t->state == TURNS_IDLE || t->state == TURNS_RUNNING))
+		t->watched_until_ns = most(t->watched_until_ns, before->kept_watched_ns);
+}
+
+/* Where its turn has not ended, the timer is that one's. */
+void turns_kept_joined(struct turns_tenant *t)
+{
+	if (!turns_last_is_watched(t))
 		return;
-	t->watched_until_ns = most(t->watched_until_ns, before->kept_watched_ns);
-	turns_timer_set(&t->turns->timers, &t->timer, t->watched_until_ns);
+	if (t->state == TURNS_IDLE || t->state == TURNS_ENDING)
+		turns_timer_set(&t->turns->timers, &t->timer, t->watched_until_ns);
+	else
+		t->watched_until_ns = 0;
 }
 
 uint64_t turns_cap_owed(struct turns_seat *s, uint64_t now_ns)

@@ -270,8 +270,10 @@ bool turns_ring_is_known(const struct turns_tenant *t);
 bool turns_ring_is_open(const struct turns_tenant *t);
 /* Likewise, and nothing keeps them from being let in for the drain of the tenant's turn. */
 bool turns_ring_may_reopen(const struct turns_seat *leader);
-/* The leader and it are in one ring, and it may be let in. */
-bool turns_ring_is_mate(const struct turns_seat *leader, const struct turns_seat *s);
+/* It came along in the leader's ring, and may be let in for the drain: its cap has something left.
+ */
+bool turns_ring_may_come_again(const struct turns_seat *leader, struct turns_seat *s,
+			       uint64_t now_ns);
 /* How long its turn is; 0: like others'. */
 uint64_t turns_ring_turn_ns(const struct turns_tenant *t);
 /* It comes along though it has not drained. */
@@ -301,6 +303,8 @@ void turns_moment_end(struct turns_tenant *t, uint64_t now_ns);
 
 /* It joins with an open gate: if its drain was given up before, its work goes on. */
 void turns_kept_join(struct turns_seat *s, const struct turns_seat *before, uint64_t now_ns);
+/* It has joined: if it was watched, it still is. */
+void turns_kept_joined(struct turns_tenant *t);
 
 /* ---- turns_device.c: open or governed -------------------------------------------------------- */
 

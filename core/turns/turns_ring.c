@@ -28,10 +28,11 @@ static bool is_mate(const struct turns_seat *leader, const struct turns_seat *s)
 	return false;
 }
 
-bool turns_ring_is_mate(const struct turns_seat *leader, const struct turns_seat *s)
+bool turns_ring_may_come_again(const struct turns_seat *leader, struct turns_seat *s,
+			       uint64_t now_ns)
 {
 	return leader->tenant->vain > 0 && !s->tenant->barred && !s->tenant->suspended &&
-	       is_mate(leader, s);
+	       is_mate(leader, s) && turns_seat_exhausted(s, now_ns) > now_ns;
 }
 
 /* Of a larger group not all are known that each one waits for. */

@@ -278,6 +278,76 @@ TEST(no_number_of_a_record_is_too_large)
 	expect((int64_t)(s->virtual_ns - m.device.clock) > 0);
 }
 
+/* ---- who joins first ------------------------------------------------------------------------- */
+
+/* Of a drain that was given up, and is watched for another second. */
+static struct turns_kept kept_of_a_drain(void)
+{
+	return (struct turns_kept){.at_ns = m.now,
+				   .owing_ns = m.now - 100 * MS,
+				   .watched_until_ns = m.now + 1000 * MS,
+				   .left = 1};
+}
+
+static struct program *given_nobody_yet(uint32_t cap_milli)
+{
+	struct turns_share share = {.weight = 100, .cap_milli = cap_milli, .class = SHARE_STANDARD};
+	struct program *p = &m.program[0];
+
+	given(false);
+	begin();
+	p->at = &p->seat;
+	turns_tenant_init(&m.turns, &p->tenant, &share);
+	return p;
+}
+
+static void join_again(struct program *p, struct turns_seat *s, struct turns_device *d,
+		       const struct turns_kept *kept)
+{
+	turns_kept(s, &p->tenant, kept, m.now);
+	turns_join(s, &p->tenant, d, p, true, m.now);
+	pump();
+}
+
+/* Law 10: it is alone, and its gate is open. The timer stood there still, and its next turn was put
+ * off by it once others had come. */
+TEST(nobody_is_watched_on_an_open_device)
+{
+	struct program *p = given_nobody_yet(1000);
+	struct turns_kept kept = kept_of_a_drain();
+
+	join_again(p, &p->seat, &m.device, &kept);
+	expect(!m.device.governed);
+	expect_eq(p->seat.gate, TURNS_OPENED);
+	expect(turns_deadline(&m.turns) == UINT64_MAX);
+	expect(p->tenant.bond != TURNS_STAYED);
+	expect(!p->tenant.watched_until_ns);
+}
+
+/* On its first device it had a turn before it had joined the second one, and kept it without that
+ * one. The watch's time took the place of the turn's. */
+TEST(a_tenant_that_is_watched_has_no_turn_on_another_device)
+{
+	struct program *p = given_nobody_yet(200);
+	struct turns_kept nothing = {0}, kept = kept_of_a_drain();
+
+	join_again(p, &p->seat, &m.device, &nothing);
+	expect_eq(p->seat.gate, TURNS_OPENED);
+	join_again(p, &p->second, &m.second, &kept);
+	expect_eq(p->second.gate, TURNS_OWING);
+	expect_eq(p->seat.gate, TURNS_CLOSING);
+	turns_drained(&p->seat, true, m.now);
+	pump();
+	expect_eq(p->seat.gate, TURNS_CLOSED);
+	m.now += 999 * MS;
+	pump();
+	expect_eq(p->seat.gate, TURNS_CLOSED);
+	m.now += 1 * MS;
+	pump();
+	expect_eq(p->seat.gate, TURNS_OPENED);
+	expect_eq(p->second.gate, TURNS_OPENED);
+}
+
 /* ---- any history ----------------------------------------------------------------------------- */
 
 static void any_history(void)

@@ -68,3 +68,38 @@ TEST(a_ring_whose_threads_come_late_gets_on)
 		}
 	}
 }
+
+/* Returns how often the first member was let in again for another one's drain. */
+static unsigned let_in_again(uint32_t cap_milli)
+{
+	struct program *p = &m.program[0];
+	struct turns_share share;
+	unsigned again = 0;
+
+	given_ring(false, 3, 300 * US);
+	share = p->tenant.share;
+	share.cap_milli = cap_milli;
+	turns_set(&p->tenant, &share, m.now);
+	for (uint64_t end = m.now + 10000 * MS; m.now < end;) {
+		bool waits = !p->open && !p->drained && p->seat.leader;
+
+		run(STEP_NS);
+		if (!waits || !p->open || !p->seat.leader)
+			continue;
+		expect(p->seat.allowance > -(int64_t)(STEP_NS * 1000));
+		again++;
+	}
+	return again;
+}
+
+/* Law 5: it was, whatever its cap had left. */
+TEST(a_member_of_a_ring_whose_cap_is_used_up_is_not_let_in_again_for_a_drain)
+{
+	unsigned again = 0;
+
+	for (uint32_t cap_milli = 300; cap_milli <= 900; cap_milli += 300) {
+		test_random_restart(1);
+		again += let_in_again(cap_milli);
+	}
+	expect(again > 0);
+}

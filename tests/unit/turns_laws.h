@@ -2,6 +2,7 @@
 /* The laws that hold of the tenants of test_turns_always.c. */
 #pragma once
 
+#include "core/turns/turns_machine.h"
 #include "tests/unit/turns_caps.h"
 
 /* ---- what is to be done ---------------------------------------------------------------------- */
@@ -195,6 +196,7 @@ static inline void on_late(struct seat *s)
 	struct tenant *t = tenant_of(s);
 	int at_gate = stands(t), stray = s->at.stray, company = has_open_company(s);
 	int brief = s->brief && s->at.gate == TURNS_CLOSING && !stray;
+	int in_ring = turns_ring_is_known(&t->at);
 	uint64_t closing = s->at.closing_ns;
 
 	expect(!s->open && !s->drained);
@@ -215,7 +217,7 @@ static inline void on_late(struct seat *s)
 	 * its work usually lasts longer. */
 	s->let_in &= !company && !t->at.let_in && !t->at.alone && !t->at.lasting_ns;
 	/* Or its drains are short, as it is in a ring (law 18). */
-	s->let_in &= !t->at.vain;
+	s->let_in &= !in_ring;
 	/* Or it was only looked at so early as it may be held or stopped. */
 	s->let_in &= t->at.bond != TURNS_FREE ||
 		     (!t->at.holds && !t->at.stops && m.now - closing >= tuning.drain_ns);
