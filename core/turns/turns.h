@@ -61,8 +61,7 @@
  *     longest turn of each tenant and the time in which its share is worth `shortest_ns`, plus the
  *     drains. Any seat is next after `starve_ns`. After a turn whose drain was late, those that
  *     stood in line then, and whose own drains are not, come before the next one whose drains are:
- *     each once, and unless it has had more than its part and a turn. Before the next turn of a
- *     ring (law 18) so do those that are in none, though their drains be late, too;
+ *     each once, and unless it has had more than its part and a turn;
  *  7. a tenant whose gates do not drain while one of its threads waits at one is coupled: it is let
  *     in again for a short time, which doubles each time, and closed again. If it has not drained
  *     `beside_ns` after the end of its turn, the drain is given up: others run beside what it has

@@ -117,21 +117,13 @@ static bool is_slow(const struct turns_seat *s)
 	       turns_tenant_awaits(t) || t->overrun_ns >= s->device->turns->tuning.drain_ns;
 }
 
-/* A ring's turns are the longest. Whoever is in none comes before the next one, though drains of
- * its own may be late: they may be so because of the ring's work. */
-static bool comes_before(const struct turns_seat *s, const struct turns_seat *best)
-{
-	return !is_slow(s) || (s->gate == TURNS_CLOSED && turns_ring_is_known(best->tenant) &&
-			       !turns_ring_is_known(s->tenant));
-}
-
 /* It has stood in line since a turn that was long in draining. It may not have more than its part
  * by this, or by one turn. */
 static bool has_waited(const struct turns_seat *s)
 {
 	int64_t ahead = (int64_t)(s->virtual_ns - s->device->clock);
 
-	return s->lined && s->wanted_ns <= s->device->slow_ns &&
+	return s->lined && s->wanted_ns <= s->device->slow_ns && !is_slow(s) &&
 	       ahead <= (int64_t)turns_seat_virtual(s, turns_line_slice(s));
 }
 
@@ -146,8 +138,7 @@ struct turns_seat *turns_line_before(struct turns_seat *best, uint64_t now_ns)
 	{
 		struct turns_seat *s = SEAT_OF_DEVICE(link);
 
-		if (has_waited(s) && comes_before(s, best) &&
-		    s->tenant->share.class <= best->tenant->share.class &&
+		if (has_waited(s) && s->tenant->share.class <= best->tenant->share.class &&
 		    (!first || s->wanted_ns < first->wanted_ns))
 			first = s;
 	}

@@ -102,14 +102,13 @@ TEST(a_group_that_launches_ahead_is_never_reported_as_hanging)
 }
 
 /* Two members had their turns one after the other, each with a drain that was given up: a neighbour
- * waited for 0.53 s. Four that were a ring had their long turns one after the other, and the
- * neighbour, whose drain they had made late, waited for 0.77 and 0.94 s. */
+ * waited for 0.53 s. */
 TEST(a_neighbour_of_a_group_waits_for_one_of_its_drains_at_a_time)
 {
 	static const struct {
 		unsigned members, ahead;
 		uint64_t seed;
-	} groups[] = {{6, 1, 39}, {6, 4, 35}, {5, 4, 18}, {4, 2, 8}, {4, 4, 25}};
+	} groups[] = {{6, 1, 39}, {6, 4, 35}, {5, 4, 18}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
 		struct program *n;

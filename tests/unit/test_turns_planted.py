@@ -140,7 +140,6 @@ PLANTED = [
     ("drain", "now_ns + turns_held_first_check_ns(t)", "now_ns + turns_tenant_check_ns(t)", "a tenant that is stopped for less than the usual check is waited for"),
     ("held", "if (!t->stops || !stands)", "if (true)", "a tenant that waits for its process which is stopped now and then is not coupled"),
     ("drain", "else if (!turns_breath_begin(s, now_ns))", "else", "neighbours of a kernel that never ends wait until it is reported"),
-    ("line", "s->gate == TURNS_CLOSED && turns_ring_is_known(best->tenant)", "false", "a neighbour waits for the long turns of a ring one after the other"),
     ("line", "if (!d->slow_ns || !is_slow(best) ||", "if (true ||", "a tenant waits for the drains of two others, one after the other"),
     ("await", "(seen || helps || is_one_of_several(turns_tenant_seat(t)));", "(seen || is_one_of_several(turns_tenant_seat(t)));", "a tenant that waits for one that owes for its cap is reported as hanging"),
     ("moment", "most(took_ns / (s->device->beside + 1)", "most(took_ns", "what polls after a moment counts as if it had the device for itself"),
