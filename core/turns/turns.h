@@ -319,8 +319,7 @@ struct turns_tenant {
 	struct turns_tenant *let_in; /* the last that was let in during this drain; NULL: none */
 	uint32_t trials;	     /* of others than those it awaits, in this drain */
 	uint32_t vain_drains;	     /* in a row, see law 8 */
-	uint32_t vain;		     /* weighed: drains that were given up with its mates, see law
-					18; 0: it is in no ring */
+	uint32_t vain;		     /* drains in vain with its mates (law 18); 0: in no ring */
 	uint64_t proved_ns;	     /* how long the drain took that gave the first proof since one
 					was found; 0: none */
 	uint64_t looked_ns;	     /* when it was last seen to wait still; 0: never */
@@ -400,8 +399,7 @@ struct turns_seat {
 	uint64_t left_ns;	/* 0: it was never there */
 	uint64_t owed_ns;	/* what it had beyond its part, */
 	int64_t left_allowance; /* and what it had left of its cap (`unpaid` and `floor` stay) */
-	/* As turns_kept() was told: since when its work goes on beside others' (0: it does not),
-	 * and how long that is watched. */
+	/* For turns_kept(): work beside others' since (0: there is none), and watched until. */
 	uint64_t kept_owing_ns, kept_watched_ns;
 };
 
