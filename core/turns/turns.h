@@ -130,11 +130,11 @@
  * 17. nobody's look changes anything: what is decided does not depend on how often
  *     turns_settle() is called, or turns_tick() before turns_deadline() (a machine that is late
  *     for its deadline decides later);
- * 18. tenants on one device that wait for each other (law 13), and whose drains are given up with
- *     one another let in, are in a ring. All of them that may run have open gates in the turn of
- *     each, also those that have not drained. That turn has 12 turns' lengths at most. For its
- *     drain all that have not drained are let in together, for `drain_ns` at most, but for those
- *     whose caps are used up. The turn's tenant pays for all of it;
+ * 18. two or three tenants on one device that wait for each other (law 13), and whose drains are
+ *     given up with one another let in, are in a ring. All of them that may run have open gates in
+ *     the turn of each, also those that have not drained. That turn has 12 turns' lengths at most.
+ *     For its drain all that have not drained are let in together, for `drain_ns` at most, but for
+ *     those whose caps are used up. The turn's tenant pays for all of it;
  * 19. what a seat owes by its weight, its guarantee and its cap is owed after a restart of the
  *     caller, if turns_kept() is told what turns_keep() said. Work whose drain was given up is
  *     charged once it has drained as if nothing had been, and a tenant that was watched is watched

@@ -260,7 +260,8 @@ static void judge_step(struct turns_tenant *t, uint64_t now_ns)
 	    exhausted(t, now_ns) > now_ns) {
 		t->stepping = false;
 		turns_tenant_begin(t, now_ns);
-	} else if (t->idle || now_ns >= t->end_ns) {
+	} else if (t->idle || now_ns >= t->end_ns || (t->moment && t->barred)) {
+		/* It needs no moment in order to drain. */
 		turns_tenant_end_turn(t, now_ns);
 	} else {
 		turns_timer_set(&t->turns->timers, &t->timer, t->end_ns);

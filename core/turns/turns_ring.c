@@ -8,9 +8,10 @@
 #include "core/turns/turns_machine.h"
 
 enum {
-	VAIN = 2,	/* a drain in vain counts as two that end: */
-	VAIN_MOST = 8,	/* ... after as many that do, the tenants are in no ring any more */
-	RING_TURNS = 12 /* how long their turn is, in turns' lengths */
+	VAIN = 2,	 /* a drain in vain counts as two that end: */
+	VAIN_MOST = 8,	 /* ... after as many that do, the tenants are in no ring any more */
+	RING_TURNS = 12, /* how long their turn is, in turns' lengths */
+	MATES_MOST = 2	 /* others in a ring */
 };
 
 /* What the leader waits for waits for the leader, or for one that has come along. */
@@ -35,7 +36,8 @@ bool turns_ring_may_come_again(const struct turns_seat *leader, struct turns_sea
 	       is_mate(leader, s) && turns_seat_exhausted(s, now_ns) > now_ns;
 }
 
-/* Of a larger group not all are known that each one waits for. */
+/* In a larger group neighbours would wait for a second: its members have their long turns one after
+ * the other. */
 bool turns_ring_is_known(const struct turns_tenant *t)
 {
 	const struct turns_seat *leader = turns_tenant_seat(t);
@@ -45,7 +47,7 @@ bool turns_ring_is_known(const struct turns_tenant *t)
 		return false;
 	list_for_each(link, (struct list *)&leader->device->seats) mates +=
 		is_mate(leader, SEAT_OF_DEVICE(link));
-	return mates > 0 && mates <= TURNS_AWAITED;
+	return mates > 0 && mates <= MATES_MOST;
 }
 
 bool turns_ring_is_open(const struct turns_tenant *t)
@@ -56,7 +58,7 @@ bool turns_ring_is_open(const struct turns_tenant *t)
 		return false;
 	list_for_each(link, (struct list *)&turns_tenant_seat(t)->along) mates +=
 		is_mate(turns_tenant_seat(t), SEAT_ALONG(link));
-	return mates > 0 && mates <= TURNS_AWAITED;
+	return mates > 0 && mates <= MATES_MOST;
 }
 
 bool turns_ring_may_reopen(const struct turns_seat *leader)

@@ -221,7 +221,8 @@ static void gather(struct turns_tenant *t, uint64_t now_ns)
 
 /* What it was charged while it stood in line (a drain, work beside others) has used up its cap: its
  * turn comes once that is paid. Its work may wait for a thread of its own: so what it has beside
- * others until then is charged only if that ends by itself. */
+ * others until then is charged only if that ends by itself. Otherwise, where it has more than its
+ * cap by that, it would owe more each time, and never have a turn again. */
 static bool must_pay(struct turns_seat *s, uint64_t now_ns)
 {
 	struct turns_tenant *t = s->tenant;
@@ -230,7 +231,7 @@ static bool must_pay(struct turns_seat *s, uint64_t now_ns)
 	turns_seat_pay_before(s, now_ns);
 	if (free || turns_tenant_released(t, now_ns) <= now_ns)
 		return false;
-	t->lasts = false;
+	t->lasts = s->moment = false;
 	turns_tenant_withdraw(t, now_ns);
 	turns_tenant_enter(t, now_ns);
 	turns_held_pays(s, turns_tenant_released(t, now_ns), now_ns);
