@@ -7,27 +7,11 @@ from node import *
 from kubelet import Refused
 from meted import run
 from mps import OUT_OF_MEMORY, SLICES, await_ready, control, daemon, device_mib, given, in_use, modes, mps, pipe, program_in
+from mps_steps import Stepping, again, kill_at_each_end, kill_at_each_start, slot, start_again_at_each_start, started
 
 
 def apart(replicas=2, devices="1xSIM", api=True, **more):
     return mps(replicas, devices, api=api, daemonPer="container", **more)
-
-
-def slot(node, pod):
-    return node.record(pod.title())[0]
-
-
-def started(node, name, *ids):
-    """As the kubelet does, again and again: on a busy machine a daemon may take longer than one question."""
-    return again(node.pod(name).admit(*ids))
-
-
-def again(pod):
-    while True:
-        try:
-            return pod.start()
-        except Refused as refused:
-            assert "the MPS control daemon" in str(refused), refused
 
 
 def program(node, pod, **more):
@@ -201,42 +185,6 @@ def test_the_next_meted_takes_over_bound_containers():
         assert int(control(node, "get_default_device_pinned_mem_limit 0", device=place).strip()[:-1]) == device_mib(node) // 2
 
 
-STEPPING = """#!/bin/sh
-read n <{0}/n; n=$((n + 1)); echo $n >{0}/n
-read at <{0}/at; read whom <{0}/pid; pid=$whom
-[ $whom != daemon ] || {{ pid=0; read pid <"$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"; }} 2>/dev/null
-[ "$n before" != "$at" ] || [ $pid = 0 ] || kill -9 $pid
-{1} "$@"; status=$?
-[ $whom != daemon ] || {{ pid=0; read pid <"$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"; }} 2>/dev/null
-[ "$n after" != "$at" ] || [ $pid = 0 ] || kill -9 $pid
-exit $status
-"""
-
-
-class Stepping:
-    """A control program that kills meted before or after its n-th run from now on, or the daemon that it talks to."""
-
-    def __init__(self, node):
-        self.node, self.folder = node, node.folder + "/steps"
-        os.mkdir(self.folder)
-        with open(self.folder + "/nvidia-cuda-mps-control", "w") as file:
-            file.write(STEPPING.format(self.folder, BUILD + "/sim/nvidia-cuda-mps-control"))
-        os.chmod(self.folder + "/nvidia-cuda-mps-control", 0o755)
-        node.environment["PATH"] = self.folder + ":" + os.environ["PATH"]
-        self.set("n", 0)
-        self.set("at", "never")
-        self.set("pid", 0)
-
-    def set(self, name, value):
-        with open(f"{self.folder}/{name}", "w") as file:
-            file.write(f"{value}\n")
-
-    def at(self, n, when, whom=None):
-        self.set("pid", whom or self.node.meted.process.pid)
-        self.set("n", 0)
-        self.set("at", f"{n} {when}")
-
-
 @contextlib.contextmanager
 def stepped():
     with mps(start=False, devices="1xSIM", api=True, daemonPer="container") as node, in_use(node, METE_SIM_DEVICES="1xSIM"):
@@ -247,52 +195,19 @@ def stepped():
         yield node, steps
 
 
-def restart_after_death(node, steps):
-    node.meted.wait()
-    steps.set("at", "never")
-    node.restart()
-    await_ready(node)
-
-
 def test_nothing_is_left_of_a_start_in_which_meted_was_killed():
     with stepped() as (node, steps):
-        for n in range(1, 5):
-            for when in "before", "after":
-                steps.at(n, when)
-                pod = node.pod(f"p{n}{when}").admit(node.id(0))
-                call = pod.begin()
-                node.meted.wait()
-                node.kubelet.refusal(call)
-                pod.delete()
-                restart_after_death(node, steps)
-                await_nothing(node)
+        kill_at_each_start(node, steps, gone=await_nothing)
 
 
 def test_nothing_is_left_of_an_end_in_which_meted_was_killed():
     with stepped() as (node, steps):
-        for n in range(1, 3):
-            for when in "before", "after":
-                pod = started(node, f"p{n}{when}", node.id(0))
-                steps.at(n, when)
-                pod.delete()
-                restart_after_death(node, steps)
-                await_nothing(node)
+        kill_at_each_end(node, steps, gone=await_nothing)
 
 
 def test_a_container_whose_start_was_cut_off_starts_when_it_is_asked_for_again():
     with stepped() as (node, steps):
-        for n in range(1, 5):
-            steps.at(n, "after")
-            pod = node.pod(f"p{n}").admit(node.id(0))
-            call = pod.begin()
-            node.meted.wait()
-            node.kubelet.refusal(call)
-            restart_after_death(node, steps)
-            again(pod)
-            with program(node, pod) as allocate:
-                assert allocate(1) == 0
-            pod.delete()
-            await_nothing(node)
+        start_again_at_each_start(node, steps, program, gone=await_nothing)
 
 
 def works(node, pod):

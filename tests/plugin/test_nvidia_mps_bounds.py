@@ -7,7 +7,8 @@ import ctypes
 from node import *
 from meted import run
 from mps import SLICES, await_ready, control, daemon, in_use, mps, pipe, program_in
-from test_nvidia_mps_apart import await_nothing, processes, slot, started
+from mps_steps import slot, started
+from test_nvidia_mps_apart import await_nothing, processes
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_NAMESPACE, PRIVATE, SHARED, RECURSIVE, DETACHED = 0x20000, 1 << 18, 1 << 20, 1 << 14, 2

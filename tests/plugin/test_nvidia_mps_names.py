@@ -4,10 +4,9 @@
 import contextlib
 
 from node import *
-from kubelet import Refused
 from meted import run
 from mps import OUT_OF_MEMORY, Name, await_asked, await_ready, command, control, daemon, device_mib, given, in_use, modes, mps, pipe, program_in
-from test_nvidia_mps_apart import Stepping, again, restart_after_death, slot, started
+from mps_steps import Stepping, again, kill_at_each_end, kill_at_each_start, slot, start_again_at_each_start, started
 
 NEWER = {"METE_SIM_DRIVER": "13.4"}
 
@@ -148,45 +147,23 @@ def test_the_next_meted_takes_over_namespaces_with_clients():
             assert (names(node), daemon(node)) == (had, pid) and allocate(1) == 0
 
 
-def test_nothing_is_left_of_a_start_or_an_end_in_which_meted_was_killed():
+@contextlib.contextmanager
+def stepped():
     with named(start=False) as node, in_use(node, METE_SIM_DEVICES="1xSIM", **NEWER):
         steps = Stepping(node)
         begin(node)
-        for n in range(1, 5):
-            for when in "before", "after":
-                steps.at(n, when)
-                pod = node.pod(f"start{n}{when}").admit(node.id(0))
-                call = pod.begin()
-                node.meted.wait()
-                node.kubelet.refusal(call)
-                pod.delete()
-                restart_after_death(node, steps)
-                await_no_names(node)
-        for n in range(1, 3):
-            for when in "before", "after":
-                pod = started(node, f"end{n}{when}", node.id(0))
-                steps.at(n, when)
-                pod.delete()
-                restart_after_death(node, steps)
-                await_no_names(node)
+        yield node, steps
+
+
+def test_nothing_is_left_of_a_start_or_an_end_in_which_meted_was_killed():
+    with stepped() as (node, steps):
+        kill_at_each_start(node, steps, gone=await_no_names)
+        kill_at_each_end(node, steps, gone=await_no_names)
 
 
 def test_a_container_whose_start_was_cut_off_starts_when_it_is_asked_for_again():
-    with named(start=False) as node, in_use(node, METE_SIM_DEVICES="1xSIM", **NEWER):
-        steps = Stepping(node)
-        begin(node)
-        for n in range(1, 5):
-            steps.at(n, "after")
-            pod = node.pod(f"p{n}").admit(node.id(0))
-            call = pod.begin()
-            node.meted.wait()
-            node.kubelet.refusal(call)
-            restart_after_death(node, steps)
-            again(pod)
-            with program(node, pod) as allocate:
-                assert allocate(1) == 0
-            pod.delete()
-            await_no_names(node)
+    with stepped() as (node, steps):
+        start_again_at_each_start(node, steps, program, gone=await_no_names)
 
 
 def test_containers_by_protocol_2_keep_it_and_the_gpu_changes_when_they_have_ended():
