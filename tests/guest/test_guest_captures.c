@@ -27,10 +27,27 @@ TEST(a_capture_passes_a_closed_gate_and_is_waited_for)
 	expect_eq(in_child(capture_passes, NULL, 0), 0);
 }
 
+struct beginning {
+	CUstream stream;
+	CUstreamCaptureMode mode;
+};
+
 static void *begins_and_dies(void *argument)
 {
-	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+	const struct beginning *it = argument;
+
+	check(load.begin(it->stream, it->mode) == CUDA_SUCCESS);
 	return NULL;
+}
+
+/* By a thread that has ended then. */
+static void begin_elsewhere(CUstream stream, CUstreamCaptureMode mode)
+{
+	struct beginning it = {stream, mode};
+	pthread_t thread;
+
+	check(pthread_create(&thread, NULL, begins_and_dies, &it) == 0);
+	pthread_join(thread, NULL);
 }
 
 static uint64_t captures_shown(void)
@@ -91,11 +108,9 @@ TEST(a_capture_that_did_not_begin_is_not_waited_for)
 
 static void captured_and_died(void)
 {
-	pthread_t thread;
 
 	load_guest("law");
-	check(pthread_create(&thread, NULL, begins_and_dies, load_stream(0)) == 0);
-	pthread_join(thread, NULL);
+	begin_elsewhere(load_stream(0), CU_STREAM_CAPTURE_MODE_GLOBAL);
 	fake_close_gate(&fake, 0);
 	check(fake_wait_drained(&fake, 0, DEADLOCK_MS));
 }
@@ -284,22 +299,14 @@ TEST(a_thread_that_captures_begins_another_capture_at_a_closed_gate)
 	expect_eq(in_child(second_under_closed_gate, NULL, 0), 0);
 }
 
-static void *begins_relaxed(void *argument)
-{
-	check(load.begin(argument, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
-	return NULL;
-}
-
 static void ended_by_another(void)
 {
 	CUstream stream;
 	CUgraph graph;
-	pthread_t thread;
 
 	load_guest("law");
 	stream = load_stream(0);
-	check(pthread_create(&thread, NULL, begins_relaxed, stream) == 0);
-	pthread_join(thread, NULL);
+	begin_elsewhere(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 	fake_close_gate(&fake, 0);
 	/* The agent has heard of the close. */
 	fake_recall(&fake, 0, 0);

@@ -195,16 +195,22 @@ def test_a_daemon_does_not_free_memory_before_guests_have_stated_it():
         load.process.wait()
 
 
+def forgotten(machine):
+    """Memory of a program is in the host's memory, and the next daemon does not know of it."""
+    fake, load = machine.fake, Load(machine)
+    load.take(10 * MIB)
+    fake.close()
+    assert fake.away(load.guest)
+    fake.kill()
+    fake.forgets = True
+    return fake, load
+
+
 def test_a_daemon_that_does_not_know_of_evicted_memory_opens_no_gate():
     """It has lost its journal, which its counts show. Its page may be open from the beginning, or only later."""
     for early in True, False:
         with Machine() as machine:
-            fake, load = machine.fake, Load(machine)
-            load.take(10 * MIB)
-            fake.close()
-            assert fake.away(load.guest)
-            fake.kill()
-            fake.forgets = True
+            fake, load = forgotten(machine)
             fake.start()
             fake.wait(lambda: any(g.stated for g in fake.guests), "it does not come back")
             if not early:
@@ -221,12 +227,7 @@ def test_a_daemon_that_does_not_know_of_evicted_memory_still_hears_of_drains():
     """It has closed the gate before the guest was back, or does so before it has answered the inventory."""
     for when in "on_hello", "on_inventory_end":
         with Machine() as machine:
-            fake, load = machine.fake, Load(machine)
-            load.take(10 * MIB)
-            fake.close()
-            assert fake.away(load.guest)
-            fake.kill()
-            fake.forgets = True
+            fake, load = forgotten(machine)
             answer = getattr(fake, when)
 
             def closing(guest, message, answer=answer):

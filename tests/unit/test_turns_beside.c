@@ -7,30 +7,22 @@
 
 enum { FIRST_MS = 20000, THEN_MS = 60000, POINTS = 5 };
 
-/* Of kernels that are always queued so deep. */
-static struct program *given_queue(uint64_t kernel_ns, unsigned ahead, uint32_t cap_milli,
-				   enum kind neighbour)
+/* What it has once its first turns are over, in percent. */
+static double had_later(const struct program *p)
 {
-	struct program *p;
-
-	given(false);
-	p = add(AHEAD, 100, kernel_ns);
-	p->ahead = ahead;
-	p->cap_milli = cap_milli;
-	add(neighbour, 100, 1 * MS);
-	begin();
-	return p;
-}
-
-static void expect_cap_kept(uint64_t kernel_ns, unsigned ahead, uint32_t cap_milli,
-			    enum kind neighbour)
-{
-	struct program *p = given_queue(kernel_ns, ahead, cap_milli, neighbour);
-
 	run(FIRST_MS * MS);
 	forget_what_they_had();
 	run(THEN_MS * MS);
-	expect(had(p, THEN_MS * MS) <= cap_milli / 10.0 + POINTS);
+	return had(p, THEN_MS * MS);
+}
+
+/* Of kernels that are always queued so deep. */
+static void expect_cap_kept(uint64_t kernel_ns, unsigned ahead, uint32_t cap_milli,
+			    enum kind neighbour)
+{
+	struct program *p = given_capped(AHEAD, kernel_ns, ahead, cap_milli, neighbour);
+
+	expect(had_later(p) <= cap_milli / 10.0 + POINTS);
 	expect_eq(m.hung, 0);
 }
 
@@ -77,18 +69,10 @@ TEST(a_cap_holds_for_work_in_many_streams)
 	} row[] = {{300, 2700 * MS, 2}, {500, 2700 * MS, 2}, {500, 2700 * MS, 4}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		struct program *p;
+		struct program *p = given_capped(GREEDY, row[i].kernel_ns, row[i].streams,
+						 row[i].cap_milli, GREEDY);
 
-		given(false);
-		p = add(GREEDY, 100, row[i].kernel_ns);
-		p->ahead = row[i].streams;
-		p->cap_milli = row[i].cap_milli;
-		add(GREEDY, 100, 1 * MS);
-		begin();
-		run(FIRST_MS * MS);
-		forget_what_they_had();
-		run(THEN_MS * MS);
-		expect(had(p, THEN_MS * MS) <= row[i].cap_milli / 10.0 + POINTS);
+		expect(had_later(p) <= row[i].cap_milli / 10.0 + POINTS);
 	}
 }
 
@@ -99,19 +83,11 @@ TEST(a_cap_holds_for_kernels_behind_host_functions_that_wait_for_a_launch)
 {
 	for (uint32_t cap = 100; cap <= 400; cap *= 2) {
 		for (uint64_t length = 125 * MS; length <= 1000 * MS; length *= 2) {
-			struct program *p;
+			struct program *p = given_capped(TRAILS, length, 2, cap, GREEDY);
+			double part = had_later(p);
 
-			given(false);
-			p = add(TRAILS, 100, length);
-			p->ahead = 2;
-			p->cap_milli = cap;
-			add(GREEDY, 100, 1 * MS);
-			begin();
-			run(FIRST_MS * MS);
-			forget_what_they_had();
-			run(THEN_MS * MS);
-			expect(had(p, THEN_MS * MS) <= cap / 10.0 + POINTS);
-			expect(had(p, THEN_MS * MS) >= cap / 20.0);
+			expect(part <= cap / 10.0 + POINTS);
+			expect(part >= cap / 20.0);
 			expect_eq(m.hung, 0);
 		}
 	}
@@ -120,15 +96,9 @@ TEST(a_cap_holds_for_kernels_behind_host_functions_that_wait_for_a_launch)
 /* It is watched for long, but less and less often. (4,300 rounds within 20 s if it is not.) */
 TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_has_turns)
 {
-	struct program *p;
+	struct program *p = given_capped(LEANS, 1 * MS, 4, 300, GREEDY);
 	uint64_t done;
 
-	given(false);
-	p = add(LEANS, 100, 1 * MS);
-	p->ahead = 4;
-	p->cap_milli = 300;
-	add(GREEDY, 100, 1 * MS);
-	begin();
 	run(11000 * MS);
 	done = p->done;
 	run(5000 * MS);
@@ -142,10 +112,7 @@ TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_has_turns)
 /* What it has is charged to it, beside whom it is: it has no less than its cap either. */
 TEST(a_queue_with_a_cap_has_its_part)
 {
-	struct program *p = given_queue(1000 * MS, 1, 300, MEETS);
+	struct program *p = given_capped(AHEAD, 1000 * MS, 1, 300, MEETS);
 
-	run(FIRST_MS * MS);
-	forget_what_they_had();
-	run(THEN_MS * MS);
-	expect(had(p, THEN_MS * MS) >= 25);
+	expect(had_later(p) >= 25);
 }

@@ -8,20 +8,6 @@
 
 enum { POINTS = 5, LENGTH_MS = 60000 };
 
-static struct program *given_one(enum kind kind, uint64_t kernel_ns, unsigned ahead,
-				 uint32_t cap_milli)
-{
-	struct program *p;
-
-	given(false);
-	p = add(kind, 100, kernel_ns);
-	p->ahead = ahead;
-	p->cap_milli = cap_milli;
-	add(GREEDY, 100, 1 * MS);
-	begin();
-	return p;
-}
-
 /* ---- another meted --------------------------------------------------------------------------- */
 
 /* The former one's objects are gone. All gates are open as the next one begins, and it closes them.
@@ -85,7 +71,7 @@ static double part_of_restarted(struct program *p, uint64_t every_ns, uint64_t a
 
 static void expect_cap_kept(uint64_t kernel_ns, unsigned ahead, uint64_t every_ns)
 {
-	struct program *p = given_one(AHEAD, kernel_ns, ahead, 200);
+	struct program *p = given_capped(AHEAD, kernel_ns, ahead, 200, GREEDY);
 
 	expect(part_of_restarted(p, every_ns, 0) <= 20 + POINTS);
 	expect_eq(m.hung, 0);
@@ -105,16 +91,16 @@ TEST(a_cap_is_paid_for_though_meted_ends_meanwhile)
 /* 24 %, with 0.2 s without a meted every 0.3 s. */
 TEST(a_cap_pays_for_the_time_without_a_meted)
 {
-	struct program *p = given_one(GREEDY, 1 * MS, 4, 200);
+	struct program *p = given_capped(GREEDY, 1 * MS, 4, 200, GREEDY);
 
 	expect(part_of_restarted(p, 300 * MS, 200 * MS) <= 20 + 2);
-	p = given_one(EVEN, 1 * MS, 1, 200);
+	p = given_capped(EVEN, 1 * MS, 1, 200, GREEDY);
 	expect(part_of_restarted(p, 1500 * MS, 200 * MS) >= 10);
 }
 
 TEST(nobody_pays_for_a_time_without_a_meted_in_which_it_was_idle)
 {
-	struct program *p = given_one(EVEN, 1 * MS, 1, 200);
+	struct program *p = given_capped(EVEN, 1 * MS, 1, 200, GREEDY);
 	struct turns_kept kept;
 
 	run(1000 * MS);
@@ -136,7 +122,7 @@ TEST(nobody_pays_for_a_time_without_a_meted_in_which_it_was_idle)
 /* Even of a meted that was away for a day no more than 5 s are paid for. */
 TEST(a_long_time_without_a_meted_is_not_paid_for_without_end)
 {
-	struct program *p = given_one(GREEDY, 1 * MS, 4, 200);
+	struct program *p = given_capped(GREEDY, 1 * MS, 4, 200, GREEDY);
 	struct turns_kept kept;
 
 	run(1000 * MS);
@@ -151,7 +137,7 @@ TEST(a_long_time_without_a_meted_is_not_paid_for_without_end)
 /* Its clock began anew, so what is on record lies in the future. */
 TEST(work_from_before_the_machine_started_anew_goes_on_no_more)
 {
-	struct program *p = given_one(LEANS, 1 * MS, 4, 200);
+	struct program *p = given_capped(LEANS, 1 * MS, 4, 200, GREEDY);
 	struct turns_kept kept = {.at_ns = 86400000 * MS,
 				  .cap_owed = 100 * MS * 1000,
 				  .owing_ns = 86400000 * MS - 3000 * MS,
@@ -191,7 +177,7 @@ TEST(a_weight_holds_though_meted_ends_meanwhile)
 /* It is watched as long as it would be by one meted, and not by each anew: 160 rounds in 5 s. */
 TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_is_not_watched_by_each_meted_anew)
 {
-	struct program *p = given_one(LEANS, 1 * MS, 4, 200);
+	struct program *p = given_capped(LEANS, 1 * MS, 4, 200, GREEDY);
 	uint64_t done;
 
 	run_restarted(40000 * MS, 3000 * MS, 0);
@@ -205,7 +191,7 @@ TEST(a_tenant_with_a_cap_whose_work_waits_for_its_thread_is_not_watched_by_each_
 
 static struct turns_seat *given_away(uint32_t cap_milli, const struct turns_kept *kept)
 {
-	struct program *p = given_one(GREEDY, 1 * MS, 4, cap_milli);
+	struct program *p = given_capped(GREEDY, 1 * MS, 4, cap_milli, GREEDY);
 
 	run(1000 * MS);
 	turns_leave(&p->seat, m.now);
@@ -357,7 +343,7 @@ static void any_history(void)
 	uint64_t kernel_ns = (1 + test_random_below(kind == AHEAD ? 1000 : 100)) * MS;
 	unsigned ahead = kind == EVEN || kind == LONG ? 1 : 1 + (unsigned)test_random_below(4);
 	uint32_t cap_milli = 100 + 100 * (uint32_t)test_random_below(5);
-	struct program *p = given_one(kind, kernel_ns, ahead, cap_milli);
+	struct program *p = given_capped(kind, kernel_ns, ahead, cap_milli, GREEDY);
 	uint64_t every_ns = (200 + test_random_below(4000)) * MS;
 	double part = part_of_restarted(p, every_ns, 0);
 

@@ -431,6 +431,21 @@ static inline void begin(void)
 	}
 }
 
+/* One with a cap, which launches so many ahead, beside a neighbour. */
+static inline struct program *given_capped(enum kind kind, uint64_t kernel_ns, unsigned ahead,
+					   uint32_t cap_milli, enum kind neighbour)
+{
+	struct program *p;
+
+	given(false);
+	p = add(kind, 100, kernel_ns);
+	p->ahead = ahead;
+	p->cap_milli = cap_milli;
+	add(neighbour, 100, 1 * MS);
+	begin();
+	return p;
+}
+
 static inline void run(uint64_t length_ns)
 {
 	for (uint64_t end = m.now + length_ns; m.now < end; m.now += STEP_NS) {
