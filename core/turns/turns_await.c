@@ -203,8 +203,7 @@ static bool closes_company(struct turns_seat *late, uint64_t now_ns)
 	{
 		struct turns_seat *leader = SEAT_OF_TENANT(link);
 
-		list_for_each(along, &leader->along) was_open |=
-			SEAT_ALONG(along)->gate == TURNS_OPENED;
+		was_open |= turns_company_any(leader, TURNS_OPENED);
 		turns_company_close(leader, now_ns);
 	}
 	if (was_open)

@@ -28,16 +28,6 @@ static struct turns_seat *longest_shut(const struct turns_seat *leader, uint64_t
 	return best;
 }
 
-static bool any_along(const struct turns_seat *leader, enum turns_gate gate)
-{
-	list_for_each(link, (struct list *)&leader->along)
-	{
-		if (SEAT_ALONG(link)->gate == gate)
-			return true;
-	}
-	return false;
-}
-
 bool turns_breath_begin(struct turns_seat *leader, uint64_t now_ns)
 {
 	struct turns_tenant *t = leader->tenant;
@@ -62,11 +52,11 @@ bool turns_breath_goes_on(struct turns_seat *leader, bool stands, uint64_t now_n
 {
 	struct turns_tenant *t = leader->tenant;
 	const struct turns_tuning *tuning = &t->turns->tuning;
-	bool was_open = t->breathes && any_along(leader, TURNS_OPENED);
+	bool was_open = t->breathes && turns_company_any(leader, TURNS_OPENED);
 
 	if (was_open)
 		turns_company_close(leader, now_ns);
-	t->breathes &= was_open || (!stands && any_along(leader, TURNS_CLOSING) &&
+	t->breathes &= was_open || (!stands && turns_company_any(leader, TURNS_CLOSING) &&
 				    now_ns - t->ending_ns < tuning->hang_ns);
 	if (t->breathes)
 		turns_timer_set(&t->turns->drains, &leader->timer,

@@ -22,6 +22,16 @@ bool turns_company_may_come(const struct turns_seat *s)
 	       turns_tenant_governed(s->tenant) == 1;
 }
 
+bool turns_company_any(const struct turns_seat *leader, enum turns_gate gate)
+{
+	list_for_each(link, (struct list *)&leader->along)
+	{
+		if (SEAT_ALONG(link)->gate == gate)
+			return true;
+	}
+	return false;
+}
+
 /* Its leader waits for it, or a tenant that has come along does. */
 bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s)
 {

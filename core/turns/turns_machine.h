@@ -230,6 +230,8 @@ void turns_await_forget(struct turns_seat *s);
 /* ---- turns_company.c: whose gates are open in another tenant's turn -------------------------- */
 
 bool turns_company_may_come(const struct turns_seat *s);
+/* One that has come along has such a gate. */
+bool turns_company_any(const struct turns_seat *leader, enum turns_gate gate);
 /* The leader waits for it, or a tenant that has come along does. */
 bool turns_company_awaits(const struct turns_seat *leader, const struct turns_seat *s);
 void turns_company_take(struct turns_seat *leader, struct turns_seat *s, uint64_t now_ns);

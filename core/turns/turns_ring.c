@@ -52,13 +52,14 @@ bool turns_ring_is_known(const struct turns_tenant *t)
 
 bool turns_ring_is_open(const struct turns_tenant *t)
 {
-	unsigned mates = 0;
-
 	if (!turns_ring_is_known(t))
 		return false;
-	list_for_each(link, (struct list *)&turns_tenant_seat(t)->along) mates +=
-		is_mate(turns_tenant_seat(t), SEAT_ALONG(link));
-	return mates > 0 && mates <= MATES_MOST;
+	list_for_each(link, (struct list *)&turns_tenant_seat(t)->along)
+	{
+		if (is_mate(turns_tenant_seat(t), SEAT_ALONG(link)))
+			return true;
+	}
+	return false;
 }
 
 bool turns_ring_may_reopen(const struct turns_seat *leader)

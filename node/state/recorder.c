@@ -169,7 +169,7 @@ static void contexts_records(struct record *all, const struct guest *g)
 	}
 }
 
-static void of_device(struct record *all, const struct tenant_device *at)
+static void device_records(struct record *all, const struct tenant_device *at)
 {
 	if (at->time_owed && at->time_owed->at_ns) {
 		owed_record(all, at);
@@ -198,7 +198,7 @@ int recorder_rewrite(struct daemon *d)
 		for (uint32_t i = 0; i < t->devices; i++) {
 			held_record(&all, t, i);
 			record_text(&all, "\n");
-			of_device(&all, &t->device[i]);
+			device_records(&all, &t->device[i]);
 		}
 		list_for_each(one, &t->guests)
 		{

@@ -250,7 +250,7 @@ static void bring_back(struct daemon *d, const char *record)
 		bring_cordon_back(d, record);
 }
 
-static void bring_weights_back(struct daemon *d)
+static void settle_debts(struct daemon *d)
 {
 	list_for_each(link, &d->tenants.all)
 	{
@@ -276,7 +276,7 @@ static void bring_all_back(struct daemon *d, const struct past *past)
 		if (past->records[i].text)
 			bring_back(d, past->records[i].text);
 	}
-	bring_weights_back(d);
+	settle_debts(d);
 }
 
 int restore_open(struct daemon *d, struct fault *why)
