@@ -145,7 +145,8 @@ must_check int mps_container_check(struct mps_hub *hub, const struct binding *b,
 extern const struct mps_uses mps_namespace_uses;
 /* The GPU's daemon is ready, or is not any more. */
 void mps_namespaces_turned(const struct mps_gpu *gpu);
-/* Namespaces are wanted, and the driver has them. */
+/* Namespaces are wanted, and the driver has them. / And their sockets' paths are not too long. */
+bool mps_would_name(const struct plugin *p);
 bool mps_can_name(const struct plugin *p);
 
 /* record.c: of a GPU: a root, and how its containers have it. -1: there is none. */

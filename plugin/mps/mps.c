@@ -104,15 +104,13 @@ static int check_newer(const struct plugin *p, const struct config *config, stru
 static void tell_older(struct mps_hub *hub)
 {
 	const struct plugin *p = hub->plugin;
-	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 
-	if (!alone->mps || alone->mps_apart || alone->mps_protocol == CONFIG_MPS_OLDER ||
-	    p->host->cuda_version < MPS_CUDA_NAMES || mps_can_name(p) || hub->told_older)
+	if (!mps_would_name(p) || mps_can_name(p) || hub->told_older)
 		return;
 	log_warning("mps.older",
 		    "root=%s reason=\"sockets of MPS's namespaces would be too long below it: "
 		    "protocol 2 is used; accepted: at most %d bytes\"",
-		    log_text(alone->mps_root).text, MPS_ROOT_NAMES);
+		    log_text(p->config->as_nvidia.mps_root).text, MPS_ROOT_NAMES);
 	hub->told_older = true;
 }
 

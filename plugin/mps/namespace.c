@@ -54,11 +54,17 @@ void mps_namespaces_turned(const struct mps_gpu *gpu)
 	}
 }
 
-bool mps_can_name(const struct plugin *p)
+bool mps_would_name(const struct plugin *p)
 {
 	const struct config_as_nvidia *alone = &p->config->as_nvidia;
 
 	return alone->mps && !alone->mps_apart && alone->mps_protocol != CONFIG_MPS_OLDER &&
-	       p->host->cuda_version >= MPS_CUDA_NAMES && alone->mps_root &&
-	       strlen(alone->mps_root) <= MPS_ROOT_NAMES;
+	       p->host->cuda_version >= MPS_CUDA_NAMES;
+}
+
+bool mps_can_name(const struct plugin *p)
+{
+	const char *root = p->config->as_nvidia.mps_root;
+
+	return mps_would_name(p) && root && strlen(root) <= MPS_ROOT_NAMES;
 }
