@@ -48,6 +48,8 @@ bool text_uuid_begins(const char *uuid, const char *name);
  * one. libyaml takes it for a column, so that the first key of a map is indented. */
 size_t text_mark(const char *text, size_t size);
 
+bool text_begins(const char *text, const char *with);
+
 /* Both are the same text, or both are NULL. */
 bool text_same(const char *a, const char *b);
 

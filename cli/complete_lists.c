@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/ps_filter.h"
 #include "cli/ps_query.h"
 
@@ -24,11 +25,6 @@ static int before_last(const char *value)
 	const char *comma = strrchr(value, ',');
 
 	return comma ? (int)(comma + 1 - value) : 0;
-}
-
-static bool begins(const char *text, const char *with)
-{
-	return strncmp(text, with, strlen(with)) == 0;
 }
 
 struct keys {
@@ -100,7 +96,7 @@ void complete_filters(const char *typed, const struct ps_rows *rows)
 	const char *word;
 
 	for (size_t i = 0; (word = ps_filter_word(i, &key)) != NULL; i++) {
-		if (begins(last, word) && last[strlen(word)] == '=')
+		if (text_begins(last, word) && last[strlen(word)] == '=')
 			put_values(rows, value, key, word);
 		else if (!strchr(last, '='))
 			printf("%.*s%s=\n", before_last(value), value, word);

@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/text.h"
 #include "base/words.h"
 #include "cli/ps_filter.h"
 #include "cli/ps_json.h"
@@ -33,11 +34,6 @@ static bool has_key(const char *object, const char *key)
 		if (strcmp(known[i].object, object) == 0 && strcmp(known[i].key, key) == 0)
 			return true;
 	return false;
-}
-
-static bool begins(const char *text, const char *with)
-{
-	return strncmp(text, with, strlen(with)) == 0;
 }
 
 static void each_of(const char *object, const char *prefix,
@@ -70,11 +66,11 @@ void ps_query_each(void (*each)(void *owner, const char *key), void *owner)
 
 static bool is_known(const char *key)
 {
-	if (begins(key, DEVICE))
+	if (text_begins(key, DEVICE))
 		return has_key("device", key + strlen(DEVICE));
-	if (begins(key, TIME))
+	if (text_begins(key, TIME))
 		return has_key("time", key + strlen(TIME));
-	if (begins(key, FIELDS))
+	if (text_begins(key, FIELDS))
 		return share_accepts(key + strlen(FIELDS)) != NULL;
 	return has_key("tenant", key);
 }
@@ -87,9 +83,9 @@ static struct words_shown nearest_key(const char *key)
 	struct words_shown said = {""};
 	size_t n = 0;
 
-	if (begins(key, DEVICE))
+	if (text_begins(key, DEVICE))
 		object = "device";
-	else if (begins(key, TIME))
+	else if (text_begins(key, TIME))
 		object = "time";
 	else if (dot)
 		return said;
@@ -100,7 +96,7 @@ static struct words_shown nearest_key(const char *key)
 	nearest = words_nearest(word, names, n);
 	/* Units are what people leave out: used_bytes rather than user. */
 	for (size_t i = 0; i < n; i++)
-		if (*word && begins(names[i], word) && names[i][strlen(word)] == '_')
+		if (*word && text_begins(names[i], word) && names[i][strlen(word)] == '_')
 			nearest = names[i];
 	if (nearest)
 		snprintf(said.text, sizeof(said.text), "; did you mean '%.*s%s'?",
@@ -153,7 +149,7 @@ int ps_query_read(struct ps_query *query, const char *text, struct fault *why)
 	}
 	query->of_devices = true;
 	for (size_t i = 0; i < query->count; i++)
-		query->of_devices &= begins(query->key[i], DEVICE);
+		query->of_devices &= text_begins(query->key[i], DEVICE);
 	return r;
 }
 
@@ -183,11 +179,11 @@ static const cJSON *value_of(const cJSON *object, const char *key)
 
 	if (!dot)
 		return cJSON_GetObjectItemCaseSensitive(object, key);
-	if (begins(key, DEVICE))
+	if (text_begins(key, DEVICE))
 		object = cJSON_GetObjectItemCaseSensitive(object, DEVICE);
 	else
-		object = cJSON_GetObjectItemCaseSensitive(object,
-							  begins(key, TIME) ? "time" : "fields");
+		object = cJSON_GetObjectItemCaseSensitive(
+			object, text_begins(key, TIME) ? "time" : "fields");
 	return cJSON_GetObjectItemCaseSensitive(object, dot + 1);
 }
 
